@@ -1,0 +1,93 @@
+"""The evidence tables: one contract for those who write evidence and for the checks that read it.
+
+Every ``*_us`` column is microseconds, times since the epoch in UTC. A folder under ``evidence/`` holds the
+Parquet files of one table. Writers take their Arrow schema from here (:func:`arrow_schema`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TYPES = {"string": StringType(), "int": IntegerType(), "long": LongType(), "boolean": BooleanType()}
+
+
+def _table(columns: str) -> StructType:
+    """Build a schema from ``name:type`` words; a trailing ``?`` marks a column that may be null."""
+    fields = []
+    for word in columns.split():
+        name, kind = word.split(":")
+        fields.append(StructField(name, _TYPES[kind.rstrip("?")], nullable=kind.endswith("?")))
+    return StructType(fields)
+
+
+#: A record that a generator meant to send. ``outcome`` is acked, failed or unknown; partition, offset and
+#: acked_us are null unless acked. ``crc`` is the checksum of the value (verify.record). ``instance`` is
+#: the REST instance (host:port) that answered, null by the Kafka protocol.
+LEDGER: Final = _table(
+    "producer:int seq:long topic:string partition:int? offset:long? crc:long bytes:int intended_us:long "
+    "sent_us:long? acked_us:long? outcome:string error:string? via:string instance:string?"
+)
+
+#: A record found in a topic. producer, seq and crc are null when the value carries no identity of the run.
+RECORDS: Final = _table(
+    "cluster:string topic:string partition:int offset:long timestamp_us:long producer:int? seq:long? "
+    "crc:long? crc_ok:boolean? key_hash:long? headers_hash:long? bytes:int"
+)
+
+#: A record that a consumer got.
+DELIVERIES: Final = _table(
+    "group:string consumer:string topic:string partition:int offset:long producer:int? seq:long? "
+    "received_us:long via:string"
+)
+
+#: One sample of a group: its state, the number of members and of assigned partitions.
+GROUP_STATES: Final = _table("group:string at_us:long state:string members:int assigned:int")
+
+#: One change of ownership; ``event`` is assigned, revoked or lost.
+ASSIGNMENTS: Final = _table("group:string consumer:string topic:string partition:int event:string at_us:long")
+
+#: Something done to an instance; ``action`` is drain, stop, start, ready, undrain or kill.
+ACTIONS: Final = _table(
+    "host:string service:string instance:string action:string started_us:long ended_us:long ok:boolean"
+)
+
+#: One pause of a garbage collector.
+GC_PAUSES: Final = _table("host:string service:string instance:string at_us:long pause_us:long kind:string")
+
+#: One sample of a process.
+PROCESSES: Final = _table(
+    "host:string service:string instance:string at_us:long rss_bytes:long heap_bytes:long? cpu_us:long fds:int"
+)
+
+#: One planned setting beside what runs; ``running`` is null when it could not be read.
+SETTINGS: Final = _table(
+    "host:string service:string instance:string file:string key:string planned:string running:string?"
+)
+
+TABLES: Final[dict[str, StructType]] = {
+    "ledger": LEDGER,
+    "records": RECORDS,
+    "deliveries": DELIVERIES,
+    "group_states": GROUP_STATES,
+    "assignments": ASSIGNMENTS,
+    "actions": ACTIONS,
+    "gc_pauses": GC_PAUSES,
+    "processes": PROCESSES,
+    "settings": SETTINGS,
+}
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """Return the Arrow schema of an evidence table, for writers.
+
+    Raises:
+        KeyError: when there is no such table.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - the checks need no Arrow
+
+    return to_arrow_schema(TABLES[table])
