@@ -1,0 +1,56 @@
+"""Jar sets of this project: `python -m local.jars lock NAME COORDINATE...` and `python -m local.jars get [NAME...]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from local.places import LOCKS, archive_folder, jar_folder
+from plugins.module_utils.jars import JarError, archive, lock_text, resolve
+
+
+def sets() -> list[str]:
+    """The names of all locked sets."""
+    return sorted(path.stem for path in LOCKS.glob("*.lock"))
+
+
+def get(name: str) -> tuple[list[str], Path]:
+    """Make the set `name` present and packed; return the files that changed and the archive's path."""
+    lock = LOCKS / f"{name}.lock"
+    if not lock.is_file():
+        raise JarError(f"there is no jar set {name!r}; there are: {', '.join(sets())}")
+    changed = resolve(lock, jar_folder(name))
+    return changed, archive(lock, jar_folder(name), archive_folder())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Lock a set or make sets present; 0 when done, 2 when a jar cannot be had or is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m local.jars", description=__doc__)
+    actions = parser.add_subparsers(dest="action", required=True)
+    lock = actions.add_parser("lock", help="resolve coordinates with their transitives and write local/jars/NAME.lock")
+    lock.add_argument("name")
+    lock.add_argument("coordinates", nargs="+", metavar="GROUP:ARTIFACT:VERSION")
+    lock.add_argument("--without", action="append", default=[], metavar="GROUP:ARTIFACT", help="brought by something else")
+    fetch = actions.add_parser("get", help="make sets present in the cache")
+    fetch.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args(arguments)
+    try:
+        if options.action == "lock":
+            left_out = "".join(f" --without {name}" for name in options.without)
+            command = f"python -m local.jars lock {options.name} {' '.join(options.coordinates)}{left_out}"
+            (LOCKS / f"{options.name}.lock").write_text(
+                lock_text(options.coordinates, options.without, command), encoding="utf-8"
+            )
+        else:
+            for name in options.names or sets():
+                changed, packed = get(name)
+                print(f"{name}: {f'{len(changed)} jars fetched or removed' if changed else 'complete'}, packed as {packed}")
+    except JarError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
