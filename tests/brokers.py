@@ -1,0 +1,148 @@
+"""A single KRaft broker on loopback for tests that need the real thing.
+
+``running_broker`` formats a fresh log folder, starts ``kafka.Kafka`` from a folder of jars on free loopback
+ports, waits until it answers, and ends it by its own pid. The jars are those of the kit's cache
+(``~/.cache/kedge/jars/kafka-<version>``, or the folder that ``KEDGE_KAFKA_JARS`` names).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+KAFKA_VERSION: Final = "4.3.1"
+CLUSTER_ID: Final = "a2VkZ2UtdGVzdHMtMDAwMQ"
+_START_S: Final = 60.0
+_STOP_S: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A running broker: where clients reach it, its process id, and its log."""
+
+    bootstrap_servers: str
+    pid: int
+    log: Path
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Create a topic and wait until the broker confirms it; raises KafkaException when it exists."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
+
+
+def kafka_jars() -> Path | None:
+    """Return the folder of Kafka's jars, or None when it is not there or holds no broker."""
+    default = Path.home() / ".cache" / "kedge" / "jars" / f"kafka-{KAFKA_VERSION}"
+    folder = Path(os.environ.get("KEDGE_KAFKA_JARS", default))
+    return folder if any(folder.glob("kafka_2.13-*.jar")) else None
+
+
+def free_ports(count: int) -> list[int]:
+    """Return that many loopback TCP ports that nothing listened on a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def log_tail(log: Path, lines: int = 25) -> str:
+    """Return the last lines of a log for an error message."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def end_process(process: subprocess.Popen[bytes], stop_s: float = _STOP_S) -> int:
+    """End a child with SIGTERM, with SIGKILL after ``stop_s`` seconds, and return its exit status."""
+    process.terminate()
+    try:
+        return process.wait(stop_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+@contextmanager
+def running_broker(
+    jars: Path, heap_mb: int = 384, config: Mapping[str, str] | None = None
+) -> Iterator[Broker]:
+    """Run one broker and controller in one process until the block ends.
+
+    ``config`` adds to or overrides its properties. Raises RuntimeError with the log's tail when it does not
+    come up within a minute.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kedge-broker-"))
+    log = folder / "broker.log"
+    port, controller_port = free_ports(2)
+    properties = folder / "server.properties"
+    properties.write_text(
+        "".join(f"{k}={v}\n" for k, v in _properties(folder, port, controller_port, config or {}).items())
+    )
+    java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
+    try:
+        with log.open("wb") as output:
+            format_log = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c"]
+            # A failed format needs no check here: the broker refuses the folder and the log has both reasons.
+            subprocess.run([*format_log, str(properties)], check=False, stdout=output, stderr=output)
+            process = subprocess.Popen(
+                [*java, "kafka.Kafka", str(properties)], stdout=output, stderr=subprocess.STDOUT, cwd=folder
+            )
+        try:
+            _await_answer(process, f"127.0.0.1:{port}", log)
+            yield Broker(f"127.0.0.1:{port}", process.pid, log)
+        finally:
+            end_process(process)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _properties(folder: Path, port: int, controller_port: int, config: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        "log.dirs": str(folder / "data"),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        # A group of tests has nobody to wait for.
+        "group.initial.rebalance.delay.ms": "0",
+        **config,
+    }
+
+
+def _await_answer(process: subprocess.Popen[bytes], bootstrap_servers: str, log: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the broker ended with status {process.returncode}:\n{log_tail(log)}")
+        try:
+            if admin.list_topics(timeout=1).brokers:
+                return
+        except KafkaException:
+            continue
+    raise RuntimeError(f"the broker did not answer within {_START_S:.0f} s:\n{log_tail(log)}")
