@@ -224,7 +224,7 @@ class Sheet:
 
     def __init__(self, where: str, advice: Advice, own: Mapping[str, Any]) -> None:
         self._where = where
-        self._advice = advice
+        self.advice = advice
         self._own = {k: _text(v) for k, v in own.items()}
         self.settings: list[Setting] = []
         self.findings: list[Finding] = []
@@ -235,7 +235,7 @@ class Sheet:
         """Choose the value of a key, record it and return it; None when the key is left out."""
         chosen = (
             measured
-            if measured is not None and (self._advice == "measured" or documented is None)
+            if measured is not None and (self.advice == "measured" or documented is None)
             else documented
         )
         if key in self._own:

@@ -1,0 +1,38 @@
+"""Flags and logging that every Java service shares."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.model import Choice, Sheet
+
+#: What kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
+KAFKA_G1: Final = (
+    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
+)
+
+
+def heap(mib: int) -> str:
+    """Return the heap flags: fixed size, so that the heap never waits for memory while it grows."""
+    return f"-Xms{mib}m -Xmx{mib}m"
+
+
+def gc_log(folder: str) -> str:
+    """Return the flag that writes every pause to ``gc.log``, bounded to 5 files of 20 MB."""
+    return f"-Xlog:gc*:file={folder}/gc.log:time,uptime,level,tags:filecount=5,filesize=20M"
+
+
+def console_logging(sheet: Sheet, file: str, subject: str) -> None:
+    """Plan a log4j 2 configuration that writes warnings and the service's own news to the journal."""
+    because = "the journal keeps, rotates and bounds what a service prints"
+    source = "log4j 2 manual, Properties configuration"
+    for key, value in (
+        ("rootLogger.level", "INFO"),
+        ("rootLogger.appenderRef.stdout.ref", "STDOUT"),
+        ("appender.console.type", "Console"),
+        ("appender.console.name", "STDOUT"),
+        ("appender.console.layout.type", "PatternLayout"),
+        ("appender.console.layout.pattern", "%p %c{1}: %m%n"),
+    ):
+        sheet.put(file, key, f"{subject}.logging", Choice(value, because, source))
