@@ -52,7 +52,9 @@ def parse_coordinate(text: str, sha256: str = "") -> Jar:
     """Read `group:artifact:version[:classifier]`; raises JarError where it is none."""
     parts = text.split(":")
     if len(parts) not in (3, 4) or not all(parts):
-        raise JarError(f"{text!r} is no coordinate: write group:artifact:version or group:artifact:version:classifier")
+        raise JarError(
+            f"{text!r} is no coordinate: write group:artifact:version or group:artifact:version:classifier"
+        )
     return Jar(parts[0], parts[1], parts[2], parts[3] if len(parts) == 4 else "", sha256)
 
 
@@ -68,7 +70,9 @@ def read_lock(lock: Path) -> tuple[Jar, ...]:
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None:
-            raise JarError(f"{lock}:{number}: expected 'group:artifact:version sha256', found {line.strip()!r}")
+            raise JarError(
+                f"{lock}:{number}: expected 'group:artifact:version sha256', found {line.strip()!r}"
+            )
         jar = parse_coordinate(match["coordinate"], match["sha256"])
         if jar.file_name in jars:
             raise JarError(f"{lock}:{number}: {jar.file_name} is listed twice; keep one of them")
@@ -212,7 +216,10 @@ def archive(lock: Path, folder: Path, archives: Path) -> Path:
     archives.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".archive-", dir=archives)
     try:
-        with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        with (
+            os.fdopen(handle, "wb") as file,
+            tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+        ):
             for jar in jars:
                 tar.add(folder / jar.file_name, arcname=jar.file_name, filter=_without_history)
         Path(name).replace(path)
@@ -255,9 +262,16 @@ def lock_text(coordinates: Sequence[str], without: Sequence[str], command: str) 
         )
         found = parse_listing(listing.read_text(encoding="utf-8"))
     lines = sorted(
-        f"{jar.coordinate} {sha256_of(path)}" for jar, path in found if f"{jar.group}:{jar.artifact}" not in without
+        f"{jar.coordinate} {sha256_of(path)}"
+        for jar, path in found
+        if f"{jar.group}:{jar.artifact}" not in without
     )
-    return "\n".join([f"# Made by: {command}", "# Each line: group:artifact:version[:classifier] sha256", *lines]) + "\n"
+    return (
+        "\n".join(
+            [f"# Made by: {command}", "# Each line: group:artifact:version[:classifier] sha256", *lines]
+        )
+        + "\n"
+    )
 
 
 def parse_listing(text: str) -> list[tuple[Jar, Path]]:

@@ -1,0 +1,45 @@
+"""Renders the files of a host's instances here and ships them in one round trip."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from plugins.module_utils.rendering import render, render_instance
+
+
+class ActionModule(ActionBase):
+    """Arguments: see the module of the same name; ``instances`` come as the plan has them."""
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Render and call the module."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        unit = arguments["unit"]
+        service = arguments.pop("service")
+        values = {"unit": unit, "user": arguments["owner"], **service}
+        units = {
+            f"{unit}@.service": render("service.j2", **values),
+            f"{unit}.target": render("service.target.j2", **values),
+        }
+        links = arguments.pop("links", {})
+        instances = [
+            {
+                "name": instance["name"],
+                # The unit is part of the release, so that a changed unit restarts what runs under it.
+                "files": render_instance(unit, instance) | {"unit.service": units[f"{unit}@.service"]},
+                "links": links,
+            }
+            for instance in arguments["instances"]
+        ]
+        arguments |= {"instances": instances, "units": units}
+        result.update(self._execute_module("kedge_release", module_args=arguments, task_vars=task_vars))
+        return result

@@ -1,0 +1,58 @@
+"""Writes what was done to instances, and when, into the evidence of a run."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: kedge_events
+type: notification
+short_description: Append the actions on instances to a run's evidence
+description:
+  - Every result that carries C(kedge_actions) is appended to C(actions.jsonl) in the run's folder.
+  - The folder is the fact C(kedge_run_dir), which verify.yml sets, or the environment variable KEDGE_RUN_DIR.
+author: Kedge
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+
+class CallbackModule(CallbackBase):
+    """Without a run's folder it does nothing."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "kedge_events"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        folder = os.environ.get("KEDGE_RUN_DIR")
+        self._folder = Path(folder) if folder else None
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """Record the actions of a task that succeeded."""
+        self._record(result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        """Record the actions of a task that failed; they happened all the same."""
+        del ignore_errors
+        self._record(result)
+
+    def _record(self, result: Any) -> None:
+        outcome = getattr(result, "_result", None) or {}
+        if folder := outcome.get("ansible_facts", {}).get("kedge_run_dir"):
+            self._folder = Path(folder)
+        if self._folder is None:
+            return
+        rows = []
+        for one in outcome.get("results", [outcome]):
+            rows += one.get("kedge_actions", [])
+        if not rows:
+            return
+        host = result._host.get_name()
+        with (self._folder / "actions.jsonl").open("a") as file:
+            file.writelines(json.dumps({"host": host, **row}) + "\n" for row in rows)

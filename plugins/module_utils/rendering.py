@@ -1,0 +1,99 @@
+"""Renders planned settings into the files of an instance. Pure: text in, text out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import jinja2
+
+_TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+_COMMENT_COLUMNS = 110
+
+
+def render_instance(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files of one planned instance: path inside its release -> content.
+
+    A setting's file lies under ``/etc/UNIT/NAME/``, or is the instance's systemd drop-in, which goes to
+    ``systemd/`` in the release.
+
+    Raises:
+        ValueError: when a setting's file lies anywhere else.
+    """
+    home = PurePosixPath("/etc") / unit / str(instance["name"])
+    dropin = PurePosixPath(f"/etc/systemd/system/{unit}@{instance['name']}.service.d")
+    files: dict[str, list[Mapping[str, Any]]] = {}
+    for setting in instance["settings"]:
+        path = PurePosixPath(setting["file"])
+        if path.is_relative_to(home):
+            relative = str(path.relative_to(home))
+        elif path.parent == dropin:
+            relative = f"systemd/{path.name}"
+        else:
+            raise ValueError(f"{setting['key']}: {path} is neither under {home} nor under {dropin}")
+        files.setdefault(relative, []).append(setting)
+    return {path: render_settings(path, settings) for path, settings in sorted(files.items())}
+
+
+def render_settings(path: str, settings: Iterable[Mapping[str, Any]]) -> str:
+    """Return one file, in the format that its name asks for, each key under the reason for its value."""
+    if path.startswith("systemd/"):
+        template = "dropin.conf.j2"
+    elif path.endswith("environment"):
+        template = "environment.j2"
+    else:
+        template = "properties.j2"
+    return render(template, settings=list(settings))
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template of the shared folder; an undefined name is an error."""
+    return _environment().get_template(template).render(**values)
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - configuration files, not HTML
+    )
+    environment.filters["reason"] = _reason
+    environment.filters["property_key"] = _property_key
+    environment.filters["property_value"] = _property_value
+    environment.filters["environment_value"] = _environment_value
+    return environment
+
+
+def _reason(setting: Mapping[str, Any]) -> str:
+    """Return the comment above a key: why, by which rule, from which source."""
+    text = f"{setting['because']} ({setting['rule']}; {setting['source']})"
+    lines = textwrap.wrap(" ".join(text.split()), _COMMENT_COLUMNS, break_long_words=False)
+    return "\n".join(f"# {line}" for line in lines)
+
+
+def _property_key(key: str) -> str:
+    return "".join(f"\\{c}" if c in " :=\\" else c for c in key)
+
+
+def _property_value(value: str) -> str:
+    """Escape a value as java.util.Properties reads it (ISO 8859-1, backslash escapes)."""
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    if escaped.startswith(" "):
+        escaped = f"\\{escaped}"
+    return "".join(c if " " <= c <= "~" else "".join(f"\\u{u:04x}" for u in _utf16(c)) for c in escaped)
+
+
+def _utf16(character: str) -> Iterable[int]:
+    data = character.encode("utf-16-be")
+    return (int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
+
+
+def _environment_value(value: str) -> str:
+    """Quote a value as systemd reads an environment file."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return f'"{escaped}"'

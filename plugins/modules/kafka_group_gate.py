@@ -1,0 +1,118 @@
+#!/usr/bin/python
+"""Waits until the consumer groups of a cluster are stable and have caught up."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kafka_group_gate
+short_description: Hold a rolling restart until groups are stable and their lag is back
+description:
+  - Waits until every group of the cluster (or those named) is stable or empty, in several looks in a row.
+  - Waits until the lag of each is at most C(max_lag), or what it was at the baseline, whichever is more.
+  - Runs on the control machine and speaks the admin API. Answers with the lags, to serve as the next baseline.
+options:
+  bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
+  client: {type: dict, default: {}, description: "More keys for the client."}
+  groups: {type: list, elements: str, default: [], description: "The groups; all that are not empty by default."}
+  baseline: {type: dict, default: {}, description: "Group to lag in records, before the restart."}
+  max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
+  seconds: {type: int, default: 120, description: "How long to wait."}
+author: Kedge
+"""
+
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+
+POLL_SECONDS = 0.2
+LOOKS_IN_A_ROW = 3
+#: Baselines breathe with the fetches in flight; twice as much is still the same lag.
+BASELINE_FACTOR = 2
+
+
+def look(client: Any, names: list[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the state and the lag in records of each group that has members, or is named."""
+    listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
+    groups = names or [g.group_id for g in listed.valid]
+    states = {}
+    described = client.describe_consumer_groups(groups) if groups else {}
+    for name, answer in described.items():
+        group = answer.result(TIMEOUT_SECONDS)
+        if group.members or name in names:
+            states[name] = group.state.name
+    return states, {name: lag(client, name) for name in states}
+
+
+def lag(client: Any, group: str) -> int:
+    """Return how many records lie behind the committed offsets of a group."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    wish = [ConsumerGroupTopicPartitions(group)]
+    (answer,) = client.list_consumer_group_offsets(wish).values()
+    committed = {(p.topic, p.partition): p.offset for p in answer.result(TIMEOUT_SECONDS).topic_partitions}
+    wish_ends = {TopicPartition(t, p): OffsetSpec.latest() for t, p in committed}
+    if not wish_ends:
+        return 0
+    ends = client.list_offsets(wish_ends)
+    return sum(
+        max(0, end.result(TIMEOUT_SECONDS).offset - max(0, committed[tp.topic, tp.partition]))
+        for tp, end in ends.items()
+    )
+
+
+def complaint(
+    states: dict[str, str], lags: dict[str, int], baseline: dict[str, Any], max_lag: int
+) -> str | None:
+    """Return why the gate stays closed, or None."""
+    for group, state in sorted(states.items()):
+        if state not in ("STABLE", "EMPTY"):
+            return f"group {group} is {state}"
+    for group, behind in sorted(lags.items()):
+        allowed = max(max_lag, BASELINE_FACTOR * int(baseline.get(group, 0)))
+        if behind > allowed:
+            return f"group {group} is {behind} records behind, {allowed} are allowed"
+    return None
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "bootstrap_servers": {"type": "str", "required": True},
+            "client": {"type": "dict", "default": {}},
+            "groups": {"type": "list", "elements": "str", "default": []},
+            "baseline": {"type": "dict", "default": {}},
+            "max_lag": {"type": "int", "default": 0},
+            "seconds": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    from confluent_kafka import KafkaException
+
+    p = module.params
+    began = time.monotonic()
+    good = 0
+    wrong: str | None = None
+    lags: dict[str, int] = {}
+    try:
+        client = admin(p["bootstrap_servers"], p["client"])
+        while good < LOOKS_IN_A_ROW:
+            states, lags = look(client, p["groups"])
+            wrong = complaint(states, lags, p["baseline"], p["max_lag"])
+            good = 0 if wrong else good + 1
+            if wrong and time.monotonic() - began > p["seconds"]:
+                module.fail_json(msg=f"after {p['seconds']} s {wrong}", lags=lags)
+            if good < LOOKS_IN_A_ROW:
+                time.sleep(POLL_SECONDS)
+    except ConnectionError as error:
+        module.fail_json(msg=str(error))
+    except KafkaException as error:
+        module.fail_json(msg=f"{p['bootstrap_servers']}: {error.args[0].str()}")
+    module.exit_json(changed=False, lags=lags, waited_seconds=round(time.monotonic() - began, 2))
+
+
+if __name__ == "__main__":
+    main()

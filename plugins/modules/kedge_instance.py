@@ -1,0 +1,263 @@
+#!/usr/bin/python
+"""Starts or restarts instances with a staged release, and puts the previous one back where that fails."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kedge_instance
+short_description: Put staged releases in force and see the instances become ready
+description:
+  - Stops an instance if it runs, puts its release in force, starts it and waits until it does its job.
+  - An instance that does not become ready gets the previous release back, is started with it, and the task
+    fails with the last lines of its journal.
+  - Several instances of one call are started side by side; a rolling restart names one at a time.
+options:
+  unit: {type: str, required: true, description: "Name of the template unit, without @."}
+  service: {type: str, required: true, description: "Name of the service in the evidence."}
+  instances: {type: list, elements: dict, required: true, description: "name, release."}
+  ready:
+    type: dict
+    default: {}
+    description: "Instance name to probe: kind (none, http_produce, kafka) and what it needs."
+  ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
+  state:
+    type: str
+    choices: [started, restarted, absent]
+    default: started
+    description: "What becomes true."
+author: Kedge
+"""
+
+import base64
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+ROOT = Path("/var/lib/kedge")
+SYSTEMD = Path("/etc/systemd/system")
+POLL_SECONDS = 0.1
+JOURNAL_LINES = 25
+
+
+def now_us() -> int:
+    """Return the time in microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+class Instance:
+    """One instance of a service on this host, and what was done to it."""
+
+    def __init__(self, module: AnsibleModule, name: str, release: str | None) -> None:
+        self.module = module
+        self.name = name
+        self.release = release
+        self.unit = f"{module.params['unit']}@{name}.service"
+        self.home = ROOT / module.params["unit"] / name
+        self.link = Path("/etc") / module.params["unit"] / name
+        self.actions: list[dict[str, Any]] = []
+
+    def act(self, action: str, started_us: int, ok: bool) -> None:
+        """Record an action, as a row of the evidence table ``actions`` less the host."""
+        row = {"service": self.module.params["service"], "instance": self.name, "action": action}
+        self.actions.append(row | {"started_us": started_us, "ended_us": now_us(), "ok": ok})
+
+    def current(self) -> str | None:
+        """Return the release in force."""
+        return self.link.resolve().name if self.link.is_symlink() and self.link.exists() else None
+
+    def put_in_force(self, release: str) -> None:
+        """Point the one link at a release, in one step, and tell systemd where its limits changed."""
+        self.link.parent.mkdir(parents=True, exist_ok=True)
+        new = self.link.with_name(f".{self.name}.new")
+        new.unlink(missing_ok=True)
+        new.symlink_to(self.home / "releases" / release)
+        new.replace(self.link)
+        if self._link_dropins():
+            systemctl("daemon-reload")
+
+    def _link_dropins(self) -> bool:
+        folder = SYSTEMD / f"{self.unit}.d"
+        dropins = self.link / "systemd"
+        if not dropins.is_dir() and not folder.is_dir():
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        if dropins.is_dir():
+            folder.mkdir(parents=True)
+            for file in dropins.iterdir():
+                (folder / file.name).symlink_to(dropins / file.name)
+        return True
+
+    def stop(self) -> None:
+        """Stop the process; systemd bounds how long that takes."""
+        began = now_us()
+        done = systemctl("stop", self.unit)
+        self.act("stop", began, done.returncode == 0)
+
+    def start(self) -> str | None:
+        """Start the process and wait until it is ready; return what went wrong, if anything."""
+        began = now_us()
+        systemctl("reset-failed", self.unit)
+        started = systemctl("start", self.unit)
+        self.act("start", began, started.returncode == 0)
+        if started.returncode:
+            return started.stderr.strip() or "it does not start"
+        wrong = self.wait_ready()
+        self.act("ready", began, wrong is None)
+        return wrong
+
+    def wait_ready(self) -> str | None:
+        """Poll the probe until it holds; return its last complaint when time is up or the process ends."""
+        probe = self.module.params["ready"].get(self.name, {})
+        deadline = time.monotonic() + self.module.params["ready_seconds"]
+        complaint: str | None = "it was not asked"
+        while time.monotonic() < deadline:
+            if systemctl("is-active", "--quiet", self.unit).returncode:
+                return "its process ended"
+            complaint = PROBES[probe.get("kind", "none")](probe)
+            if complaint is None:
+                return None
+            time.sleep(POLL_SECONDS)
+        return f"not ready after {self.module.params['ready_seconds']} s: {complaint}"
+
+    def journal(self) -> str:
+        """Return the last lines that the instance printed."""
+        command = ["journalctl", "-u", self.unit, "-n", str(JOURNAL_LINES), "--no-pager", "-o", "cat"]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    def run(self) -> str | None:
+        """Bring the instance to its release; return a message when it had to go back."""
+        before = self.current()
+        (self.home / "running").unlink(missing_ok=True)
+        if self.module.params["state"] == "restarted":
+            self.stop()
+        release = self.release or before
+        if release is None:
+            return "no release is staged for it"
+        if release != before:
+            self.put_in_force(release)
+        wrong = self.start()
+        if wrong is None:
+            systemctl("enable", self.unit)
+            (self.home / "running").write_text(release + "\n")
+            return None
+        journal = self.journal()
+        return f"{wrong}; {self.go_back(before, release)}\nits journal ends with:\n{journal}"
+
+    def go_back(self, before: str | None, release: str) -> str:
+        """Put the previous release back and start it; return what came of it."""
+        systemctl("stop", self.unit)
+        if before is None:
+            return "there is no previous release to put back, so it is stopped"
+        if before == release:
+            return "it ran this release before, so there is nothing to put back; it is stopped"
+        self.put_in_force(before)
+        wrong = self.start()
+        if wrong is not None:
+            return f"the previous release {before} was put back and does not become ready either ({wrong})"
+        (self.home / "running").write_text(before + "\n")
+        return f"the previous release {before} is back and running"
+
+    def remove(self) -> None:
+        """Stop the instance for good and take its configuration away; its data and logs stay."""
+        self.stop()
+        systemctl("disable", self.unit)
+        self.link.unlink(missing_ok=True)
+        shutil.rmtree(SYSTEMD / f"{self.unit}.d", ignore_errors=True)
+        shutil.rmtree(self.home)
+
+
+def systemctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run systemctl."""
+    return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
+
+
+def no_probe(_: dict[str, Any]) -> str | None:
+    """Hold at once: an active unit is all that is asked for."""
+    return None
+
+
+def http_produce(probe: dict[str, Any]) -> str | None:
+    """Hold when a produce request through REST is answered with an offset; 200 alone is not enough."""
+    body = json.dumps({"records": [{"value": base64.b64encode(b"ready?").decode()}]}).encode()
+    request = urllib.request.Request(  # noqa: S310 - the plan's own http address
+        f"{probe['url']}/topics/{urllib.parse.quote(probe['topic'], safe='')}",
+        data=body,
+        headers={
+            "Content-Type": "application/vnd.kafka.binary.v2+json",
+            "Accept": "application/vnd.kafka.v2+json",
+        },
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+            entry = json.load(answer)["offsets"][0]
+    except (OSError, ValueError, LookupError, urllib.error.HTTPError) as error:
+        return f"produce to {probe['topic']}: {error}"
+    if not isinstance(entry.get("offset"), int) or entry.get("error_code"):
+        return f"produce to {probe['topic']} answered {entry}"
+    return None
+
+
+def kafka(probe: dict[str, Any]) -> str | None:
+    """Hold when a broker answers an ApiVersions request (version 0) without an error."""
+    client = b"\xff\xff"  # null client id
+    request = struct.pack(">hhi", 18, 0, 1) + client
+    try:
+        with socket.create_connection((probe["host"], int(probe["port"])), timeout=5) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            head = b""
+            while len(head) < 10:  # length, correlation id, error code
+                piece = connection.recv(10 - len(head))
+                if not piece:
+                    return "the broker closed the connection"
+                head += piece
+    except OSError as error:
+        return f"{probe['host']}:{probe['port']}: {error}"
+    (error_code,) = struct.unpack(">h", head[8:10])
+    return f"ApiVersions answered error {error_code}" if error_code else None
+
+
+PROBES = {"none": no_probe, "http_produce": http_produce, "kafka": kafka}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "unit": {"type": "str", "required": True},
+            "service": {"type": "str", "required": True},
+            "instances": {"type": "list", "elements": "dict", "required": True},
+            "ready": {"type": "dict", "default": {}},
+            "ready_seconds": {"type": "int", "default": 60},
+            "state": {"type": "str", "choices": ["started", "restarted", "absent"], "default": "started"},
+        },
+        supports_check_mode=True,
+    )
+    instances = [Instance(module, str(i["name"]), i.get("release")) for i in module.params["instances"]]
+    if module.check_mode or not instances:
+        module.exit_json(changed=bool(instances), kedge_actions=[])
+    if module.params["state"] == "absent":
+        for instance in instances:
+            instance.remove()
+        module.exit_json(changed=True, kedge_actions=[a for i in instances for a in i.actions])
+    with ThreadPoolExecutor(max_workers=len(instances)) as pool:
+        outcomes = list(pool.map(Instance.run, instances))
+    actions = [a for i in instances for a in i.actions]
+    failed = [f"{i.unit}: {wrong}" for i, wrong in zip(instances, outcomes, strict=True) if wrong]
+    if failed:
+        module.fail_json(msg="\n".join(failed), changed=True, kedge_actions=actions)
+    module.exit_json(changed=True, kedge_actions=actions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+#!/usr/bin/python
+"""Stages the configuration of a host's instances as releases."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kedge_release
+short_description: Stage the configuration of a host's instances as releases
+description:
+  - Writes a new release folder, under /var/lib/kedge/UNIT/NAME/releases, where files changed.
+  - Puts the service's unit files in place. Puts no release in force; that is done by kedge_instance.
+options:
+  unit: {type: str, required: true, description: "Name of the template unit, without @."}
+  owner: {type: str, required: true, description: "Group that may read the files."}
+  instances:
+    type: list
+    elements: dict
+    required: true
+    description: "name, files (path: content), links (name: target)."
+  units: {type: dict, default: {}, description: "Unit files, name to content."}
+  keep: {type: int, default: 5, description: "How many releases an instance keeps."}
+author: Kedge
+"""
+
+import grp
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+ROOT = Path("/var/lib/kedge")
+SYSTEMD = Path("/etc/systemd/system")
+
+
+def release_id(instance: dict[str, Any]) -> str:
+    """Return the name of a release: a digest of all that is in it."""
+    text = json.dumps([instance["files"], instance["links"]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def current(unit: str, name: str) -> Path | None:
+    """Return the release folder that is in force, if any."""
+    link = Path("/etc") / unit / name
+    return link.resolve() if link.is_symlink() and link.exists() else None
+
+
+def running(unit: str, name: str) -> str | None:
+    """Return the release with which the process was last started and became ready."""
+    marker = ROOT / unit / name / "running"
+    return marker.read_text().strip() if marker.exists() else None
+
+
+def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
+    """Write a release beside its final name and rename it: half a release is never one."""
+    new = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    for path, content in instance["files"].items():
+        target = new / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content)
+    for name, destination in instance["links"].items():
+        (new / name).symlink_to(destination)
+    for path in [new, *new.rglob("*")]:
+        os.chown(path, 0, group, follow_symlinks=False)
+        if not path.is_symlink():
+            path.chmod(0o750 if path.is_dir() else 0o640)
+    new.rename(folder)
+
+
+def difference(old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
+    """Return what changes against the release in force, a pair of texts a file."""
+    changes = []
+    for path, after in sorted(instance["files"].items()):
+        before_file = old / path if old else None
+        before = before_file.read_text() if before_file and before_file.is_file() else ""
+        if before != after:
+            changes.append({"before": before, "after": after, "before_header": path, "after_header": path})
+    return changes
+
+
+def stage(
+    module: AnsibleModule, instance: dict[str, Any], group: int
+) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Write an instance's release where it is new; return its state and the difference."""
+    unit, name = module.params["unit"], instance["name"]
+    releases = ROOT / unit / name / "releases"
+    wanted = release_id(instance)
+    in_force = current(unit, name)
+    staged = not (releases / wanted).is_dir()
+    if staged and not module.check_mode:
+        write_release(releases / wanted, instance, group)
+    in_force_id = in_force.name if in_force else None
+    state = {
+        "name": name,
+        "release": wanted,
+        "current": in_force_id,
+        "pending": wanted != in_force_id or running(unit, name) != wanted,
+        "active": active(f"{unit}@{name}.service"),
+    }
+    return state, difference(in_force, instance) if wanted != in_force_id else []
+
+
+def active(unit: str) -> bool:
+    """Return whether systemd runs a unit."""
+    return subprocess.run(["systemctl", "is-active", "--quiet", unit], check=False).returncode == 0
+
+
+def prune(unit: str, name: str, keep: int, needed: set[str | None]) -> None:
+    """Remove the oldest releases beyond ``keep``, never one that is needed."""
+    releases = ROOT / unit / name / "releases"
+    folders = sorted(
+        (f for f in releases.iterdir() if not f.name.startswith(".")), key=lambda f: f.stat().st_mtime
+    )
+    for folder in folders[: max(0, len(folders) - keep)]:
+        if folder.name not in needed:
+            shutil.rmtree(folder)
+
+
+def install_units(module: AnsibleModule) -> list[dict[str, str]]:
+    """Put changed unit files in place and have systemd read them; return the difference."""
+    changes = []
+    for name, after in sorted(module.params["units"].items()):
+        path = SYSTEMD / name
+        before = path.read_text() if path.exists() else ""
+        if before == after:
+            continue
+        changes.append(
+            {"before": before, "after": after, "before_header": str(path), "after_header": str(path)}
+        )
+        if not module.check_mode:
+            path.write_text(after)
+            path.chmod(0o644)
+    if changes and not module.check_mode:
+        module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+    return changes
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "unit": {"type": "str", "required": True},
+            "owner": {"type": "str", "required": True},
+            "instances": {"type": "list", "elements": "dict", "required": True},
+            "units": {"type": "dict", "default": {}},
+            "keep": {"type": "int", "default": 5},
+        },
+        supports_check_mode=True,
+    )
+    unit = module.params["unit"]
+    try:
+        group = grp.getgrnam(module.params["owner"]).gr_gid
+    except KeyError:
+        if not module.check_mode:
+            module.fail_json(
+                msg=f"group {module.params['owner']} does not exist; create the user of {unit} first"
+            )
+        group = 0
+    diffs = install_units(module)
+    states = []
+    for instance in module.params["instances"]:
+        state, diff = stage(module, instance, group)
+        states.append(state)
+        diffs += diff
+        if not module.check_mode:
+            keep = {state["release"], state["current"], running(unit, instance["name"])}
+            prune(unit, instance["name"], module.params["keep"], keep)
+    known = ROOT / unit
+    planned = {i["name"] for i in module.params["instances"]}
+    stale = sorted(f.name for f in known.iterdir() if f.name not in planned) if known.is_dir() else []
+    module.exit_json(
+        changed=bool(diffs) or any(s["release"] != s["current"] for s in states),
+        instances=states,
+        pending=[s["name"] for s in states if s["pending"]],
+        stale=stale,
+        diff=diffs,
+    )
+
+
+if __name__ == "__main__":
+    main()
