@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sizing.model import Inventory
 from sizing.plan import make_plan
+from sizing.workload import bootstrap, clusters
 
 #: What the rules read; other variables stay where they are, secrets included.
 _PREFIXES = (
@@ -49,12 +50,17 @@ class ActionModule(ActionBase):
             host: {k: hostvars[host][k] for k in hostvars[host] if k.startswith(_PREFIXES)}
             for host in groups.get("all", ())
         }
-        plan = make_plan(Inventory(hosts=hosts, groups=groups))
+        inventory = Inventory(hosts=hosts, groups=groups)
+        plan = make_plan(inventory)
         errors = [f for f in plan.findings if f.severity == "error"]
         if errors:
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
         document = plan.to_json()
+        document["clusters"] = {
+            name: {"bootstrap_servers": bootstrap(inventory, name, cluster)}
+            for name, cluster in clusters(inventory)[0].items()
+        }
         if dest := self._task.args.get("dest"):
             Path(dest).write_text(json.dumps(document, indent=1) + "\n")
         result["ansible_facts"] = {"kedge_plan": document}

@@ -1,0 +1,50 @@
+"""Reads values out of a plan, so that no role looks for them by itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def planned_value(instance: Mapping[str, Any], key: str) -> str:
+    """Return the planned value of a key of an instance.
+
+    Raises:
+        KeyError: when the plan has no such key; the message names it.
+    """
+    for setting in instance["settings"]:
+        if setting["key"] == key:
+            return str(setting["value"])
+    message = f"the plan of instance {instance['name']} has no {key}"
+    raise KeyError(message)
+
+
+def named(instances: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Mapping[str, Any]]:
+    """Return the instances with these names, in the plan's order."""
+    wanted = set(names)
+    return [i for i in instances if i["name"] in wanted]
+
+
+def http_produce_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[str, str]:
+    """Return the probe that asks a REST instance for an offset."""
+    return {"kind": "http_produce", "url": f"http://{address}:{instance['port']}", "topic": topic}
+
+
+def cluster_id(name: str) -> str:
+    """Return the id of a cluster that the kit formats: a digest of its name, as Kafka writes a UUID."""
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")
+
+
+class FilterModule:
+    """The filters of the kit."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return name to filter."""
+        return {
+            "planned_value": planned_value,
+            "named": named,
+            "http_produce_probe": http_produce_probe,
+            "cluster_id": cluster_id,
+        }
