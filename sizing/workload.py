@@ -67,6 +67,12 @@ class KafkaRest(Strict):
     first_port: Port = 8082
     workload: RestWorkload = RestWorkload()
     settings: dict[str, Scalar] = {}
+    archive: str | None = None
+    archive_checksum: str = ""
+    ready_topic: str = "kedge-ready"
+    ready_seconds: Positive = 60
+    stop_seconds: Positive = 60
+    open_files: Positive = 100000
 
 
 class KafkaBroker(Strict):
@@ -75,12 +81,14 @@ class KafkaBroker(Strict):
     heap_mib: Positive = 1024
     port: Port = 9092
     settings: dict[str, Scalar] = {}
+    open_files: Positive = 100000
 
 
 class RestBalancer(Strict):
     """The variables of the role rest_balancer."""
 
     port: Port = 8080
+    consumer_minutes: Positive = 10
 
 
 class HostFacts(Strict):
