@@ -138,6 +138,8 @@ def install_units(module: AnsibleModule) -> list[dict[str, str]]:
             path.chmod(0o644)
     if changes and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+        targets = [name for name in module.params["units"] if name.endswith(".target")]
+        module.run_command(["systemctl", "enable", *targets], check_rc=True)
     return changes
 
 

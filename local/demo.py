@@ -1,0 +1,115 @@
+"""``make demo``: the whole loop on the local fleet, with the time of each phase.
+
+Set up the fleet, deploy, deploy once more (which must change nothing), verify with a rolling restart under
+load. Ends with the status of the verification.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+INVENTORY = "inventories/local"
+_RECAP = re.compile(r"changed=(\d+)")
+
+
+class PhaseError(Exception):
+    """A phase ended with a status that is not 0."""
+
+    def __init__(self, phase: str, status: int) -> None:
+        super().__init__(f"{phase} ended with status {status}")
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase of the demo: what it is, the command, and the time it should take on two cores."""
+
+    name: str
+    command: tuple[str, ...]
+    target_s: float | None = None
+    check: Callable[[str], str | None] | None = None
+
+
+def _nothing_changed(output: str) -> str | None:
+    counts = [int(n) for n in _RECAP.findall(output)]
+    return None if counts and not any(counts) else "a second deploy changed something"
+
+
+def phases() -> tuple[Phase, ...]:
+    """Return the phases in their order."""
+    python = sys.executable
+    play = (str(Path(python).with_name("ansible-playbook")), "-i", INVENTORY)
+    return (
+        Phase("fleet up", (python, "-m", "local.fleet", "up", "--inventory", INVENTORY), 30),
+        Phase("deploy", (*play, "deploy.yml")),
+        Phase("deploy again, nothing to change", (*play, "deploy.yml"), 20, _nothing_changed),
+        Phase("verify: load, restarts, audit", (*play, "verify.yml")),
+    )
+
+
+def run(phase: Phase) -> tuple[float, int]:
+    """Run a phase with its output shown; return seconds and exit status.
+
+    Raises:
+        PhaseError: when the phase's own check does not hold.
+    """
+    began = time.monotonic()
+    lines: list[str] = []
+    with subprocess.Popen(
+        phase.command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            lines.append(line)
+    seconds = time.monotonic() - began
+    if process.returncode == 0 and phase.check and (wrong := phase.check("".join(lines))):
+        print(f"{phase.name}: {wrong}", file=sys.stderr)
+        raise PhaseError(phase.name, 1)
+    return seconds, process.returncode
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo; return the status of the first phase that fails, or 0."""
+    parser = argparse.ArgumentParser(prog="python -m local.demo", description=__doc__)
+    parser.parse_args(arguments)
+    console = Console()
+    table = Table("phase", "seconds", "target", title="The demo in phases")
+    total = time.monotonic()
+    status = 0
+    for phase in phases():
+        console.rule(phase.name)
+        try:
+            seconds, status = run(phase)
+        except PhaseError as error:
+            seconds, status = 0.0, error.status
+        target = f"{phase.target_s:.0f}" if phase.target_s else ""
+        table.add_row(phase.name + ("" if status == 0 else " [red]failed[/]"), f"{seconds:.1f}", target)
+        if status:
+            break
+    table.add_row("all", f"{time.monotonic() - total:.1f}", "240 when cached", end_section=True)
+    console.print(table)
+    if status == 0:
+        console.print(f"Report: {ROOT / 'runs/latest/report/report.html'}")
+        console.print("The fleet goes on running: make fleet-down ends it.")
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ninterrupted; make demo can simply be run again", file=sys.stderr)
+        sys.exit(130)

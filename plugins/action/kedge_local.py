@@ -1,0 +1,75 @@
+"""Runs a command of the kit on the control machine, its output shown while it comes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+_ROOT = Path(__file__).resolve().parents[2]
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Arguments.
+
+    - ``argv``: the command, run in the kit's folder with the interpreter's own environment.
+    - ``log``: a file that takes the output; without one it is shown line by line.
+    - ``background``: start it and go on. The command finds the process id of the playbook in
+      ``KEDGE_PARENT_PID`` and has to end when that process has ended.
+    - ``ok``: exit statuses that are no failure of the task (default ``[0]``).
+    """
+
+    _requires_connection = False
+    _supports_check_mode = False
+    _VALID_ARGS = frozenset({"argv", "log", "background", "ok"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the command; ``rc`` and the last line of its output come back."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        argv = [str(a) for a in self._task.args["argv"]]
+        # A worker's parent is the playbook's own process.
+        environment = {**os.environ, "KEDGE_PARENT_PID": str(os.getppid()), "PYTHONUNBUFFERED": "1"}
+        log = self._task.args.get("log")
+        if self._task.args.get("background"):
+            with Path(log).open("ab") as output:
+                process = subprocess.Popen(
+                    argv,
+                    cwd=_ROOT,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            return result | {"changed": True, "pid": process.pid}
+        last = ""
+        with subprocess.Popen(
+            argv,
+            cwd=_ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            assert process.stdout is not None
+            with Path(log or os.devnull).open("a") as output:
+                for line in process.stdout:
+                    last = line.rstrip() or last
+                    output.write(line)
+                    if log is None:
+                        display.display(line.rstrip("\n"))
+        result |= {"changed": False, "rc": process.returncode, "last_line": last}
+        if process.returncode not in self._task.args.get("ok", [0]):
+            where = f"; its output is in {log}" if log else ""
+            result |= {
+                "failed": True,
+                "msg": f"{' '.join(argv)} ended with {process.returncode}: {last}{where}",
+            }
+        return result

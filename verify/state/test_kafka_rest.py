@@ -1,0 +1,95 @@
+"""The REST proxies of a host: units, ports, modes, limits and the JVM flags that are really in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from verify.state.conftest import Instances, value
+
+testinfra_hosts = ["ansible://kafka_rest"]
+Planned = Callable[[str], Instances]
+USER = "kafka-rest"
+
+
+def main_pid(host: Any, instance: dict[str, Any]) -> int:
+    pid = int(host.check_output("systemctl show -P MainPID %s", f"kafka-rest@{instance['name']}"))
+    assert pid, f"kafka-rest@{instance['name']} has no process"
+    return pid
+
+
+def test_each_instance_is_a_running_unit_of_its_own(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        unit = host.service(f"kafka-rest@{instance['name']}")
+        assert unit.is_running, unit
+        assert unit.is_enabled, unit
+
+
+def test_each_instance_listens_on_its_port(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        assert host.socket(f"tcp://0.0.0.0:{instance['port']}").is_listening, instance["port"]
+
+
+def test_no_instance_opens_a_port_that_was_not_asked_for(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        pid = main_pid(host, instance)
+        lines = host.check_output("ss -Hltnp").splitlines()
+        ports = {int(line.split()[3].rsplit(":", 1)[1]) for line in lines if f"pid={pid}," in line}
+        assert ports == {instance["port"]}
+
+
+def test_configuration_is_readable_by_the_service_and_nobody_else(host: Any, planned: Planned) -> None:
+    for path in {s["file"] for i in planned("kafka_rest") for s in i["settings"]}:
+        file = host.file(path)
+        assert (file.user, file.group) == ("root", USER), path
+        assert file.mode == 0o640, path
+
+
+def test_each_instance_writes_to_a_log_folder_of_its_own(host: Any, planned: Planned) -> None:
+    folders = [value(i, "LOG_DIR") for i in planned("kafka_rest")]
+    assert len(set(folders)) == len(folders)
+    for folder in folders:
+        assert host.file(folder).is_directory
+        assert host.file(folder).user == USER
+        assert host.file(folder).mode == 0o750
+        assert host.file(f"{folder}/gc.log").exists
+
+
+def test_ids_are_unique_on_the_host(host: Any, planned: Planned) -> None:
+    ids = [value(i, "id") for i in planned("kafka_rest")]
+    assert len(set(ids)) == len(ids)
+
+
+def test_planned_properties_are_the_ones_in_force(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        path = f"/etc/kafka-rest/{instance['name']}/kafka-rest.properties"
+        command = host.check_output("tr '\\0' ' ' < %s", f"/proc/{main_pid(host, instance)}/cmdline")
+        assert path in command
+        lines = [x for x in host.file(path).content_string.splitlines() if x and not x.startswith("#")]
+        wanted = [f"{s['key']}={s['value']}" for s in instance["settings"] if s["file"] == path]
+        assert lines == wanted
+
+
+def test_planned_jvm_flags_are_really_in_force(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        pid = main_pid(host, instance)
+        with_user = host.check_output("runuser -u %s -- jcmd %s VM.command_line", USER, str(pid))
+        (line,) = [x for x in with_user.splitlines() if x.startswith("jvm_args:")]
+        arguments = line.split()
+        for key in ("KAFKAREST_HEAP_OPTS", "KAFKAREST_JVM_PERFORMANCE_OPTS"):
+            missing = [flag for flag in value(instance, key).split() if flag not in arguments]
+            assert not missing, f"{key} of kafka-rest@{instance['name']}"
+        flags = host.check_output("runuser -u %s -- jcmd %s VM.flags", USER, str(pid))
+        assert "-XX:+UseG1GC" in flags
+        heap = next(f for f in value(instance, "KAFKAREST_HEAP_OPTS").split() if f.startswith("-Xmx"))
+        size = int(heap.removeprefix("-Xmx").rstrip("m")) * 1024 * 1024
+        assert f"-XX:MaxHeapSize={size}" in flags
+
+
+def test_open_files_are_limited_as_planned_or_as_the_host_allows(host: Any, planned: Planned) -> None:
+    hard = int(host.check_output("awk '/Max open files/ {print $5}' /proc/1/limits"))
+    for instance in planned("kafka_rest"):
+        wanted = int(host.check_output("systemctl show -P LimitNOFILE %s", f"kafka-rest@{instance['name']}"))
+        path = f"/proc/{main_pid(host, instance)}/limits"
+        allowed = int(host.check_output("awk '/Max open files/ {print $4}' %s", path))
+        assert allowed >= min(wanted, hard)

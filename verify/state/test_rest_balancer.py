@@ -1,0 +1,41 @@
+"""The balancer: it runs, listens where clients come, and sees every instance up."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+from verify.state.conftest import Instances, value
+
+testinfra_hosts = ["ansible://rest_balancer"]
+Planned = Callable[[str], Instances]
+
+
+def test_haproxy_runs_and_starts_with_the_host(host: Any) -> None:
+    assert host.service("haproxy").is_running
+    assert host.service("haproxy").is_enabled
+
+
+def test_haproxy_listens_where_clients_come(host: Any, planned: Planned) -> None:
+    for instance in planned("rest_balancer"):
+        assert host.socket(f"tcp://{value(instance, 'bind')}").is_listening
+
+
+def test_every_planned_instance_is_up(host: Any, planned: Planned) -> None:
+    ask = (
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/haproxy/admin.sock'); "
+        "s.sendall(b'show stat\\n'); print(b''.join(iter(lambda: s.recv(65536), b'')).decode())"
+    )
+    text = host.check_output("python3 -c %s", ask)
+    rows = csv.DictReader(io.StringIO(text.lstrip("# ")))
+    status = {row["svname"]: row["status"] for row in rows if row["pxname"] == "rest"}
+    for instance in planned("rest_balancer"):
+        servers = [s["key"].split()[1] for s in instance["settings"] if s["key"].startswith("server ")]
+        assert {name: status.get(name) for name in servers} == dict.fromkeys(servers, "UP")
+
+
+def test_the_runtime_socket_is_for_root_and_haproxy_alone(host: Any) -> None:
+    socket = host.file("/run/haproxy/admin.sock")
+    assert socket.mode == 0o660
