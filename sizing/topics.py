@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sizing.model import Finding, Inventory, Part, Setting
-from sizing.workload import clusters, topics
+from sizing.workload import clusters
+from sizing.workload_topics import topics
 
 _INVENTORY = "the inventory"
 

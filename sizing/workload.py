@@ -36,16 +36,6 @@ class KafkaCluster(Strict):
     data_center: str | None = None
 
 
-class Topic(Strict):
-    """A topic that the deployment declares."""
-
-    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
-    cluster: str
-    partitions: Positive | None = None
-    replication: Positive | None = None
-    settings: dict[str, Scalar] = {}
-
-
 class RestWorkload(Strict):
     """What the REST proxies of a host have to carry."""
 
@@ -109,7 +99,7 @@ def role_variables(
     own = {
         k.removeprefix(prefix): v for k, v in variables.items() if k.startswith(prefix) and k not in ignore
     }
-    return _read(model, own, prefix, host)
+    return read_model(model, own, prefix, host)
 
 
 def host_facts(host: str, variables: Mapping[str, Any]) -> HostFacts | list[Finding]:
@@ -125,24 +115,11 @@ def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Findin
     found: dict[str, KafkaCluster] = {}
     wrong: list[Finding] = []
     for name, value in (inventory.common("kafka_clusters") or {}).items():
-        cluster = _read(KafkaCluster, value, f"kafka_clusters.{name}.", "all")
+        cluster = read_model(KafkaCluster, value, f"kafka_clusters.{name}.", "all")
         if isinstance(cluster, list):
             wrong += cluster
         else:
             found[name] = cluster
-    return found, wrong
-
-
-def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
-    """Read ``kafka_topics``."""
-    found: list[Topic] = []
-    wrong: list[Finding] = []
-    for number, value in enumerate(inventory.common("kafka_topics") or []):
-        topic = _read(Topic, value, f"kafka_topics[{number}].", "all")
-        if isinstance(topic, list):
-            wrong += topic
-        else:
-            found.append(topic)
     return found, wrong
 
 
@@ -156,9 +133,10 @@ def bootstrap(inventory: Inventory, name: str, cluster: KafkaCluster, port: int 
     )
 
 
-def _read(model: type[M], value: Any, prefix: str, where: str) -> M | list[Finding]:
+def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[Finding]:
+    """Read one mapping; ``prefix`` begins the full name of its variables, ``where`` is a host or ``all``."""
     if not isinstance(value, Mapping):
-        return [_wrong(prefix.rstrip("._"), where, f"is {value!r}", "write a mapping")]
+        return [wrong_variable(prefix.rstrip("._"), where, f"is {value!r}", "write a mapping")]
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:
@@ -172,13 +150,14 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
     name = f"{prefix}{path}"
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(error["loc"][-1]), model.model_fields, n=1)
-        return _wrong(
+        return wrong_variable(
             name, where, "is not known", f"did you mean {prefix}{near[0]}?" if near else "take it out"
         )
     if error["type"] == "missing":
-        return _wrong(name, where, "is missing", "add it")
-    return _wrong(name, where, f"is {error['input']!r}: {error['msg'].lower()}", "correct the value")
+        return wrong_variable(name, where, "is missing", "add it")
+    return wrong_variable(name, where, f"is {error['input']!r}: {error['msg'].lower()}", "correct the value")
 
 
-def _wrong(name: str, where: str, what: str, fix: str) -> Finding:
+def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
+    """Return the complaint about one variable: ``name`` in full, what is wrong with it, how to mend it."""
     return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
