@@ -1,0 +1,97 @@
+package io.kedge.sandbox;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.MissingNode;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.util.Locale;
+import org.apache.kafka.common.TopicPartition;
+import org.eclipse.jetty.http.HttpHeader;
+import org.eclipse.jetty.io.Content;
+import org.eclipse.jetty.server.Request;
+import org.eclipse.jetty.server.Response;
+import org.eclipse.jetty.util.Callback;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** A request with its answer, to be given once. */
+record Exchange(Request request, Response response, Callback callback) {
+  private static final Logger LOG = LoggerFactory.getLogger(Exchange.class);
+
+  String method() {
+    return request.getMethod().toUpperCase(Locale.ROOT);
+  }
+
+  InputStream body() {
+    return Content.Source.asInputStream(request);
+  }
+
+  String header(HttpHeader header) {
+    return request.getHeaders().get(header);
+  }
+
+  void answer(int status, String mediaType, byte[] body) {
+    response.setStatus(status);
+    response.getHeaders().put(HttpHeader.CONTENT_TYPE, mediaType);
+    response.write(true, ByteBuffer.wrap(body), callback);
+  }
+
+  void answer(byte[] body) {
+    answer(200, Format.V2, body);
+  }
+
+  void noContent() {
+    response.setStatus(204);
+    response.write(true, null, callback);
+  }
+
+  void fail(Throwable failure) {
+    RestError error = RestError.of(failure);
+    if (error.status() == 500) {
+      LOG.warn("{} {} failed: {}", request.getMethod(), request.getHttpURI().getPath(), failure.toString());
+    }
+    answer(error.status(), Format.V2, Wire.writeError(error));
+  }
+
+  /** The body as an object, a missing node when it is empty; throws 415 for a body of another type. */
+  JsonNode object() throws IOException {
+    String type = Format.bare(header(HttpHeader.CONTENT_TYPE));
+    boolean known = type.startsWith("application/vnd.kafka.") && type.endsWith("v2+json");
+    JsonNode body;
+    if (known || type.isEmpty()) {
+      body = Wire.readObject(body());
+    } else if (request.getLength() == 0) {
+      body = null;
+    } else {
+      throw RestError.unsupportedMediaType();
+    }
+    return body == null ? MissingNode.getInstance() : body;
+  }
+
+  static String text(JsonNode body, String field) {
+    JsonNode value = body.path(field);
+    return value.isMissingNode() || value.isNull() ? null : value.asText();
+  }
+
+  static Integer number(JsonNode body, String field) {
+    String value = text(body, field);
+    try {
+      return value == null ? null : Integer.valueOf(value);
+    } catch (NumberFormatException e) {
+      throw RestError.unprocessable(field + " must be a whole number.");
+    }
+  }
+
+  static JsonNode required(JsonNode body, String field) {
+    JsonNode value = body.path(field);
+    if (value.isMissingNode() || value.isNull()) {
+      throw RestError.unprocessable(field + " may not be null");
+    }
+    return value;
+  }
+
+  static TopicPartition partition(JsonNode pair) {
+    return new TopicPartition(required(pair, "topic").asText(), required(pair, "partition").asInt());
+  }
+}

@@ -1,0 +1,162 @@
+package io.kedge.sandbox;
+
+import java.net.URI;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.EnumSet;
+import java.util.concurrent.LinkedBlockingQueue;
+import org.eclipse.jetty.http.UriCompliance;
+import org.eclipse.jetty.server.Connector;
+import org.eclipse.jetty.server.HttpConfiguration;
+import org.eclipse.jetty.server.HttpConnectionFactory;
+import org.eclipse.jetty.server.Server;
+import org.eclipse.jetty.server.ServerConnector;
+import org.eclipse.jetty.util.thread.QueuedThreadPool;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Runs a sandbox REST proxy: {@code SandboxRestMain kafka-rest.properties}. */
+public final class SandboxRestMain {
+  /** Java's own for a backlog of 0, which is what the real proxy listens with; no key changes it. */
+  private static final int ACCEPT_BACKLOG = 50;
+
+  private static final Duration PRODUCER_CLOSE = Duration.ofSeconds(10);
+  private static final long CONSUMERS_CLOSE_MS = 10_000;
+  private static final long LAST_CALL_MS = 1000;
+
+  private final ProxyConfig config;
+  private final KafkaClients clients;
+  private final ConsumerInstances instances;
+  private final InFlight inFlight = new InFlight();
+  private final Server server;
+
+  private SandboxRestMain(ProxyConfig config) {
+    this.config = config;
+    this.clients = new KafkaClients(config);
+    this.instances = new ConsumerInstances(config);
+    this.server = new Server(threadPool(config));
+    for (URI listener : config.listeners()) {
+      server.addConnector(connector(listener));
+    }
+    server.setHandler(new Api(config, clients, instances, inFlight));
+  }
+
+  /**
+   * Serves until the process is told to end.
+   *
+   * @param arguments the properties file
+   */
+  public static void main(String[] arguments) throws InterruptedException {
+    if (arguments.length != 1) {
+      end("usage: kafka-rest-start PROPERTIES_FILE");
+    }
+    ProxyConfig config;
+    try {
+      config = ProxyConfig.read(Path.of(arguments[0]));
+    } catch (ProxyConfig.Problem e) {
+      end(e.getMessage());
+      return;
+    }
+    Logger log = LoggerFactory.getLogger(SandboxRestMain.class);
+    if (!config.unknown().isEmpty()) {
+      log.warn("{}: unknown keys, ignored: {}", arguments[0], String.join(", ", config.unknown()));
+    }
+    if (!config.withoutEffect().isEmpty()) {
+      log.info("Keys without effect in the sandbox: {}", String.join(", ", config.withoutEffect()));
+    }
+    SandboxRestMain proxy = new SandboxRestMain(config);
+    try {
+      proxy.server.start();
+    } catch (Exception e) {
+      end(arguments[0] + ": listeners: " + reason(e));
+    }
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> proxy.stop(log), "stop"));
+    log.info("Server started, listening for requests at {}", config.listeners());
+    proxy.server.join();
+  }
+
+  private static String reason(Throwable failure) {
+    Throwable root = failure;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    return failure == root ? failure.toString() : failure.getMessage() + ": " + root.getMessage();
+  }
+
+  private static void end(String message) {
+    System.err.println("kafka-rest: " + message);
+    System.exit(1);
+  }
+
+  private static QueuedThreadPool threadPool(ProxyConfig config) {
+    QueuedThreadPool pool =
+        new QueuedThreadPool(
+            config.threadPoolMax(),
+            config.threadPoolMin(),
+            60_000,
+            new LinkedBlockingQueue<>(config.requestQueueCapacity()));
+    pool.setName("http");
+    return pool;
+  }
+
+  private ServerConnector connector(URI listener) {
+    HttpConfiguration http = new HttpConfiguration();
+    http.setSendServerVersion(false);
+    // Topics of some stores are paths, so a segment may hold an encoded slash.
+    http.setUriCompliance(
+        UriCompliance.from(
+            EnumSet.of(
+                UriCompliance.Violation.AMBIGUOUS_PATH_SEPARATOR,
+                UriCompliance.Violation.AMBIGUOUS_PATH_ENCODING)));
+    ServerConnector connector = new ServerConnector(server, new HttpConnectionFactory(http));
+    connector.setHost(listener.getHost());
+    connector.setPort(listener.getPort());
+    connector.setAcceptQueueSize(ACCEPT_BACKLOG);
+    connector.setIdleTimeout(config.idleTimeoutMs());
+    return connector;
+  }
+
+  private void stop(Logger log) {
+    log.info("Stopping");
+    try {
+      drain(log);
+      server.stop();
+      instances.close(CONSUMERS_CLOSE_MS);
+      clients.close(PRODUCER_CLOSE);
+      log.info("Stopped");
+    } catch (Exception e) {
+      log.error("The stop failed", e);
+    }
+  }
+
+  private void drain(Logger log) throws InterruptedException {
+    if (config.sigterm() == ProxyConfig.Sigterm.DROP) {
+      return;
+    }
+    inFlight.closeConnections();
+    instances.endReads();
+    long limitMs = config.shutdownGracefulMs();
+    if (config.sigterm() == ProxyConfig.Sigterm.DRAIN) {
+      inFlight.await(limitMs);
+      inFlight.refuse();
+      limitMs = LAST_CALL_MS;
+    }
+    closeListeners(log);
+    int left = inFlight.await(limitMs);
+    if (left > 0) {
+      log.warn("{} requests in flight are dropped", left);
+    }
+  }
+
+  private void closeListeners(Logger log) {
+    for (Connector connector : server.getConnectors()) {
+      if (connector instanceof ServerConnector listening) {
+        try {
+          listening.close();
+        } catch (RuntimeException e) {
+          log.warn("A listener was not closed: {}", e.toString());
+        }
+      }
+    }
+  }
+}
