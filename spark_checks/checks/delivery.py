@@ -1,0 +1,175 @@
+"""Whether every record arrived: once, intact, in order, where it was acknowledged, and at every group."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from spark_checks.hops.found import add
+from spark_checks.hops.group import GroupHop, group_hop
+from spark_checks.hops.order import reordered
+from spark_checks.hops.topic import TopicHop, topic_hop
+from spark_checks.levels import Levels, given
+from spark_checks.model import Anomaly, Recommendation, Result, judge
+from spark_checks.readers import Evidence
+
+KINDS: Final = (
+    "lost",
+    "duplicated",
+    "reordered",
+    "corrupted",
+    "misplaced",
+    "unexpected",
+    "undelivered",
+    "mismatched",
+    "phantom",
+    "redelivered",
+    "skipped",
+    "rewound",
+)
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """Every record, in two hops, exactly; names of Jepsen's kafka workload in brackets.
+
+    Producer to topic compares the ledger with the records found in the topics.
+
+    - lost [lost-write]: acknowledged, and no intact copy is in the topic.
+    - duplicated [duplicate]: the same identity at several offsets.
+    - reordered [nonmonotonic-send]: among acknowledged records of one producer in one partition, one whose
+      sequence number is lower than its predecessor's. That is what an idempotent producer promises. By REST
+      it holds within one request; between requests only where the earlier one was answered before the later
+      one was sent, since requests in flight at once have no order.
+    - corrupted: the checksum is wrong, is not the ledger's, or the acknowledged place holds a value without
+      the run's identity.
+    - misplaced [inconsistent-offsets]: found, but at another partition or offset than acknowledged.
+    - unexpected: carries this run's identity, but no ledger knows it.
+
+    A send whose outcome is failed or unknown and that is in the topic is no anomaly; it is counted. When the
+    load did not end properly the ledger may be cut off: records that it does not know are then counted as
+    beyond the ledger, and the verdict is unknown unless something else failed.
+
+    Topic to group compares the records with what each group's consumers received.
+
+    - undelivered [unseen]: in the topic, and no member of the group got it.
+    - mismatched [inconsistent-offsets]: a consumer got another identity at an offset than the topic holds.
+    - phantom: delivered from an offset of the run's range that holds no record.
+    - redelivered: delivered more than once (at-least-once allows it; reported, judged only with a level).
+    - skipped [poll-skip]: a consumer's position jumped over records that its group never got.
+    - rewound [nonmonotonic-poll]: a consumer's position went back within a partition.
+
+    Before a gap is called a loss, retention and compaction are asked for: places before the log start, and
+    missing records of compacted topics, are unknown. Both hops compare digests of blocks of 65,536 first and
+    join exactly where they differ; the counts are exact, not estimates.
+    """
+    run, ledger = evidence.run, evidence.need("ledger")
+    records = evidence.table("records")
+    if records is None:
+        return Result(
+            "delivery",
+            "unknown",
+            "the topics were not read: no records table, and the cluster could not be asked",
+            slo=given(levels.delivery),
+        )
+    topic = topic_hop(ledger, records, run)
+    anomalies = dict(topic.anomalies)
+    anomalies |= reordered(ledger, records, topic.duplicates, run)
+    deliveries = evidence.table("deliveries")
+    group = None
+    if run.groups and deliveries is not None:
+        group = group_hop(records, deliveries, ledger, run)
+        anomalies = add(anomalies, group.anomalies)
+    return _result(evidence, levels, topic, group, anomalies)
+
+
+def _result(
+    evidence: Evidence,
+    levels: Levels,
+    topic: TopicHop,
+    group: GroupHop | None,
+    anomalies: dict[str, Anomaly],
+) -> Result:
+    allowed = levels.delivery.model_dump()
+    counts = {kind: anomalies[kind].count if kind in anomalies else 0 for kind in KINDS}
+    if group is None:
+        for kind in ("undelivered", "mismatched", "phantom", "redelivered", "skipped", "rewound"):
+            counts.pop(kind)
+    problems = [
+        f"{count:,} {kind}{_first(anomalies[kind])}"
+        for kind, count in counts.items()
+        if allowed[kind] is not None and count > allowed[kind]
+    ]
+    totals = dict(topic.totals)
+    measured: dict[str, Any] = {**totals, **counts}
+    if group is not None:
+        measured |= {f"group_{key}": value for key, value in group.totals.items()}
+    acked = totals["acked"]
+    fine = f"{acked:,} acknowledged records, each once in its place"
+    fine += f", and {group.totals['expected']:,} delivered" if group is not None else ""
+    verdict, because = judge(problems, _doubts(evidence, topic, group), fine)
+    bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
+    return Result(
+        "delivery",
+        verdict,
+        because,
+        slo=given(levels.delivery),
+        measured=measured,
+        anomalies={kind: anomalies[kind] for kind in KINDS if kind in anomalies},
+        recommendations=_recommend(counts),
+        short=f"{counts['lost']:,} lost, {bad:,} anomalies of {acked:,} acknowledged",
+    )
+
+
+def _doubts(evidence: Evidence, topic: TopicHop, group: GroupHop | None) -> list[str]:
+    run, totals = evidence.run, topic.totals
+    doubts = []
+    if not totals["acked"]:
+        doubts.append("no record was acknowledged, so there is nothing to judge")
+    if totals["expired"]:
+        doubts.append(f"{totals['expired']:,} acknowledged records lie before the log start (retention)")
+    if totals.get("compacted"):
+        doubts.append(f"{totals['compacted']:,} records are missing from compacted topics")
+    if not run.complete:
+        beyond = totals.get("beyond_ledger", 0) + (group.totals.get("not_known", 0) if group else 0)
+        doubts.append(
+            f"the load did not end properly, so its evidence may be cut off ({beyond:,} records unknown)"
+        )
+    if group is None:
+        doubts.append("no groups in run.json, so nothing is known of delivery to consumers")
+    return doubts
+
+
+def _first(anomaly: Anomaly) -> str:
+    """Say where the first one is, so that a line in a terminal is enough to go and look."""
+    if not anomaly.examples:
+        return ""
+    example = anomaly.examples[0]
+    named = ("group", "consumer", "producer", "seq", "topic", "partition", "offset")
+    return " (first: " + ", ".join(f"{key} {example[key]}" for key in named if key in example) + ")"
+
+
+def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
+    advice = []
+    if counts["lost"]:
+        advice.append(
+            Recommendation(
+                "Produce with acks=all and min.insync.replicas at least 2 on three replicas",
+                f"{counts['lost']:,} acknowledged records are gone",
+            )
+        )
+    if counts["duplicated"] or counts["reordered"]:
+        advice.append(
+            Recommendation(
+                "Produce with enable.idempotence=true where the interface allows it",
+                f"{counts['duplicated']:,} duplicated and {counts['reordered']:,} reordered records",
+            )
+        )
+    if counts.get("undelivered"):
+        advice.append(
+            Recommendation(
+                "Commit offsets after processing (enable.auto.commit=false)",
+                f"{counts['undelivered']:,} records never reached their group",
+            )
+        )
+    return tuple(advice)
+
+

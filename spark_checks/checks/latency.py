@@ -1,0 +1,198 @@
+"""How long records took, counted from when they should have been sent."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_checks.hops.topic import intact, of_run
+from spark_checks.levels import Levels, given
+from spark_checks.model import Result, judge
+from spark_checks.readers import Evidence
+from spark_checks.run import Run
+
+_JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
+CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)
+_ALL: Final = sorted({*_JUDGED.values(), *(float(point) for point in CURVE)})
+#: Append and delivery need a join of ledger, records and deliveries; above this many records it is made
+#: over every n-th record, and the report says so. The ack needs no join and is always exact.
+JOIN_AT_MOST: Final = 10_000_000
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """From the intended send time (open loop) to acknowledgement, append and first delivery.
+
+    A record that waits in the generator because the system is slow counts from when it should have gone, so
+    that a stall is not hidden by the load that it keeps back. Percentiles are exact (no sketches) over all
+    records intended in the steady window; the warm-up is dropped. Records without an acknowledgement have no
+    latency: how many there are is printed. Append is the broker's timestamp, in whole milliseconds, and is
+    measured only on topics with LogAppendTime. Delivery is the first reception by a group. Ack uses one
+    clock; append and delivery compare clocks of two hosts, corrected by nothing: the error of the clock
+    measurement is printed, and a level closer to the figure than that error is unknown.
+    """
+    run, ledger = evidence.run, evidence.need("ledger")
+    measured: dict[str, Any] = {}
+    window = steady(ledger, run)
+    stride = max(1, -(-ledger.count() // JOIN_AT_MOST))
+    spans = percentiles(ack_latencies(window))
+    spans |= percentiles(onward_latencies(window, evidence, stride))
+    for (via, stage), figures in sorted(spans.items()):
+        part = measured.setdefault(via, {})
+        part[f"{stage}_records"] = figures["records"]
+        for name, point in _JUDGED.items():
+            part[f"{stage}_{name}_ms"] = round(figures["at"][point] / 1000, 3)
+        if figures["negative"]:
+            part[f"{stage}_before_intended_records"] = figures["negative"]
+    for row in window.where("outcome != 'acked'").groupBy("via").count().collect():
+        measured.setdefault(row["via"], {})["not_acked_records"] = row["count"]
+    problems, doubts, short = [], [], []
+    error_ms = run.clock_error_us / 1000
+    slo = given(levels.latency)
+    for via, wanted in slo.items():
+        for key, level in wanted.items():
+            value = measured.get(via, {}).get(key)
+            across = not key.startswith("ack")
+            if value is None:
+                doubts.append(f"{via}: {key} was not measured")
+            elif across and abs(value - level) <= error_ms:
+                doubts.append(f"{via}: {key} {value:,.1f} is within the clock error of its level {level:,.0f}")
+            elif value > level:
+                problems.append(f"{via}: {key} {value:,.1f}, the level is {level:,.0f}")
+    for via, part in measured.items():
+        if "ack_p99_ms" in part:
+            text = f"{via} ack p99 {part['ack_p99_ms']:,.1f} ms"
+            if "delivery_p99_ms" in part:
+                text += f", delivery p99 {part['delivery_p99_ms']:,.1f} ms"
+            short.append(text)
+    if not spans:
+        doubts.append("no record was acknowledged in the steady window")
+    measured["clock_error_ms"] = error_ms
+    measured["clock_offsets_ms"] = {host: c.offset_us / 1000 for host, c in run.clock_offsets.items()}
+    if stride > 1:
+        measured["append_and_delivery_over"] = f"every {stride}th record"
+    verdict, because = judge(problems, doubts, "; ".join(short))
+    return Result(
+        "latency",
+        verdict,
+        because,
+        slo=slo,
+        measured=measured,
+        short="; ".join(short),
+        series={
+            "curve": {
+                f"{via} {stage}": [[point, span["at"][float(point)] / 1000] for point in CURVE]
+                for (via, stage), span in sorted(spans.items())
+            },
+            "by_second": by_second(window, run),
+        },
+    )
+
+
+def steady(ledger: DataFrame, run: Run) -> DataFrame:
+    """Return the ledger rows whose intended time lies in the steady window."""
+    return ledger.where(F.col("intended_us").between(run.measured_from_us, run.measured_until_us - 1))
+
+
+def ack_latencies(window: DataFrame) -> DataFrame:
+    """Return (via, stage, us) of every acknowledged record."""
+    return window.where("outcome = 'acked'").select(
+        "via", F.lit("ack").alias("stage"), (F.col("acked_us") - F.col("intended_us")).alias("us")
+    )
+
+
+def onward_latencies(window: DataFrame, evidence: Evidence, stride: int) -> DataFrame:
+    """Return (via, stage, us) to append and to the first delivery to each group.
+
+    One aggregation by identity over the union of ledger, records and deliveries in place of two joins; it
+    shuffles each record at most three times, three numbers wide.
+    """
+    every = F.col("seq") % stride == 0
+    nothing = F.lit(None).cast("long")
+
+    def part(
+        frame: DataFrame, via: Column, intended: Column, appended: Column, group: Column, got: Column
+    ) -> DataFrame:
+        return frame.where(every).select(
+            "producer",
+            "seq",
+            via.alias("via"),
+            intended.alias("intended"),
+            appended.alias("appended"),
+            group.alias("group"),
+            got.alias("got"),
+        )
+
+    no_text = F.lit(None).cast("string")
+    union = part(window, F.col("via"), F.col("intended_us"), nothing, no_text, nothing)
+    records, deliveries = evidence.table("records"), evidence.table("deliveries")
+    if records is not None:
+        appended = intact(of_run(records, evidence.run)).where(F.col("timestamp_type") == "append")
+        union = union.unionByName(part(appended, no_text, nothing, F.col("timestamp_us"), no_text, nothing))
+    groups = list(evidence.run.groups)
+    if deliveries is not None:
+        mine = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(groups))
+        union = union.unionByName(
+            part(mine, no_text, nothing, nothing, F.col("group"), F.col("received_us"))
+        )
+    first = union.groupBy("producer", "seq").agg(
+        F.max("via").alias("via"),
+        F.max("intended").alias("intended"),
+        F.min("appended").alias("appended"),
+        *(F.min(F.when(F.col("group") == name, F.col("got"))).alias(f"got_{n}") for n, name in enumerate(groups)),
+    )
+    stages = [F.struct(F.lit("append").alias("stage"), (F.col("appended") - F.col("intended")).alias("us"))]
+    stages += [
+        F.struct(F.lit("delivery").alias("stage"), (F.col(f"got_{n}") - F.col("intended")).alias("us"))
+        for n in range(len(groups))
+    ]
+    return (
+        first.where(F.col("intended").isNotNull())
+        .select("via", F.explode(F.array(*stages)).alias("one"))
+        .select("via", "one.stage", "one.us")
+        .where(F.col("us").isNotNull())
+    )
+
+
+def percentiles(latencies: DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return exact percentiles by (via, stage): records, negative, at {percentile: microseconds}.
+
+    Equal latencies are counted first, which shuffles a row a distinct microsecond, not a row a record.
+    """
+    counted = latencies.groupBy("via", "stage", "us").agg(F.count(F.lit(1)).alias("n"))
+    points = F.array(*(F.lit(point / 100) for point in _ALL))
+    rows = (
+        counted.groupBy("via", "stage")
+        .agg(
+            F.percentile("us", points, "n").alias("at"),
+            F.sum("n").alias("records"),
+            F.coalesce(F.sum(F.when(F.col("us") < 0, F.col("n"))), F.lit(0)).alias("negative"),
+        )
+        .collect()
+    )
+    return {
+        (row["via"], row["stage"]): {
+            "records": row["records"],
+            "negative": row["negative"],
+            "at": dict(zip(_ALL, row["at"], strict=True)),
+        }
+        for row in rows
+    }
+
+
+def by_second(window: DataFrame, run: Run) -> dict[str, list[list[float]]]:
+    """Return [second, p50 ms, p99 ms] of the ack by interface, to 0.1 ms, for the timeline."""
+    second = F.floor((F.col("intended_us") - run.measured_from_us) / 1e6).cast("int").alias("second")
+    step = F.floor((F.col("acked_us") - F.col("intended_us")) / 100).alias("step")
+    counted = window.where("outcome = 'acked'").groupBy("via", second, step).agg(F.count("*").alias("n"))
+    rows = (
+        counted.groupBy("via", "second")
+        .agg(F.percentile("step", F.array(F.lit(0.5), F.lit(0.99)), "n").alias("at"))
+        .orderBy("via", "second")
+        .collect()
+    )
+    result: dict[str, list[list[float]]] = {}
+    for row in rows:
+        result.setdefault(row["via"], []).append([row["second"], row["at"][0] / 10, row["at"][1] / 10])
+    return result

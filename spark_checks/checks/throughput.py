@@ -1,0 +1,119 @@
+"""Whether the acknowledged rate was met, over the whole steady window."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from spark_checks.levels import Levels, given
+from spark_checks.model import Anomaly, Result, judge
+from spark_checks.readers import Evidence
+from spark_checks.restarts import Restart, read_restarts
+
+_EXAMPLES = 10
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """Acknowledged records per second, by interface (Kafka protocol, REST) and REST instance.
+
+    Counted by the time of the acknowledgement, in whole seconds of the steady window: from the end of the
+    warm-up until the load stops. The level is met when the records acknowledged in the window divided by its
+    length reach it, and no second without any acknowledgement lies outside of a restart. Beside the mean
+    stands the sustained rate: the 5th percentile of the seconds, empty ones included. When the generators
+    offered less than the level, and what they offered was acknowledged, nothing is known of the level:
+    unknown. Times are those of the generators' own clock.
+    """
+    run = evidence.run
+    seconds = int(run.measured_s)
+    ledger = evidence.need("ledger")
+    # Rows here grow with the run's seconds and instances, not with its records.
+    second = F.floor((F.col("acked_us") - run.measured_from_us) / 1e6).cast("int")
+    rows = (
+        ledger.where(F.col("outcome") == "acked")
+        .groupBy("via", "instance", second.alias("second"))
+        .agg(F.count(F.lit(1)).alias("records"), F.sum("bytes").alias("bytes"))
+        .collect()
+    )
+    window = F.col("intended_us").between(run.measured_from_us, run.measured_from_us + seconds * 1_000_000 - 1)
+    offered = {row["via"]: row["count"] for row in ledger.where(window).groupBy("via").count().collect()}
+    by_via: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    by_instance: dict[str, int] = defaultdict(int)
+    volume: dict[str, int] = defaultdict(int)
+    for row in rows:
+        by_via[row["via"]][row["second"]] += row["records"]
+        if 0 <= row["second"] < seconds:
+            volume[row["via"]] += row["bytes"]
+            if row["instance"]:
+                by_instance[row["instance"]] += row["records"]
+    restarts = read_restarts(evidence.table("actions"), run)
+    problems, doubts, measured, short = [], [], {}, []
+    anomalies: dict[str, Anomaly] = {}
+    for via in sorted({*by_via, *(producer.via for producer in run.producers.values())}):
+        figures = rates([by_via[via].get(n, 0) for n in range(seconds)])
+        target = getattr(levels.throughput, via).records_per_s if via in ("kafka", "rest") else None
+        wanted = offered.get(via, 0) / max(seconds, 1)
+        figures |= {"offered_records_per_s": round(wanted, 1)}
+        figures |= {"mean_bytes_per_s": round(volume[via] / max(seconds, 1), 1)}
+        if target:
+            figures["share_of_level"] = round(figures["mean_records_per_s"] / target, 3)
+        if via == "rest":
+            figures["by_instance_records_per_s"] = {
+                name: round(count / max(seconds, 1), 1) for name, count in sorted(by_instance.items())
+            }
+        measured[via] = figures
+        short.append(f"{via} {figures['mean_records_per_s']:,.0f}/s")
+        gaps = unexplained(by_via[via], seconds, restarts, run.measured_from_us)
+        if gaps:
+            examples = tuple({"via": via, "second": gap} for gap in gaps[:_EXAMPLES])
+            before = anomalies.get("empty_second", Anomaly(0))
+            anomalies["empty_second"] = Anomaly(before.count + len(gaps), before.examples + examples)
+        if not target:
+            continue
+        if not by_via[via]:
+            doubts.append(f"{via}: no acknowledged record, so no rate against {target:,.0f}/s")
+        elif figures["mean_records_per_s"] < target:
+            text = f"{via}: {figures['mean_records_per_s']:,.0f} records/s, the level is {target:,.0f}"
+            idle = wanted < target and figures["mean_records_per_s"] >= 0.99 * wanted
+            (doubts if idle else problems).append(text + (f"; only {wanted:,.0f} were offered" if idle else ""))
+        elif gaps:
+            problems.append(f"{via}: {len(gaps)} seconds without an acknowledgement outside of restarts")
+    if seconds < 1:
+        doubts.append("the steady window is shorter than a second")
+    if not rows:
+        doubts.append("no record was acknowledged")
+    verdict, because = judge(problems, doubts, "; ".join(short) + f" over {seconds} s")
+    return Result(
+        "throughput",
+        verdict,
+        because,
+        slo=given(levels.throughput),
+        measured={"window_s": seconds, **measured},
+        anomalies=anomalies,
+        short=", ".join(short),
+        series={"by_via": {via: sorted(counts.items()) for via, counts in by_via.items()}},
+    )
+
+
+def rates(counts: list[int]) -> dict[str, Any]:
+    """Return mean, 5th percentile (nearest rank), least and most of the seconds, records per second."""
+    ordered = sorted(counts) or [0]
+    return {
+        "records": sum(counts),
+        "mean_records_per_s": round(sum(ordered) / len(ordered), 1),
+        "sustained_p5_records_per_s": ordered[max(0, -(-5 * len(ordered) // 100) - 1)],
+        "least_records_per_s": ordered[0],
+        "most_records_per_s": ordered[-1],
+    }
+
+
+def unexplained(counts: dict[int, int], seconds: int, restarts: list[Restart], from_us: int) -> list[int]:
+    """Return the seconds of the window without a record that no restart covers."""
+    gaps = []
+    for second in range(seconds):
+        begin = from_us + second * 1_000_000
+        covered = any(r.begin_us < begin + 1_000_000 and begin < r.until_us for r in restarts)
+        if not counts.get(second) and not covered:
+            gaps.append(second)
+    return gaps

@@ -1,0 +1,92 @@
+"""What the hops share: digests of blocks of rows, and counted findings with a few examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_checks.model import Anomaly
+
+#: Rows a block, as a power of two: large enough that digests are few, small enough that the exact join
+#: after one missing record reads little.
+BLOCK_BITS: Final = 16
+EXAMPLES: Final = 10
+
+
+def block(column: str) -> Column:
+    """Return the number of the block that a sequence number or an offset falls into."""
+    return F.shiftright(column, BLOCK_BITS).alias("block")
+
+
+def digest(hashed: Column, prefix: str) -> list[Column]:
+    """Return aggregates that are equal for two blocks exactly when they hold the same rows.
+
+    Count, xor and sum of a 64-bit hash (null where a row does not take part). The sum takes the upper half
+    of the hash alone, so that it cannot overflow. Two different blocks agree by chance in about one of 2^64.
+    """
+    return [
+        F.count(hashed).alias(f"{prefix}_count"),
+        F.coalesce(F.bit_xor(hashed), F.lit(0).cast("long")).alias(f"{prefix}_xor"),
+        F.coalesce(F.sum(F.shiftrightunsigned(hashed, 32)), F.lit(0).cast("long")).alias(f"{prefix}_sum"),
+    ]
+
+
+def differing(left: DataFrame, right: DataFrame, keys: Sequence[str], ours: str, theirs: str) -> DataFrame:
+    """Return the keys of the blocks whose digests (prefixes ``ours``, ``theirs``) differ."""
+    joined = left.join(right, [left[key].eqNullSafe(right[key]) for key in keys], "full")
+    same = F.lit(True)
+    for part in ("count", "xor", "sum"):
+        one = F.coalesce(F.col(f"{ours}_{part}"), F.lit(0).cast("long"))
+        same = same & (one == F.coalesce(F.col(f"{theirs}_{part}"), F.lit(0).cast("long")))
+    return joined.where(~same).select(*(F.coalesce(left[key], right[key]).alias(key) for key in keys))
+
+
+def only_blocks(rows: DataFrame, blocks: DataFrame, keys: Sequence[str], column: str) -> DataFrame:
+    """Return the rows that lie in the given blocks; the blocks are few and are broadcast."""
+    return (
+        rows.withColumn("block", block(column)).join(F.broadcast(blocks), [*keys, "block"], "semi").drop("block")
+    )
+
+
+def tally(found: DataFrame, order: Sequence[str]) -> dict[str, Anomaly]:
+    """Count findings by their column ``kind`` and take the first few of each.
+
+    Args:
+        found: columns ``kind`` and those that an example shows; nulls are left out of examples.
+        order: the columns that say which come first.
+    """
+    window = Window.partitionBy("kind").orderBy(*order)
+    whole = window.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    rows = (
+        found.withColumn("_n", F.row_number().over(window))
+        .withColumn("_count", F.count(F.lit(1)).over(whole))
+        .where(F.col("_n") <= EXAMPLES)
+        .orderBy("kind", "_n")
+        .collect()
+    )
+    result: dict[str, Anomaly] = {}
+    for row in rows:
+        example = _example(row.asDict(recursive=True))
+        before = result.get(row["kind"])
+        result[row["kind"]] = Anomaly(row["_count"], ((*before.examples, example) if before else (example,)))
+    return result
+
+
+def _example(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in row.items()
+        if value is not None and key != "kind" and not key.startswith("_")
+    }
+
+
+def add(one: Mapping[str, Anomaly], other: Mapping[str, Anomaly]) -> dict[str, Anomaly]:
+    """Return two tallies as one."""
+    result = dict(one)
+    for kind, more in other.items():
+        before = result.get(kind, Anomaly(0))
+        result[kind] = Anomaly(before.count + more.count, (before.examples + more.examples)[:EXAMPLES])
+    return result

@@ -1,0 +1,205 @@
+"""Topic to group: the records against the deliveries, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_checks.hops.found import block, differing, digest, only_blocks, tally
+from spark_checks.hops.topic import of_run
+from spark_checks.model import Anomaly
+from spark_checks.run import Run
+from spark_checks.sequences import folder, run_schema
+
+_KEYS = ["group", "topic", "partition"]
+_POSITION_KEYS = ["group", "consumer", "topic", "partition"]
+_ORDER = ["group", "topic", "partition", "offset"]
+
+
+@dataclass(frozen=True)
+class GroupHop:
+    """What the second hop gave: totals and anomalies by kind."""
+
+    totals: Mapping[str, int]
+    anomalies: Mapping[str, Anomaly]
+
+
+def group_hop(records: DataFrame, deliveries: DataFrame, ledger: DataFrame, run: Run) -> GroupHop:
+    """Compare what the topics hold with what each group got.
+
+    Digests by (group, topic, partition, block of offsets) first, the exact join for differing blocks only;
+    blocks in which something was redelivered always differ.
+    """
+    keys = [*_KEYS, "block"]
+    hashed = F.xxhash64("topic", "partition", "offset", "producer", "seq")
+    wanted = wanted_by_groups(records, run)
+    got = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
+    held = wanted.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "held")).persist()
+    given = got.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "given")).persist()
+    totals = {
+        "expected": _sum(held, "held_count"),
+        "deliveries": _sum(given, "given_count"),
+    }
+    blocks = differing(held, given, keys, "held", "given").persist()
+    totals["blocks_compared_exactly"] = blocks.count()
+    anomalies: dict[str, Anomaly] = {}
+    if totals["blocks_compared_exactly"]:
+        compared = compare(
+            only_blocks(wanted, blocks, _KEYS, "offset"), only_blocks(got, blocks, _KEYS, "offset")
+        ).persist()
+        found = findings(compared, ledger, run).persist()
+        anomalies = tally(found, _ORDER)
+        redelivered = compared.where("copies > 1").agg(F.sum(F.col("copies") - 1)).first()
+        if redelivered is not None and redelivered[0]:
+            anomalies["redelivered"] = Anomaly(redelivered[0], anomalies["redelivered"].examples)
+        totals["not_known"] = anomalies.pop("not_known", Anomaly(0)).count
+        if "undelivered" in anomalies:
+            undelivered = found.where("kind = 'undelivered'").select(*_ORDER)
+            anomalies |= tally(skipped(got, undelivered), [*_ORDER, "consumer"])
+    anomalies |= tally(rewound(got), ["group", "consumer", "topic", "partition", "at_us"])
+    for frame in (held, given):
+        frame.unpersist()
+    return GroupHop(totals, anomalies)
+
+
+def wanted_by_groups(records: DataFrame, run: Run) -> DataFrame:
+    """Return (group, topic, partition, offset, producer, seq) of every record that a group must get."""
+    pairs = [(name, topic) for name, group in run.groups.items() for topic in group.topics]
+    groups = records.sparkSession.createDataFrame(pairs or [("", "")], "group string, topic string")
+    mine = of_run(records, run).where(F.col("producer").isNotNull())
+    return mine.join(F.broadcast(groups), "topic", "inner").select(*_ORDER, "producer", "seq")
+
+
+def compare(wanted: DataFrame, got: DataFrame) -> DataFrame:
+    """Join records and deliveries by position; shuffles both, so give it differing blocks only.
+
+    Returns:
+        A row a group and position: ``held`` (identity in the topic), ``least`` and ``most`` (identities
+        delivered), ``copies``, ``consumers``, ``last_us``.
+    """
+    who = F.struct("producer", "seq")
+    given = got.groupBy(*_ORDER).agg(
+        F.count(F.lit(1)).alias("copies"),
+        F.min(who).alias("least"),
+        F.max(who).alias("most"),
+        F.slice(F.sort_array(F.collect_set("consumer")), 1, 5).alias("consumers"),
+        F.max("received_us").alias("last_us"),
+    )
+    return wanted.select(*_ORDER, who.alias("held")).join(given, _ORDER, "full")
+
+
+def findings(compared: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
+    """Name what is wrong with each position (columns ``kind``, place, identity, consumers)."""
+    held, given = F.col("held").isNotNull(), F.col("copies").isNotNull()
+    mismatch = held & given & ((F.col("least") != F.col("held")) | (F.col("most") != F.col("held")))
+    flags = {
+        "undelivered": held & ~given,
+        "redelivered": F.coalesce(F.col("copies"), F.lit(0)) > 1,
+        "mismatched": mismatch,
+        "phantom": given & ~held,
+    }
+    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
+    rows = compared.select(
+        F.explode(kinds).alias("kind"),
+        *_ORDER,
+        F.coalesce(F.col("held"), F.col("least")).alias("identity"),
+        F.when(mismatch, F.col("most")).alias("delivered"),
+        "consumers",
+        F.col("copies").alias("times"),
+    )
+    rows = _explained_phantoms(rows, ledger, run)
+    if not run.complete:
+        rows = _unknown_tail(rows, compared)
+    return rows.select(
+        "kind", *_ORDER, "identity.producer", "identity.seq", "delivered", "consumers", "times"
+    )
+
+
+def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
+    """Drop deliveries without a record that the first hop or the run's bounds account for.
+
+    An acknowledged place without its record is a loss already; places before the log start or outside of
+    the run's range, and in compacted topics, say nothing.
+    """
+    outside = F.lit(False)
+    for topic in run.source_topics():
+        here = F.col("topic") == topic.topic
+        outside = outside | (here & F.lit(topic.compacted))
+        for partition, end in topic.end_offsets.items():
+            start = max(topic.start_offsets.get(partition, 0), topic.log_start_offsets.get(partition, 0))
+            place = here & (F.col("partition") == partition)
+            outside = outside | (place & ~F.col("offset").between(start, end - 1))
+    phantom = F.col("kind") == "phantom"
+    rest = rows.where(~(phantom & outside))
+    homes = ledger.where(F.col("outcome") == "acked").select("topic", "partition", "offset")
+    real = rest.where(phantom).join(homes, ["topic", "partition", "offset"], "anti")
+    return rest.where(~phantom).unionByName(real)
+
+
+def _unknown_tail(rows: DataFrame, compared: DataFrame) -> DataFrame:
+    """The load did not end properly: past a group's last known delivery there is no evidence either way."""
+    last = compared.where(F.col("copies").isNotNull()).groupBy(*_KEYS).agg(F.max("offset").alias("last"))
+    late = (F.col("kind") == "undelivered") & (F.col("offset") > F.coalesce("last", F.lit(-1)))
+    kind = F.when(late, F.lit("not_known")).otherwise(F.col("kind"))
+    return rows.join(last, _KEYS, "left").withColumn("kind", kind).drop("last")
+
+
+def rewound(got: DataFrame) -> DataFrame:
+    """Return where a consumer's position went back within a partition: from_offset, offset, at_us."""
+    window = Window.partitionBy(*_POSITION_KEYS).orderBy("first_order", "first_value")
+    back = _positions(got, consecutive=False).withColumn("from_offset", F.lag("last_value").over(window))
+    return back.where(F.col("first_value") <= F.col("from_offset")).select(
+        F.lit("rewound").alias("kind"),
+        *_POSITION_KEYS,
+        "from_offset",
+        F.col("first_value").alias("offset"),
+        F.col("first_order").alias("at_us"),
+    )
+
+
+def skipped(got: DataFrame, undelivered: DataFrame) -> DataFrame:
+    """Return where a consumer's position jumped over records that its group never got.
+
+    Args:
+        got: deliveries.
+        undelivered: (group, topic, partition, offset), few.
+    """
+    by_place = Window.partitionBy(*_KEYS).orderBy("offset")
+    island = F.col("offset") - F.row_number().over(by_place)
+    holes = (
+        undelivered.withColumn("_island", island)
+        .groupBy(*_KEYS, "_island")
+        .agg(F.min("offset").alias("hole"), F.count(F.lit(1)).alias("records"))
+        .drop("_island")
+    )
+    touched = F.broadcast(undelivered.select(*_KEYS).distinct())
+    by_time = Window.partitionBy(*_POSITION_KEYS).orderBy("first_order", "first_value")
+    jumps = (
+        _positions(got.join(touched, _KEYS, "semi"), consecutive=True)
+        .withColumn("from_offset", F.lag("last_value").over(by_time))
+        .where(F.col("first_value") > F.col("from_offset") + 1)
+    )
+    over = F.col("hole").between(F.col("from_offset") + 1, F.col("first_value") - 1)
+    return (
+        jumps.join(holes, _KEYS, "inner")
+        .where(over)
+        .groupBy(*_POSITION_KEYS, "from_offset", F.col("first_value").alias("offset"))
+        .agg(F.min("first_order").alias("at_us"), F.sum("records").alias("undelivered"))
+        .withColumn("kind", F.lit("skipped"))
+    )
+
+
+def _positions(got: DataFrame, *, consecutive: bool) -> DataFrame:
+    """Fold deliveries into runs of rising positions of one consumer in one partition."""
+    schema = run_schema(["group string", "consumer string", "topic string", "partition int"])
+    fold = folder(_POSITION_KEYS, "received_us", "offset", consecutive=consecutive)
+    return got.select(*_POSITION_KEYS, "received_us", "offset").mapInArrow(fold, schema)
+
+
+def _sum(frame: DataFrame, column: str) -> int:
+    row = frame.agg(F.coalesce(F.sum(column), F.lit(0))).first()
+    assert row is not None
+    return int(row[0])

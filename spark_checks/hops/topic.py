@@ -1,0 +1,245 @@
+"""Producer to topic: the ledger against the records, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_checks.errors import EvidenceError
+from spark_checks.hops.found import block, differing, digest, only_blocks, tally
+from spark_checks.model import Anomaly
+from spark_checks.run import Run
+
+_IDENTITY = ("producer", "seq")
+_HOME = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class TopicHop:
+    """What the first hop gave: totals, anomalies by kind, and the identities found more than once."""
+
+    totals: Mapping[str, int]
+    anomalies: Mapping[str, Anomaly]
+    duplicates: DataFrame | None
+
+
+def of_run(records: DataFrame, run: Run) -> DataFrame:
+    """Return the records of the topics that generators wrote to, copies in mirrors left out."""
+    keep = F.lit(False)
+    for topic in run.source_topics():
+        keep = keep | ((F.col("cluster") == topic.cluster) & (F.col("topic") == topic.topic))
+    return records.where(keep)
+
+
+def intact(records: DataFrame) -> DataFrame:
+    """Return the records whose identity can be trusted, because their checksum is right."""
+    return records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
+
+
+def expired(run: Run) -> Column:
+    """Return whether (topic, partition, offset) lies before the log start: retention took it away."""
+    gone = F.lit(False)
+    for topic in run.source_topics():
+        for partition, start in topic.expired_below().items():
+            at = (F.col("topic") == topic.topic) & (F.col("partition") == partition)
+            gone = gone | (at & (F.col("offset") < start))
+    return F.coalesce(gone, F.lit(False))
+
+
+def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
+    """Compare what generators sent with what the topics hold.
+
+    Both sides are folded into digests first (one pass each, shuffling one row a block and task); only blocks
+    of sequence numbers whose digests differ go through the exact join.
+
+    Raises:
+        EvidenceError: when the ledger holds one record twice.
+    """
+    records = of_run(records, run)
+    keys = ["producer", "block"]
+    hashed = F.xxhash64(*_IDENTITY, *_HOME, "crc")
+    acked = (F.col("outcome") == "acked") & ~expired(run)
+    sent = (
+        ledger.groupBy("producer", block("seq"))
+        .agg(
+            *digest(F.when(acked, hashed), "sent"),
+            F.count(F.lit(1)).alias("rows"),
+            (F.max("seq") - F.min("seq") + 1).alias("span"),
+            *(
+                F.count_if(F.col("outcome") == outcome).alias(outcome)
+                for outcome in ("acked", "failed", "unknown")
+            ),
+            F.count_if((F.col("outcome") == "acked") & expired(run)).alias("expired"),
+        )
+        .persist()
+    )
+    good = F.col("producer").isNotNull() & F.coalesce("crc_ok", F.lit(False))
+    held = (
+        records.groupBy("producer", block("seq"))
+        .agg(
+            *digest(F.when(good, hashed), "held"),
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(F.col("producer").isNotNull() & ~F.coalesce("crc_ok", F.lit(False))).alias("damaged"),
+        )
+        .persist()
+    )
+    _refuse_twice(sent)
+    names = ("rows", "acked", "failed", "unknown", "expired")
+    totals = sent.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names)).first()
+    in_topics = held.agg(
+        F.coalesce(F.sum(F.when(F.col("producer").isNotNull(), F.col("rows"))), F.lit(0)).alias("records"),
+        F.coalesce(F.sum(F.when(F.col("producer").isNull(), F.col("rows"))), F.lit(0)).alias("foreign"),
+        F.coalesce(F.sum("damaged"), F.lit(0)).alias("damaged"),
+    ).first()
+    assert totals is not None and in_topics is not None
+    counts: dict[str, int] = {**totals.asDict(), **in_topics.asDict()}
+    counts["sent"] = counts.pop("rows")
+    blocks = differing(sent, held.where(F.col("producer").isNotNull()), keys, "sent", "held").persist()
+    counts["blocks_compared_exactly"] = blocks.count()
+    anomalies: dict[str, Anomaly] = {}
+    duplicates = None
+    if counts["blocks_compared_exactly"] or counts["damaged"]:
+        compared = compare(
+            only_blocks(ledger, blocks, ["producer"], "seq"),
+            only_blocks(intact(records), blocks, ["producer"], "seq"),
+            run,
+        ).persist()
+        duplicates = compared.where("copies > 1").select(
+            *_IDENTITY, F.struct(*_HOME).alias("home"), "places"
+        )
+        anomalies = tally(findings(compared, records, run), ["producer", "seq", *_HOME])
+        missing = anomalies.pop("unknown_found", Anomaly(0))
+        counts["unknown_found_in_topic"] = missing.count
+        for kind in ("compacted", "beyond_ledger"):
+            counts[kind] = anomalies.pop(kind, Anomaly(0)).count
+    for frame in (sent, held):
+        frame.unpersist()
+    return TopicHop(counts, anomalies, duplicates)
+
+
+def compare(ledger: DataFrame, good: DataFrame, run: Run) -> DataFrame:
+    """Join ledger and intact records by identity; shuffles both, so give it differing blocks only.
+
+    Returns:
+        A row an identity: the ledger's columns, ``copies`` and ``places`` (where it was found, in order).
+    """
+    places = good.groupBy(*_IDENTITY).agg(
+        F.count(F.lit(1)).alias("copies"),
+        F.sort_array(F.collect_list(F.struct(*_HOME, "crc"))).alias("places"),
+    )
+    return (
+        ledger.withColumn("in_ledger", F.lit(True))
+        .join(places, list(_IDENTITY), "full")
+        .withColumn("copies", F.coalesce("copies", F.lit(0)))
+        .withColumn("acked", F.coalesce(F.col("outcome") == "acked", F.lit(False)))
+        .withColumn("expired", F.col("acked") & expired(run))
+    )
+
+
+def findings(compared: DataFrame, records: DataFrame, run: Run) -> DataFrame:
+    """Name what is wrong with each identity (columns ``kind``, identity, place, and what explains it).
+
+    Kinds that are no anomalies come along to be counted: ``unknown_found`` (a send with unknown or failed
+    outcome that is in the topic), ``compacted`` and ``beyond_ledger`` (no evidence either way).
+    """
+    found = F.col("copies") > 0
+    first = F.col("places")[0]
+    at_home = F.exists(
+        "places",
+        lambda place: (place["topic"] == F.col("topic"))
+        & (place["partition"] == F.col("partition"))
+        & (place["offset"] == F.col("offset")),
+    )
+    other_crc = F.exists("places", lambda place: place["crc"] != F.col("crc"))
+    flags = {
+        "duplicated": F.col("copies") > 1,
+        "misplaced": F.col("acked") & found & ~at_home,
+        "corrupted": F.col("in_ledger") & found & other_crc,
+        "unknown_found": F.col("in_ledger") & ~F.col("acked") & found,
+        _unsent(run): F.col("in_ledger").isNull(),
+    }
+    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
+    seen = compared.where(found).select(
+        F.explode(kinds).alias("kind"),
+        *_IDENTITY,
+        *(F.coalesce(F.col(name), first[name]).alias(name) for name in _HOME),
+        F.when(F.col("acked"), F.col("acked_us")).alias("acked_us"),
+        F.transform(
+            F.slice("places", 1, 5), lambda place: F.struct(*(place[name].alias(name) for name in _HOME))
+        ).alias("found_at"),
+        "via",
+        "instance",
+    )
+    missing = compared.where(F.col("acked") & ~found & ~F.col("expired"))
+    return seen.unionByName(_missing(missing, records, run)).unionByName(_damaged(missing, records))
+
+
+def _unsent(run: Run) -> str:
+    """Without a proper end the ledger may be cut off: a record that it does not know may have been sent."""
+    return "unexpected" if run.complete else "beyond_ledger"
+
+
+def _missing(missing: DataFrame, records: DataFrame, run: Run) -> DataFrame:
+    """Acknowledged, and no intact copy: lost, unless the place holds it damaged or compaction explains it."""
+    home = [F.col(f"m.{name}") == F.col(f"r.{name}") for name in _HOME]
+    # The records are read once more, and only those that are not intact are kept: few.
+    broken = records.where(F.col("producer").isNull() | ~F.coalesce("crc_ok", F.lit(False)))
+    broken = broken.select(*_HOME, *_IDENTITY, F.lit(True).alias("present"))
+    by_name = broken.where(F.col("producer").isNotNull()).select(*_IDENTITY).distinct()
+    compacted = F.col("topic").isin([topic.topic for topic in run.source_topics() if topic.compacted])
+    rest = missing.join(by_name, list(_IDENTITY), "anti")
+    joined = rest.alias("m").join(broken.alias("r"), home, "left")
+    kind = (
+        F.when(F.col("r.producer").isNotNull(), F.lit("damaged_here"))
+        .when(F.col("r.present"), F.lit("corrupted"))
+        .when(compacted if _any_compacted(run) else F.lit(False), F.lit("compacted"))
+        .otherwise(F.lit("lost"))
+    )
+    return (
+        joined.withColumn("kind", kind)
+        .where(F.col("kind") != "damaged_here")
+        .select(
+            "kind",
+            *(F.col(f"m.{name}").alias(name) for name in (*_IDENTITY, *_HOME, "acked_us")),
+            _no_places(),
+            "m.via",
+            "m.instance",
+        )
+    )
+
+
+def _damaged(missing: DataFrame, records: DataFrame) -> DataFrame:
+    """Records of the run with a wrong checksum, named after the ledger's record that belongs there."""
+    broken = records.where(F.col("producer").isNotNull() & ~F.coalesce("crc_ok", F.lit(False)))
+    home = [F.col(f"r.{name}") == F.col(f"m.{name}") for name in _HOME]
+    joined = broken.alias("r").join(missing.alias("m"), home, "left")
+    return joined.select(
+        F.lit("corrupted").alias("kind"),
+        *(F.coalesce(F.col(f"m.{name}"), F.col(f"r.{name}")).alias(name) for name in _IDENTITY),
+        *(F.col(f"r.{name}").alias(name) for name in _HOME),
+        "m.acked_us",
+        _no_places(),
+        "m.via",
+        "m.instance",
+    )
+
+
+def _no_places() -> Column:
+    kind = "array<struct<topic:string,partition:int,offset:bigint>>"
+    return F.lit(None).cast(kind).alias("found_at")
+
+
+def _any_compacted(run: Run) -> bool:
+    return any(topic.compacted for topic in run.source_topics())
+
+
+def _refuse_twice(sent: DataFrame) -> None:
+    twice = sent.where("rows > span").first()
+    if twice is not None:
+        raise EvidenceError(
+            f"ledger: producer {twice['producer']} has a seq twice among block {twice['block']} "
+            f"(65,536 seqs a block); do its files come from two runs?"
+        )

@@ -1,0 +1,170 @@
+"""Evidence in: tables as DataFrames whose every file has the columns and types of the contract."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from spark_checks.errors import EvidenceError, one_line
+from spark_checks.run import Run, parse_run
+from spark_checks.schemas import TABLES, arrow_schema
+
+_FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run's evidence: run.json and the tables that are there (None: absent)."""
+
+    uri: str
+    run: Run
+    tables: Mapping[str, DataFrame | None]
+
+    def table(self, name: str) -> DataFrame | None:
+        """Return a table, or None when the evidence has none of it."""
+        return self.tables[name]
+
+    def need(self, name: str) -> DataFrame:
+        """Return a table without which nothing can be judged.
+
+        Raises:
+            EvidenceError: when it is absent.
+        """
+        frame = self.tables[name]
+        if frame is None:
+            raise EvidenceError(
+                f"{self.uri}/{name}: no such table; expected a folder with Parquet files there"
+            )
+        return frame
+
+
+def local_path(uri: str) -> Path | None:
+    """Return the folder that a URI means on this machine, or None when it is elsewhere."""
+    if "://" not in uri and not uri.startswith("file:"):
+        return Path(uri).absolute()
+    parsed = urlparse(uri)
+    return Path(unquote(parsed.path)) if parsed.scheme == "file" else None
+
+
+def open_evidence(spark: SparkSession, uri: str) -> Evidence:
+    """Open an evidence folder: run.json, and every table that is there, validated.
+
+    Raises:
+        EvidenceError: a missing or unreadable run.json or ledger, a file that is no whole Parquet file, a
+            column that is missing, of another type, or null where it must not be.
+    """
+    uri = uri.rstrip("/")
+    run = parse_run(_read_text(spark, f"{uri}/run.json"), f"{uri}/run.json")
+    evidence = Evidence(uri, run, {name: read_table(spark, uri, name) for name in TABLES})
+    evidence.need("ledger")
+    if run.groups:
+        evidence.need("deliveries")
+    return evidence
+
+
+def read_table(spark: SparkSession, uri: str, name: str) -> DataFrame | None:
+    """Return one table with exactly the columns of the contract, or None when no file of it is there.
+
+    Raises:
+        EvidenceError: as :func:`open_evidence`.
+    """
+    schema = TABLES[name]
+    folder = local_path(uri)
+    if folder is not None:
+        files = sorted(p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
+        if not files:
+            return None
+        for file in files:
+            _check_footer(file, name)
+        return spark.read.schema(_nullable(schema)).parquet(f"{(folder / name).as_uri()}")
+    try:
+        # Every footer is read, as a job of the cluster: a file with other columns must not pass for nulls.
+        found = spark.read.option("mergeSchema", "true").parquet(f"{uri}/{name}")
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
+            return None
+        raise EvidenceError(explain(error, f"{uri}/{name}")) from None
+    except PySparkException as error:
+        raise EvidenceError(explain(error, f"{uri}/{name}")) from None
+    types = {field.name: field.dataType for field in found.schema}
+    for field in schema:
+        _check_column(f"{uri}/{name}", field.name, types.get(field.name), field.dataType)
+    return found.select(*schema.names)
+
+
+def explain(error: object, where: str) -> str:
+    """Return one line for an error of Spark's while it read evidence, with the file that it names."""
+    text = str(error)
+    file = _FILE_IN_ERROR.search(text)
+    reason = "cannot be read as Parquet; it is damaged or cut off: copy it again, or remove it"
+    if "MERGE" in text or "MISMATCH" in text:
+        reason = "its columns differ from those of the contract (spark_checks/schemas.py)"
+    elif file is None:
+        reason = one_line(text, 200)
+    return f"{file.group(1) if file else where}: {reason}"
+
+
+def _read_text(spark: SparkSession, uri: str) -> str:
+    path = local_path(uri)
+    try:
+        if path is not None:
+            return path.read_text(encoding="utf-8")
+        return str(spark.read.text(uri, wholetext=True).head(1)[0][0])
+    except (OSError, PySparkException, IndexError):
+        raise EvidenceError(f"{uri}: no such file; is this the evidence folder of a run?") from None
+    except UnicodeDecodeError:
+        raise EvidenceError(f"{uri}: is not UTF-8 text") from None
+
+
+def _check_footer(file: Path, name: str) -> None:
+    try:
+        metadata = pq.read_metadata(file)
+    except (pa.ArrowInvalid, OSError) as error:
+        size = file.stat().st_size if file.exists() else 0
+        raise EvidenceError(
+            f"{file}: cannot be read as Parquet ({size} bytes, {one_line(error, 80)}); it is damaged or cut "
+            "off: copy it again, or remove it"
+        ) from None
+    found = metadata.schema.to_arrow_schema()
+    types = {field.name: field.type for field in found}
+    for field in arrow_schema(name):
+        kind = types.get(field.name)
+        if kind is not None and pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        _check_column(str(file), field.name, kind, field.type)
+        if not field.nullable and _nulls(metadata, found.names.index(field.name)):
+            raise EvidenceError(f"{file}: column {field.name} holds nulls, which the contract does not allow")
+
+
+def _check_column(where: str, column: str, found: Any, wanted: Any) -> None:
+    if found is None:
+        raise EvidenceError(f"{where}: column {column} is missing; the contract wants it as {_say(wanted)}")
+    if _say(found) != _say(wanted):
+        raise EvidenceError(f"{where}: column {column} is {_say(found)}; the contract wants {_say(wanted)}")
+
+
+def _say(kind: Any) -> str:
+    text = kind.simpleString() if hasattr(kind, "simpleString") else str(kind)
+    return {"large_string": "string"}.get(text, text)
+
+
+def _nulls(metadata: Any, column: int) -> bool:
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(column).statistics
+        if statistics is not None and statistics.has_null_count and statistics.null_count:
+            return True
+    return False
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([field for field in schema])

@@ -1,0 +1,77 @@
+"""Restarts read from the actions: what was done to which instance, and from when to when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_checks.run import Run
+
+#: Effects may outlast a restart (a group's session timeout): they are looked for this long after it, or
+#: until the next one begins.
+AFTER_US: Final = 10_000_000
+_MOST: Final = 10_000  # actions read; one row each, they do not grow with the records
+
+
+@dataclass(frozen=True)
+class Restart:
+    """One instance's stop (or kill) until it was ready again; microseconds.
+
+    ``begin_us`` is the drain's begin where one went before; ``end_us`` is None when it never became ready;
+    ``until_us`` is where its effects are no longer looked for.
+    """
+
+    number: int
+    host: str
+    service: str
+    instance: str
+    begin_us: int
+    end_us: int | None
+    until_us: int
+
+    @property
+    def name(self) -> str:
+        """Host and instance, the former only where the latter does not say it."""
+        return self.instance if self.host in self.instance else f"{self.host} {self.instance}"
+
+
+def read_restarts(actions: DataFrame | None, run: Run) -> list[Restart]:
+    """Return the restarts in order of their begin; none when there is no such evidence."""
+    if actions is None:
+        return []
+    rows = actions.orderBy("started_us", "ended_us").limit(_MOST).collect()
+    return find_restarts([row.asDict() for row in rows], run.measured_until_us)
+
+
+def find_restarts(actions: list[dict[str, Any]], until_us: int) -> list[Restart]:
+    """Pair each stop or kill with the next successful ready of the same instance."""
+    open_since: dict[tuple[str, str, str], int] = {}
+    drained: dict[tuple[str, str, str], int] = {}
+    spans: list[tuple[int, int | None, tuple[str, str, str]]] = []
+    for action in actions:
+        key = (action["host"], action["service"], action["instance"])
+        match action["action"]:
+            case "drain":
+                drained[key] = action["started_us"]
+            case "stop" | "kill" if key not in open_since:
+                open_since[key] = drained.pop(key, action["started_us"])
+            case "ready" if key in open_since and action["ok"]:
+                spans.append((open_since.pop(key), action["ended_us"], key))
+            case "undrain":
+                drained.pop(key, None)
+    spans += [(begin, None, key) for key, begin in open_since.items()]
+    spans.sort(key=lambda span: span[0])
+    restarts = []
+    for number, (begin, end, key) in enumerate(spans):
+        later = [other for other, _, _ in spans if other > begin]
+        bounds = [(end if end is not None else until_us) + AFTER_US, until_us, *later[:1]]
+        restarts.append(Restart(number + 1, *key, begin, end, max(min(bounds), begin)))
+    return restarts
+
+
+def as_frame(spark: SparkSession, restarts: list[Restart]) -> DataFrame:
+    """Return (restart, begin_us, until_us), small enough to broadcast."""
+    rows = [(restart.number, restart.begin_us, restart.until_us) for restart in restarts]
+    return spark.createDataFrame(rows, "restart int, begin_us long, until_us long")

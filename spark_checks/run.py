@@ -1,0 +1,133 @@
+"""run.json: what was run, between which times, against which topics and groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from spark_checks.errors import EvidenceError, one_line
+
+
+class _Part(BaseModel):
+    """Keys that other tools add are kept out, not refused."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Cluster(_Part):
+    """Where a cluster was reached."""
+
+    bootstrap_servers: str
+
+
+class Topic(_Part):
+    """A topic's range in this run: offsets [start, end) by partition, log start as it was at the end."""
+
+    cluster: str
+    topic: str
+    partitions: int
+    cleanup_policy: str = "delete"
+    retention_ms: int | None = None
+    start_offsets: dict[int, int]
+    end_offsets: dict[int, int]
+    log_start_offsets: dict[int, int] = {}
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the broker may remove records that a later one of the same key replaced."""
+        return "compact" in self.cleanup_policy
+
+    def expired_below(self) -> dict[int, int]:
+        """Return the partitions whose log now starts after the run's first offset, with that log start."""
+        return {
+            partition: start
+            for partition, start in self.log_start_offsets.items()
+            if start > self.start_offsets.get(partition, 0)
+        }
+
+
+class Producer(_Part):
+    """What one generator was asked to do."""
+
+    via: str
+    topic: str
+    records_per_s: float = 0
+
+
+class Group(_Part):
+    """A consumer group of the run."""
+
+    via: str
+    topics: list[str]
+    protocol: str = "classic"
+    commits: str = ""
+
+
+class Clock(_Part):
+    """A host's clock against the control machine's, and the error of that measurement, microseconds."""
+
+    offset_us: int
+    error_us: int
+
+
+class Run(_Part):
+    """The whole of run.json. ``ended_us`` is None when the load did not end properly."""
+
+    run_id: str
+    started_us: int
+    ended_us: int | None
+    warm_up_us: int = 0
+    measured_until_us: int
+    clusters: dict[str, Cluster] = {}
+    topics: list[Topic]
+    mirrors: list[dict[str, Any]] = []
+    producers: dict[int, Producer]
+    groups: dict[str, Group] = {}
+    clock_offsets: dict[str, Clock] = {}
+    sampling_us: dict[str, int] = {}
+
+    @property
+    def measured_from_us(self) -> int:
+        """Begin of the steady window: the warm-up is dropped."""
+        return self.started_us + self.warm_up_us
+
+    @property
+    def measured_s(self) -> float:
+        """Length of the steady window, seconds."""
+        return (self.measured_until_us - self.measured_from_us) / 1e6
+
+    @property
+    def complete(self) -> bool:
+        """Whether the load ended properly, so that its ledger and deliveries are whole."""
+        return self.ended_us is not None
+
+    @property
+    def clock_error_us(self) -> int:
+        """Largest error of a clock measurement, which bounds every time taken across hosts."""
+        return max((abs(clock.error_us) for clock in self.clock_offsets.values()), default=0)
+
+    def source_topics(self) -> list[Topic]:
+        """Return the topics that generators wrote to; copies made by mirrors are left out."""
+        written = {producer.topic for producer in self.producers.values()}
+        targets = {str(mirror.get("target_cluster")) for mirror in self.mirrors}
+        return [topic for topic in self.topics if topic.topic in written and topic.cluster not in targets]
+
+
+def parse_run(text: str, where: str) -> Run:
+    """Read run.json.
+
+    Raises:
+        EvidenceError: naming the file and the first key that is missing or of the wrong type.
+    """
+    try:
+        run = Run.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise EvidenceError(f"{where}: {key}: {one_line(first['msg'])}") from None
+    if run.measured_until_us <= run.measured_from_us:
+        raise EvidenceError(
+            f"{where}: measured_until_us: the steady window is empty; the load ended within its warm-up"
+        )
+    return run

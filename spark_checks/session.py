@@ -1,0 +1,75 @@
+"""The Spark session of an audit: in this process on all cores, or on a cluster given by --master."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from spark_checks import sequences
+from spark_checks.errors import EvidenceError
+
+#: The connector of the newest Spark whose parts all resolve from Maven Central.
+CONNECTOR: Final = "spark-kafka-4.0.0"
+
+
+def connector_jars() -> list[Path]:
+    """Return the jars of Spark's Kafka source from the cache; empty when they were not fetched."""
+    cache = Path(os.environ.get("KEDGE_CACHE") or Path.home() / ".cache" / "kedge")
+    return sorted((cache / "jars" / CONNECTOR).glob("*.jar"))
+
+
+def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> SparkSession:
+    """Start a quiet session without a web page.
+
+    Args:
+        master: ``local[*]``, ``local[2]`` or a cluster's address.
+        driver_memory: as Java writes it (``2g``); for a local master this is all the memory there is.
+        kafka: whether the jars of the Kafka source go along.
+
+    Raises:
+        EvidenceError: when no Java is found or the session does not start.
+    """
+    # Spark would take python3 from the PATH, which need not have pyarrow.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    local = master.startswith("local")
+    log = Path(__file__).with_name("log4j2.properties")
+    builder = (
+        SparkSession.builder.master(master)
+        .appName("kedge audit")
+        .config("spark.driver.memory", driver_memory)
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log.as_uri()}")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
+        .config("spark.sql.parquet.compression.codec", "zstd")
+    )
+    if local:
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        builder = (
+            builder.config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", str(_cores(master)))
+        )
+    if kafka and (jars := connector_jars()):
+        builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise EvidenceError(
+            f"Spark did not start on {master}: {type(error).__name__}; is Java 17 installed, the master up?"
+        ) from error
+    # Workers get these functions by value: a cluster's nodes need numpy and pyarrow, not this package.
+    cloudpickle.register_pickle_by_value(sequences)
+    return spark
+
+
+def _cores(master: str) -> int:
+    inside = master.partition("[")[2].rstrip("]").split(",")[0]
+    return int(inside) if inside.isdigit() else (os.cpu_count() or 1) if inside == "*" else 1

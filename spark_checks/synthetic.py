@@ -1,0 +1,197 @@
+"""Good evidence, made up: for tests that break it in one place and for trials at scale.
+
+``python -m spark_checks.synthetic --records 3000000 OUT`` writes a whole evidence folder whose audit passes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_checks.schemas import arrow_schema
+
+#: 2025-01-01T00:00:00Z, the begin of every made-up run, microseconds.
+STARTED_US: Final = 1_735_689_600_000_000
+_PART: Final = 1_000_000  # rows a file
+_STICKY: Final = 400  # consecutive records that a sticky partitioner gives to one partition
+_GROUPS: Final = {"kafka": "kedge-kafka", "rest": "kedge-rest"}
+_TOPICS: Final = {"kafka": "kedge.kafka", "rest": "kedge.rest"}
+
+
+def write_table(folder: Path, table: str, columns: Mapping[str, Any], name: str = "made-0") -> None:
+    """Write one Parquet file of an evidence table from columns (arrays, or one value for all rows)."""
+    schema = arrow_schema(table)
+    length = max(len(value) for value in columns.values() if isinstance(value, (list, np.ndarray)))
+    arrays = []
+    for field in schema:
+        value = columns.get(field.name)
+        if isinstance(value, (list, np.ndarray)):
+            arrays.append(pa.array(value, type=field.type, from_pandas=False))
+        else:
+            arrays.append(pa.repeat(pa.scalar(value, type=field.type), length))
+    (folder / table).mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(arrays, schema=schema), folder / table / f"{name}.parquet")
+
+
+def write_evidence(folder: Path, records: int, *, partitions: int = 4, restarts: int = 2) -> None:
+    """Write evidence of a run in which nothing went wrong.
+
+    Ten elevenths of the records go by the Kafka protocol, the rest by REST through two instances; instances
+    are restarted one after the other, each for two seconds in which the REST group is not stable.
+
+    Args:
+        folder: becomes the evidence folder.
+        records: rows of the ledger; at 55,000 a second they fill the run, which lasts at least 20 s.
+        partitions: of each of the two topics.
+        restarts: how many rows of drain, stop, start and ready.
+    """
+    seconds = max(20.0, records / 55_000)
+    rest = records // 11
+    spans = {
+        "kafka": _hop(folder, "kafka", 0, records - rest, partitions, seconds),
+        "rest": _hop(folder, "rest", 1, rest, partitions, seconds),
+    }
+    _disturbance(folder, restarts, partitions, seconds)
+    run = {
+        "run_id": "made-up",
+        "started_us": STARTED_US,
+        "ended_us": STARTED_US + int((seconds + 1) * 1e6),
+        "warm_up_us": 2_000_000,
+        "measured_until_us": STARTED_US + int(seconds * 1e6),
+        "clusters": {"leaf": {"bootstrap_servers": "127.0.0.1:1"}},
+        "topics": [
+            {
+                "cluster": "leaf",
+                "topic": _TOPICS[via],
+                "partitions": partitions,
+                "start_offsets": {str(p): 1000 for p in range(partitions)},
+                "end_offsets": {str(p): 1000 + int(ends[p]) for p in range(partitions)},
+                "log_start_offsets": {str(p): 0 for p in range(partitions)},
+            }
+            for via, ends in spans.items()
+        ],
+        "producers": {
+            "0": {"via": "kafka", "topic": _TOPICS["kafka"], "records_per_s": (records - rest) / seconds},
+            "1": {"via": "rest", "topic": _TOPICS["rest"], "records_per_s": rest / seconds},
+        },
+        "groups": {_GROUPS[via]: {"via": via, "topics": [_TOPICS[via]]} for via in spans},
+        "clock_offsets": {"127.0.0.1": {"offset_us": 0, "error_us": 0}},
+        "sampling_us": {"group_states": 100_000, "assignments_rest": 100_000},
+    }
+    (folder / "run.json").write_text(json.dumps(run, indent=2), encoding="utf-8")
+
+
+def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, seconds: float) -> Any:
+    """Write ledger, records and deliveries of one generator; return the records in each partition."""
+    topic, group = _TOPICS[via], _GROUPS[via]
+    for part, first in enumerate(range(0, count, _PART)):
+        seq = np.arange(first, min(first + _PART, count), dtype=np.int64)
+        intended = STARTED_US + (seq * (seconds * 1e6 / count)).astype(np.int64)
+        crc = (seq * 2_654_435_761 + producer) % (1 << 32)
+        partition, offset = _place(seq, partitions)
+        who = {"producer": producer, "seq": seq, "topic": topic, "partition": partition, "offset": offset}
+        sent = intended + 50 if via == "kafka" else STARTED_US + (intended - STARTED_US) // 10_000 * 10_000
+        acked = sent + 2_000 + (crc % 1000).astype(np.int64)
+        name = f"{via}-{part}"
+        write_table(
+            folder,
+            "ledger",
+            who
+            | {"crc": crc, "bytes": 100, "intended_us": intended, "sent_us": sent, "acked_us": acked}
+            | {"outcome": "acked", "via": via}
+            | {"instance": np.where(seq // 100 % 2, "10.0.0.2:8082", "10.0.0.1:8082") if via == "rest" else None},
+            name,
+        )
+        # As Spark lands a topic and as a consumer polls it: partition by partition, in offset order.
+        order = np.lexsort((offset, partition))
+        placed = {key: value[order] if isinstance(value, np.ndarray) else value for key, value in who.items()}
+        append = (acked - 500) // 1000 * 1000
+        write_table(
+            folder,
+            "records",
+            placed
+            | {"cluster": "leaf", "timestamp_us": append[order], "crc": crc[order], "crc_ok": True}
+            | {"key_hash": 42, "headers_hash": 42, "bytes": 100, "timestamp_type": "append"},
+            name,
+        )
+        write_table(
+            folder,
+            "deliveries",
+            placed
+            | {"group": group, "via": via, "received_us": acked[order] + 5_000}
+            | {"consumer": np.where(partition[order] % 2, f"{via}-1", f"{via}-0")},
+            name,
+        )
+    return np.bincount(_place(np.arange(count), partitions)[0], minlength=partitions)
+
+
+def _place(seq: Any, partitions: int) -> tuple[Any, Any]:
+    """Return partition and offset as a sticky partitioner and one broker would give them."""
+    chunk = seq // _STICKY
+    return (chunk % partitions).astype(np.int32), 1000 + chunk // partitions * _STICKY + seq % _STICKY
+
+
+def _disturbance(folder: Path, restarts: int, partitions: int, seconds: float) -> None:
+    """Write actions, group states sampled every 100 ms, and assignments: one rebalance a restart."""
+    group, topic = _GROUPS["rest"], _TOPICS["rest"]
+    begins = [STARTED_US + int((4 + (seconds - 6) * n / max(restarts, 1)) * 1e6) for n in range(restarts)]
+    steps = (("drain", -500_000, 0), ("stop", 0, 300_000), ("start", 300_000, 400_000))
+    steps += (("ready", 400_000, 2_000_000),)
+    rows = [
+        ("h" + str(1 + n % 2), f"10.0.0.{1 + n % 2}:8082", action, begin + after, begin + until)
+        for n, begin in enumerate(begins)
+        for action, after, until in steps
+    ]
+    if rows:
+        host, instance, action, started, ended = (list(column) for column in zip(*rows, strict=True))
+        write_table(
+            folder,
+            "actions",
+            {"host": host, "service": "kafka-rest", "instance": instance, "action": action}
+            | {"started_us": started, "ended_us": ended, "ok": True},
+        )
+    at = STARTED_US + np.arange(0, int(seconds * 10)) * 100_000
+    unstable = np.zeros(len(at), dtype=bool)
+    for begin in begins:
+        unstable |= (at >= begin) & (at < begin + 1_000_000)
+    for number, (via, name) in enumerate(_GROUPS.items()):
+        states = np.where(unstable & (via == "rest"), "PreparingRebalance", "Stable")
+        write_table(
+            folder,
+            "group_states",
+            {"group": name, "at_us": at, "state": states, "members": 2, "assigned": partitions},
+            f"{via}-{number}",
+        )
+    events = [(STARTED_US, "assigned")]
+    for begin in begins:
+        events += [(begin, "revoked"), (begin + 900_000, "assigned")]
+    owned = [(p, at_us, event) for p in range(partitions) for at_us, event in events]
+    write_table(
+        folder,
+        "assignments",
+        {"group": group, "topic": topic, "consumer": [f"rest-{p % 2}" for p, _, _ in owned]}
+        | {"partition": [p for p, _, _ in owned], "at_us": [at_us for _, at_us, _ in owned]}
+        | {"event": [event for _, _, event in owned]},
+    )
+
+
+def main() -> None:
+    """Write good evidence from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m spark_checks.synthetic", description=__doc__)
+    parser.add_argument("out", type=Path, help="the evidence folder to make")
+    parser.add_argument("--records", type=int, default=100_000, help="rows of the ledger")
+    parser.add_argument("--partitions", type=int, default=12)
+    parser.add_argument("--restarts", type=int, default=4)
+    options = parser.parse_args()
+    write_evidence(options.out, options.records, partitions=options.partitions, restarts=options.restarts)
+
+
+if __name__ == "__main__":
+    main()
