@@ -32,6 +32,16 @@ def http_produce_probe(instance: Mapping[str, Any], address: str, topic: str) ->
     return {"kind": "http_produce", "url": f"http://{address}:{instance['port']}", "topic": topic}
 
 
+def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
+    """Return the release that a deploy staged for an instance; None where nothing was staged in this run."""
+    return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
+
+
+def topics_that_may_grow(topics: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the topics of which the inventory says that their keys allow more partitions."""
+    return [str(t["name"]) for t in topics if t.get("keys_may_move")]
+
+
 def cluster_id(name: str) -> str:
     """Return the id of a cluster that the kit formats: a digest of its name, as Kafka writes a UUID."""
     return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")
@@ -46,5 +56,7 @@ class FilterModule:
             "planned_value": planned_value,
             "named": named,
             "http_produce_probe": http_produce_probe,
+            "staged_release": staged_release,
+            "topics_that_may_grow": topics_that_may_grow,
             "cluster_id": cluster_id,
         }

@@ -1,0 +1,90 @@
+"""The decisions of the Ansible modules, without any host."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from plugins.filter.kedge import planned_value, staged_release, topics_that_may_grow
+from plugins.modules import haproxy_drain, kedge_instance
+
+
+@pytest.fixture
+def answering() -> Iterator[dict[str, Any]]:
+    """A double of a proxy that answers every produce with what the test puts in ``body`` and ``status``."""
+    answer: dict[str, Any] = {"status": 200, "body": {"offsets": [{"partition": 0, "offset": 7}]}}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(answer["status"])
+            self.end_headers()
+            self.wfile.write(json.dumps(answer["body"]).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    answer["probe"] = {"url": f"http://127.0.0.1:{server.server_port}", "topic": "kedge-ready"}
+    yield answer
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_instance_that_answers_with_an_offset_is_ready(answering: dict[str, Any]) -> None:
+    assert kedge_instance.http_produce(answering["probe"]) is None
+
+
+def test_a_200_with_an_error_inside_is_not_ready(answering: dict[str, Any]) -> None:
+    answering["body"] = {"offsets": [{"partition": None, "offset": None, "error_code": 50003, "error": "x"}]}
+    assert "50003" in str(kedge_instance.http_produce(answering["probe"]))
+
+
+def test_an_answer_without_offsets_is_not_ready(answering: dict[str, Any]) -> None:
+    answering["body"] = {}
+    assert kedge_instance.http_produce(answering["probe"]) is not None
+
+
+def test_an_error_status_is_not_ready(answering: dict[str, Any]) -> None:
+    answering["status"] = 503
+    assert "503" in str(kedge_instance.http_produce(answering["probe"]))
+
+
+def test_a_closed_port_is_no_broker() -> None:
+    assert kedge_instance.kafka({"host": "127.0.0.1", "port": 1}) is not None
+
+
+@pytest.mark.parametrize(
+    ("state", "row", "holds"),
+    [
+        ("drain", {"scur": "0", "qcur": "0", "status": "DRAIN"}, True),
+        ("drain", {"scur": "1", "qcur": "0", "status": "DRAIN"}, False),
+        ("drain", {"scur": "0", "qcur": "2", "status": "DRAIN"}, False),
+        ("ready", {"scur": "0", "qcur": "0", "status": "UP"}, True),
+        ("ready", {"scur": "0", "qcur": "0", "status": "DOWN"}, False),
+    ],
+)
+def test_a_server_is_drained_only_without_requests(state: str, row: dict[str, str], holds: bool) -> None:
+    assert haproxy_drain.reached(state, row) is holds
+
+
+def test_a_value_that_the_plan_lacks_is_named() -> None:
+    with pytest.raises(KeyError, match=r"8082 has no bootstrap\.servers"):
+        planned_value({"name": "8082", "settings": []}, "bootstrap.servers")
+
+
+def test_without_a_deploy_in_the_same_run_no_release_is_named() -> None:
+    assert staged_release({}, "8082") is None
+    assert staged_release({"instances": [{"name": "8082", "release": "abc"}]}, "8082") == "abc"
+
+
+def test_only_topics_whose_keys_may_move_may_grow() -> None:
+    assert topics_that_may_grow([{"name": "a"}, {"name": "b", "keys_may_move": True}]) == ["b"]

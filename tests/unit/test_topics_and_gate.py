@@ -1,0 +1,47 @@
+"""What the topic module changes and refuses, and what keeps the gate of a restart closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from plugins.modules.kafka_group_gate import complaint
+from plugins.modules.kafka_topics_present import compare
+
+PLAN = {"t": {"partitions": "6", "replication.factor": "1", "retention.ms": "1000"}}
+
+
+def test_a_missing_topic_is_created_with_its_settings() -> None:
+    changes, refused = compare(PLAN, {}, {})
+    assert changes == {"t": {"create": PLAN["t"]}}
+    assert not refused
+
+
+def test_a_topic_as_planned_is_left_alone() -> None:
+    assert compare(PLAN, {"t": 6}, {"t": {"retention.ms": "1000"}}) == ({}, [])
+
+
+def test_a_setting_that_drifted_is_set_back() -> None:
+    changes, _ = compare(PLAN, {"t": 6}, {"t": {"retention.ms": "5"}})
+    assert changes == {"t": {"set": {"retention.ms": ["5", "1000"]}}}
+
+
+def test_more_partitions_are_a_change_of_their_own() -> None:
+    changes, _ = compare(PLAN, {"t": 2}, {"t": {"retention.ms": "1000"}})
+    assert changes == {"t": {"grow": [2, 6]}}
+
+
+def test_fewer_partitions_are_refused() -> None:
+    changes, refused = compare(PLAN, {"t": 12}, {"t": {"retention.ms": "1000"}})
+    assert not changes
+    assert "12 partitions and the plan says 6" in refused[0]
+
+
+@pytest.mark.parametrize("state", ["PREPARING_REBALANCING", "COMPLETING_REBALANCING", "UNKNOWN", "DEAD"])
+def test_a_group_that_is_not_stable_keeps_the_gate_closed(state: str) -> None:
+    assert complaint({"g": state}, {"g": 0}, {}, 0) == f"group g is {state}"
+
+
+def test_lag_above_baseline_and_allowance_keeps_the_gate_closed() -> None:
+    assert complaint({"g": "STABLE"}, {"g": 201}, {"g": 100}, 50) is not None
+    assert complaint({"g": "STABLE"}, {"g": 200}, {"g": 100}, 50) is None
+    assert complaint({"g": "STABLE"}, {"g": 50}, {}, 50) is None
