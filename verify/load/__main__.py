@@ -1,0 +1,52 @@
+"""`python -m verify.load --run-dir runs/ID`: run the load that load.json there describes.
+
+Exit 0 when the load came to its end, whatever was lost: judging is the audit's. 2 when something has to be
+mended first, 1 when a process of the load ended by itself, 128 + signal when told to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from verify.load.config import LoadError, read_load
+from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
+from verify.load.process import Ending
+from verify.load.report import write_state
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a load; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m verify.load", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with load.json")
+    run_dir: Path = parser.parse_args(arguments).run_dir
+    ending = Ending()
+    try:
+        load = read_load(run_dir)
+    except LoadError as error:
+        if run_dir.is_dir():
+            write_state(run_dir, "failed", None, str(error))
+        return _say(error, 2)
+    try:
+        run_load(load, run_dir.resolve(), ending)
+    except LoadError as error:
+        return _say(error, 2)
+    except WorkerDiedError as error:
+        return _say(error, 1)
+    except InterruptedLoadError as error:
+        return _say(error, 128 + ending.signal)
+    return 0
+
+
+def _say(error: Exception, status: int) -> int:
+    print(error, file=sys.stderr, flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    # librdkafka's threads may still wait for a broker that is gone; everything is written.
+    os._exit(status)

@@ -1,0 +1,173 @@
+"""What to load, as `load.json` says it, and the actors that follow from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from verify.record import PREFIX_BYTES
+
+Client = dict[str, str | int | float | bool]
+Text = Annotated[str, Field(min_length=1)]
+Rate = Annotated[float, Field(gt=0)]
+
+
+class LoadError(Exception):
+    """Something that the person has to mend; its text is one line: what, where, how."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaLoad(_Model):
+    """Load by the Kafka protocol; ``records_per_s`` is shared by the producers."""
+
+    topic: Text
+    records_per_s: Rate
+    record_bytes: int = Field(100, ge=PREFIX_BYTES)
+    producers: int = Field(1, ge=1)
+    consumers: int = Field(1, ge=0)
+    group: Text = "kedge-kafka"
+    producer: Client = {}
+    consumer: Client = {}
+
+
+class RestLoad(_Model):
+    """Load through REST proxies behind one URL; ``in_flight`` requests at most are open per producer."""
+
+    topic: Text
+    url: Text
+    records_per_s: Rate
+    records_per_request: int = Field(100, ge=1)
+    record_bytes: int = Field(100, ge=PREFIX_BYTES)
+    producers: int = Field(1, ge=1)
+    consumers: int = Field(1, ge=0)
+    group: Text = "kedge-rest"
+    in_flight: int = Field(8, ge=1)
+    request_timeout_s: float = Field(30, gt=0)
+    read_timeout_ms: int = Field(1000, ge=1)
+    read_max_bytes: int = Field(1_048_576, ge=1)
+
+
+class Load(_Model):
+    """The whole of `load.json`."""
+
+    run_id: Text
+    cluster: Text
+    bootstrap_servers: Text
+    client: Client = {}
+    kafka: KafkaLoad | None = None
+    rest: RestLoad | None = None
+    sampling_ms: int = Field(100, ge=1)
+    warm_up_s: float = Field(5, ge=0)
+    min_s: float = Field(40, ge=0)
+    max_s: float = Field(300, gt=0)
+    min_records: int = Field(0, ge=0)
+    drain_s: float = Field(30, ge=0)
+
+    def client_config(self) -> Client:
+        """Return what every Kafka client of the load starts from."""
+        return {"bootstrap.servers": self.bootstrap_servers, "log_level": 3, **self.client}
+
+    def topics(self) -> list[str]:
+        """Return the topics that are loaded, each once."""
+        return sorted({part.topic for part in (self.kafka, self.rest) if part})
+
+    def groups(self) -> dict[str, tuple[Literal["kafka", "rest"], str, int]]:
+        """Return the consumer groups: name to way, topic and number of consumers."""
+        found: dict[str, tuple[Literal["kafka", "rest"], str, int]] = {}
+        if self.kafka and self.kafka.consumers:
+            found[self.kafka.group] = ("kafka", self.kafka.topic, self.kafka.consumers)
+        if self.rest and self.rest.consumers:
+            found[self.rest.group] = ("rest", self.rest.topic, self.rest.consumers)
+        return found
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One producer: its number in the run, its way, and its share of the rate (records/s)."""
+
+    actor: str
+    producer: int
+    via: Literal["kafka", "rest"]
+    topic: str
+    rate: float
+    record_bytes: int
+    per_request: int
+
+
+WATCH: Final = "watch"
+
+
+def lanes(load: Load) -> list[Lane]:
+    """Return all producers: those by the Kafka protocol first, numbered on through REST's."""
+    found = []
+    if load.kafka:
+        part = load.kafka
+        found += [
+            Lane(
+                f"kafka-producer-{n}",
+                n,
+                "kafka",
+                part.topic,
+                part.records_per_s / part.producers,
+                part.record_bytes,
+                1,
+            )
+            for n in range(part.producers)
+        ]
+    if load.rest:
+        rest, first = load.rest, len(found)
+        found += [
+            Lane(
+                f"rest-producer-{n}",
+                n,
+                "rest",
+                rest.topic,
+                rest.records_per_s / rest.producers,
+                rest.record_bytes,
+                rest.records_per_request,
+            )
+            for n in range(first, first + rest.producers)
+        ]
+    return found
+
+
+def workers(load: Load) -> dict[str, list[str]]:
+    """Return the processes to start, each with the actors that it runs."""
+    found = {WATCH: [WATCH]} if load.groups() else {}
+    if load.kafka:
+        found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}
+    if load.rest and load.rest.consumers:
+        found["rest-consumers"] = [f"rest-consumer-{n}" for n in range(load.rest.consumers)]
+    found |= {lane.actor: [lane.actor] for lane in lanes(load) if lane.via == "kafka"}
+    if load.rest:
+        found["rest-producers"] = [lane.actor for lane in lanes(load) if lane.via == "rest"]
+    return found
+
+
+def read_load(run_dir: Path) -> Load:
+    """Read `load.json` of a run's folder; raises LoadError when it is not there or not right."""
+    path = run_dir / "load.json"
+    try:
+        load = Load.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise LoadError(f"{path} cannot be read: {error.strerror}; verify.yml writes it") from error
+    except json.JSONDecodeError as error:
+        raise LoadError(f"{path} is not JSON: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise LoadError(f"{path}: {where}: {first['msg']}") from error
+    if not load.kafka and not load.rest:
+        raise LoadError(f"{path} has neither kafka nor rest: there is nothing to load")
+    if load.kafka and load.rest and load.kafka.topic == load.rest.topic:
+        raise LoadError(f"{path}: kafka and rest share the topic {load.kafka.topic}: give each its own")
+    if len(load.groups()) < sum(1 for part in (load.kafka, load.rest) if part and part.consumers):
+        raise LoadError(f"{path}: kafka and rest share a consumer group: give each its own")
+    return load

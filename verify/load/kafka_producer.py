@@ -1,0 +1,218 @@
+"""An open-loop producer by the Kafka protocol, with the outcome of every record in the ledger.
+
+Every few milliseconds the records that have become due are handed to librdkafka in one call; acknowledgements
+are gathered by a callback that only appends, and settled as arrays. Measured on 2 cores at 55,000 records/s
+of 100 bytes, before the ledger: such slices 2.5 s of CPU per million records, one call a record and waiting
+in poll() instead of sleeping 4.5 s. The price is that an acknowledgement's time is that of the slice's end,
+up to ``SLICE_S`` late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import KafkaError, Producer
+
+from verify.evidence import EvidenceWriter
+from verify.load.board import Board, Cell, Head, State
+from verify.load.config import Client, Lane, Load
+from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
+from verify.load.process import Ending, cpu_us, now_us
+from verify.load.records import KEYS, Encoder, count_due, due_us, keys
+from verify.record import run_tag
+
+SLICE_S: Final = 0.005
+BLOCK: Final = 8192
+#: Records handed over in one call while catching up; between two calls acknowledgements are served.
+_AT_ONCE: Final = 4096
+#: What may wait in librdkafka. At 55,000 records/s the first number is an outage of 36 s; beyond it the
+#: producer waits, the schedule does not.
+_QUEUE_RECORDS: Final = 2_000_000
+_QUEUE_BYTES: Final = 1 << 30
+#: How long a producer that was told to end at once still waits for answers.
+_LAST_ANSWERS_S: Final = 1.0
+
+#: Errors by which a record is certainly not in the topic. Any other, a time-out above all, may follow a
+#: request that the broker did carry out: the outcome is unknown.
+REFUSED: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_REQUIRED_ACKS,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+
+
+def client_config(load: Load) -> Client:
+    """Return the producer's librdkafka keys: acks of all replicas, idempotent, Java's partitioner."""
+    own = load.kafka.producer if load.kafka else {}
+    return {
+        **load.client_config(),
+        "acks": "all",
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "queue.buffering.max.messages": _QUEUE_RECORDS,
+        "queue.buffering.max.kbytes": 2 * _QUEUE_BYTES // 1024,
+        **own,
+    }
+
+
+def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending) -> None:
+    """Produce until the board says stop; the ledger is complete when this returns.
+
+    Raises KafkaException when the client cannot be made or the topic cannot be looked up.
+    """
+    cells = board.cells(lane.actor)
+    config = client_config(load)
+    producer = Producer({**config, "client.id": lane.actor})
+    producer.list_topics(lane.topic, timeout=10)
+    sender = _Sender(load, lane, producer, cells, writer, int(config["queue.buffering.max.messages"]))
+    cells[Cell.STATE] = State.READY
+    while not board.head[Head.GO] and not ending:
+        time.sleep(0.02)
+    start_us = int(board.head[Head.GO])
+    if start_us:
+        _produce(sender, board, start_us, ending)
+    _answers(sender, board, ending)
+    sender.ledger.close(sender.planned)
+    writer.close()
+    cells[Cell.CPU_US] = cpu_us()
+    cells[Cell.STATE] = State.DONE
+
+
+def _produce(sender: _Sender, board: Board, start_us: int, ending: Ending) -> None:
+    """Hand over what becomes due, slice by slice on absolute ticks, until the last record due is away."""
+    rate = sender.lane.rate
+    tick = time.monotonic()
+    while not ending:
+        stop_us = int(board.head[Head.STOP])
+        now = now_us()
+        sender.planned = count_due(start_us, rate, min(now, stop_us) if stop_us else now)
+        behind = sender.planned - sender.handed_over
+        if behind > 0 and sender.room() > 0:
+            sender.hand_over(min(behind, sender.room(), _AT_ONCE), start_us)
+        sender.serve(0)
+        if stop_us and now >= stop_us and sender.handed_over == sender.planned:
+            return
+        if board.head[Head.FLUSH_UNTIL] and now >= board.head[Head.FLUSH_UNTIL]:
+            return
+        if behind <= _AT_ONCE or sender.room() <= 0:
+            tick = max(tick + SLICE_S, time.monotonic() - SLICE_S)
+            time.sleep(max(0.0, tick - time.monotonic()))
+
+
+def _answers(sender: _Sender, board: Board, ending: Ending) -> None:
+    """Wait for the answers that are still out, then have librdkafka give up on the rest."""
+    asked_to_end = 0.0
+    while len(sender.producer):
+        sender.serve(0.05)
+        until = int(board.head[Head.FLUSH_UNTIL])
+        if until and now_us() >= until:
+            break
+        if ending:
+            asked_to_end = asked_to_end or time.monotonic()
+            if time.monotonic() >= asked_to_end + _LAST_ANSWERS_S:
+                break
+    if len(sender.producer):
+        sender.producer.purge()
+        sender.serve(1.0)
+
+
+class _Sender:
+    """The producer with its schedule, its ledger and the answers that came since the last slice."""
+
+    def __init__(
+        self, load: Load, lane: Lane, producer: Producer, cells: Any, writer: EvidenceWriter, queue: int
+    ) -> None:
+        self.lane = lane
+        self.producer = producer
+        self.planned = 0
+        self.handed_over = 0
+        self.ledger = Ledger(writer, lane, cells, BLOCK)
+        self._cells = cells
+        self._writer = writer
+        self._most = min(queue, _QUEUE_BYTES // lane.record_bytes) * 9 // 10
+        self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
+        self._keys = keys(lane.producer)
+        self._values = b""
+        self._first = 0
+        self._answers: list[Any] = []
+        answers = self._answers
+
+        def note(_error: object, message: object) -> None:
+            answers.append(message)
+
+        self._note: Callable[[object, object], None] = note
+
+    def room(self) -> int:
+        """Return how many more records may wait in librdkafka."""
+        return self._most - len(self.producer)
+
+    def hand_over(self, count: int, start_us: int) -> None:
+        """Hand over the next records, as many as asked for or as the block still has."""
+        first = self.handed_over
+        if first % BLOCK == 0:
+            seq = np.arange(first, first + BLOCK)
+            intended = due_us(start_us, self.lane.rate, seq)
+            self._values, crc = self._encoder.encode(seq, intended)
+            self._first = first
+            self.ledger.add(first, intended, crc)
+        end = min(first + count, self._first + BLOCK)
+        size, values, all_keys = self.lane.record_bytes, self._values, self._keys
+        base = self._first
+        batch = [
+            {"value": values[(seq - base) * size : (seq - base + 1) * size], "key": all_keys[seq % KEYS]}
+            for seq in range(first, end)
+        ]
+        self._cells[Cell.SENT] = end
+        self.ledger.sent(first, end, now_us())
+        taken = self.producer.produce_batch(self.lane.topic, batch, on_delivery=self._note)
+        self.handed_over = end
+        if taken < len(batch):
+            self._refused(first, batch)
+
+    def _refused(self, first: int, batch: list[dict[str, Any]]) -> None:
+        """Settle the records that librdkafka did not even take."""
+        for number, message in enumerate(batch):
+            if "_error" in message:
+                self.ledger.settle(np.array([first + number]), FAILED, error=str(message["_error"]))
+
+    def serve(self, wait_s: float) -> None:
+        """Let callbacks come for at most that long, then settle what they brought."""
+        self.producer.poll(wait_s)
+        if not self._answers:
+            self._writer.tick()
+            return
+        at_us = now_us()
+        messages = self._answers.copy()
+        self._answers.clear()
+        values = b"".join([message.value()[16:24] for message in messages])
+        seq = np.frombuffer(values, ">i8").astype(np.int64)
+        errors = [message.error() for message in messages]
+        if any(errors):
+            self._settle_errors(seq, errors)
+            good = np.array([error is None for error in errors])
+            messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
+            seq = seq[good]
+        if len(seq):
+            partition = np.array([message.partition() for message in messages], np.int32)
+            offset = np.array([message.offset() for message in messages], np.int64)
+            self.ledger.settle(seq, ACKED, partition, offset, at_us)
+        self._cells[Cell.CPU_US] = cpu_us()
+
+    def _settle_errors(self, seq: Any, errors: list[KafkaError | None]) -> None:
+        told: dict[tuple[int, str], list[int]] = {}
+        for number, error in zip(seq.tolist(), errors, strict=True):
+            if error is not None:
+                outcome = FAILED if error.code() in REFUSED else UNKNOWN
+                told.setdefault((outcome, f"{error.name()}: {error.str()}"), []).append(number)
+        for (outcome, text), numbers in told.items():
+            self.ledger.settle(np.array(numbers), outcome, error=text)

@@ -1,0 +1,266 @@
+"""The parent of a load: checks, starts the processes, leads them through the phases, and always ends them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Final
+
+from confluent_kafka.admin import AdminClient
+
+from verify.load import cluster
+from verify.load.board import Board, Cell, Head, State
+from verify.load.config import Load, LoadError, lanes, workers
+from verify.load.mend import mend_ledger
+from verify.load.process import Ending, now_us
+from verify.load.report import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
+from verify.load.rest_probe import probe
+from verify.record import run_tag
+
+_READY_S: Final = 90.0
+_END_S: Final = 20.0
+_TICK_S: Final = 0.1
+_STATE_EVERY_S: Final = 1.0
+_LINE_EVERY_S: Final = 2.0
+#: From the order to start until records are due, so that every producer has seen it.
+_LEAD_US: Final = 200_000
+
+
+class WorkerDiedError(Exception):
+    """A process of the load ended by itself; the text says which and what it said last."""
+
+
+class InterruptedLoadError(Exception):
+    """SIGTERM or SIGINT came before the load's end."""
+
+
+def run_load(load: Load, run_dir: Path, ending: Ending) -> None:
+    """Run the load of a run's folder to its end.
+
+    Raises LoadError when something has to be mended before it can run, WorkerDiedError when one of its
+    processes ended by itself, InterruptedLoadError when told to end. In each case all processes have ended,
+    evidence and run.json hold what is known, and ``ended_us`` is null.
+    """
+    _Run(load, run_dir, ending).run()
+
+
+class _Run:
+    def __init__(self, load: Load, run_dir: Path, ending: Ending) -> None:
+        self._load = load
+        self._dir = run_dir
+        self._ending = ending
+        self._facts = RunFacts()
+        self._board: Board | None = None
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: list[IO[bytes]] = []
+        self._phase: Phase = "starting"
+        self._message = ""
+        self._began = time.monotonic()
+        self._state_due = 0.0
+        self._line_due = 0.0
+        self._line_before = (0.0, 0)
+
+    def run(self) -> None:
+        """Lead through the phases."""
+        write_state(self._dir, "starting", None)
+        try:
+            admin = self._check()
+            board = self._start()
+            self._await_ready(admin, board)
+            self._load_until_enough(board)
+            self._drain(admin, board)
+            self._end(board)
+            self._facts.ended_us = now_us()
+            self._phase = "done"
+            self._say(board)
+        except Exception as error:
+            self._phase, self._message = "failed", str(error)
+            raise
+        finally:
+            self._leave()
+
+    def _check(self) -> AdminClient:
+        """Look at everything that the load needs, before anything is started."""
+        admin = cluster.connect(self._load)
+        for name in self._load.topics():
+            count = cluster.partitions(admin, name)
+            policy, retention_ms = cluster.topic_config(admin, name)
+            self._facts.topics[name] = TopicFacts(count, policy, retention_ms, {})
+        if self._load.rest:
+            probe(self._load.rest)
+        for name, topic in self._facts.topics.items():
+            topic.start = cluster.offsets(admin, name, topic.partitions)
+        for group, (_, name, _) in self._load.groups().items():
+            cluster.place_group(admin, group, name, self._facts.topics[name].start)
+        return admin
+
+    def _start(self) -> Board:
+        plan = workers(self._load)
+        self._board = Board(self._dir, [actor for actors in plan.values() for actor in actors], create=True)
+        self._facts.started_us = now_us()
+        self._write_run()
+        logs = self._dir / "logs"
+        logs.mkdir(exist_ok=True)
+        for name in plan:
+            log = (logs / f"{name}.log").open("wb")
+            self._logs.append(log)
+            self._workers[name] = subprocess.Popen(
+                [sys.executable, "-m", "verify.load.worker", str(self._dir), name, str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C reaches a terminal's whole group: the children are told by their parent.
+                start_new_session=True,
+            )
+        return self._board
+
+    def _await_ready(self, admin: AdminClient, board: Board) -> None:
+        actors = [actor for part in workers(self._load).values() for actor in part]
+        self._await(
+            lambda: board.all_at_least(actors, State.READY), _READY_S, "the load's processes are not ready"
+        )
+        for group, (_, topic, members) in self._load.groups().items():
+            count = self._facts.topics[topic].partitions
+            lacks = "it was not asked"
+            deadline = time.monotonic() + _READY_S
+            while lacks := cluster.group_waits_for(admin, group, topic, count, members):
+                if time.monotonic() >= deadline:
+                    raise LoadError(f"{lacks} after {_READY_S:.0f} s; see {self._dir / 'logs'}")
+                self._tick(board)
+
+    def _load_until_enough(self, board: Board) -> None:
+        go = now_us() + _LEAD_US
+        self._facts.started_us = go
+        self._write_run()
+        board.head[Head.GO] = go
+        self._began = time.monotonic()
+        self._line_before = (0.0, 0)
+        self._phase = "warming"
+        while not self._enough(board):
+            if now_us() >= go + self._load.warm_up_s * 1_000_000:
+                self._phase = "running"
+            self._tick(board)
+
+    def _enough(self, board: Board) -> bool:
+        elapsed_s = (now_us() - self._facts.started_us) / 1e6
+        if elapsed_s >= self._load.max_s:
+            return True
+        if elapsed_s < self._load.min_s or board.total(Cell.ACKED) < self._load.min_records:
+            return False
+        return (self._dir / "stop").exists()
+
+    def _drain(self, admin: AdminClient, board: Board) -> None:
+        stop = now_us()
+        deadline = time.monotonic() + self._load.drain_s
+        board.head[Head.FLUSH_UNTIL] = stop + int(self._load.drain_s * 1_000_000)
+        board.head[Head.STOP] = stop
+        self._facts.measured_until_us = stop
+        self._phase = "draining"
+        self._write_run()
+        producers = [lane.actor for lane in lanes(self._load)]
+        self._await(
+            lambda: board.all_at_least(producers, State.DONE),
+            self._load.drain_s + _END_S,
+            "the producers do not end",
+        )
+        self._note_offsets(admin)
+        behind = True
+        while behind and time.monotonic() < deadline:
+            self._tick(board)
+            try:
+                behind = not self._caught_up(admin)
+            except LoadError:
+                continue
+
+    def _note_offsets(self, admin: AdminClient) -> None:
+        for name, topic in self._facts.topics.items():
+            topic.end = cluster.offsets(admin, name, topic.partitions)
+            topic.log_start = cluster.offsets(admin, name, topic.partitions, earliest=True)
+        self._write_run()
+
+    def _caught_up(self, admin: AdminClient) -> bool:
+        for group, (_, name, _) in self._load.groups().items():
+            end = self._facts.topics[name].end
+            committed = cluster.committed(admin, group, name, len(end))
+            if any(committed.get(partition, -1) < offset for partition, offset in end.items()):
+                return False
+        return True
+
+    def _end(self, board: Board) -> None:
+        board.head[Head.END] = now_us()
+        deadline = time.monotonic() + _END_S
+        while any(worker.poll() is None for worker in self._workers.values()):
+            if time.monotonic() >= deadline:
+                slow = [name for name, worker in self._workers.items() if worker.poll() is None]
+                raise WorkerDiedError(
+                    f"{', '.join(slow)} did not end within {_END_S:.0f} s; see {self._dir / 'logs'}"
+                )
+            self._tick(board)
+
+    def _await(self, condition: Callable[[], bool], limit_s: float, otherwise: str) -> None:
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            if time.monotonic() >= deadline:
+                raise LoadError(f"{otherwise} after {limit_s:.0f} s; see {self._dir / 'logs'}")
+            self._tick(self._board)
+
+    def _tick(self, board: Board | None) -> None:
+        """Pass a moment: note ends and signals, tell the state."""
+        time.sleep(_TICK_S)
+        if self._ending:
+            raise InterruptedLoadError(f"ended by signal {self._ending.signal}; the evidence so far is kept")
+        for name, worker in self._workers.items():
+            if worker.poll():
+                raise WorkerDiedError(
+                    f"{name} ended with status {worker.returncode}: {self._last_line(name)}"
+                )
+        if board is not None:
+            self._say(board)
+
+    def _say(self, board: Board) -> None:
+        now = time.monotonic()
+        if now >= self._state_due or self._phase == "done":
+            self._state_due = now + _STATE_EVERY_S
+            write_state(self._dir, self._phase, board)
+        if now >= self._line_due or self._phase == "done":
+            self._line_due = now + _LINE_EVERY_S
+            elapsed = now - self._began
+            print(progress(self._load, board, self._phase, elapsed, self._line_before), flush=True)
+            self._line_before = (elapsed, board.total(Cell.ACKED))
+
+    def _last_line(self, name: str) -> str:
+        lines = (self._dir / "logs" / f"{name}.log").read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def _leave(self) -> None:
+        """End whatever still runs, then complete the evidence with what the board knows."""
+        for worker in self._workers.values():
+            if worker.poll() is None:
+                worker.terminate()
+        for worker in self._workers.values():
+            try:
+                worker.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+        for log in self._logs:
+            log.close()
+        if self._board is not None:
+            self._mend(self._board)
+            self._write_run()
+        write_state(self._dir, self._phase, self._board, self._message)
+
+    def _mend(self, board: Board) -> None:
+        """Give every record that may have left a row in the ledger."""
+        go = int(board.head[Head.GO])
+        for lane in lanes(self._load) if go else []:
+            cells = board.cells(lane.actor)
+            tag = run_tag(self._load.run_id)
+            cells[Cell.UNKNOWN] += mend_ledger(self._dir / "evidence", tag, lane, int(cells[Cell.SENT]), go)
+
+    def _write_run(self) -> None:
+        write_run(self._dir, run_document(self._load, self._facts, self._board))

@@ -1,0 +1,47 @@
+"""What every process of a load does: know the time, end in order when told to, never outlive its parent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from types import FrameType
+from typing import Final
+
+_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
+
+
+def now_us() -> int:
+    """Return microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+def cpu_us() -> int:
+    """Return the CPU time that this process has used (microseconds, user and system)."""
+    return time.process_time_ns() // 1000
+
+
+class Ending:
+    """Becomes true once SIGTERM or SIGINT has come; ``signal`` is its number then, 0 before."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+
+    def __bool__(self) -> bool:
+        return self.signal != 0
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel send SIGTERM when the parent's process ends, and end at once when it has already.
+
+    The parent starts each child in a session of its own, so that Ctrl-C reaches the parent alone.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise SystemExit(1)

@@ -1,0 +1,134 @@
+"""What the parent writes while a load runs: `load.state`, `evidence/run.json`, and a line of progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from verify.evidence import write_json
+from verify.load.board import Board, Cell
+from verify.load.cluster import Offsets
+from verify.load.config import WATCH, Load, lanes, workers
+
+Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
+
+
+@dataclass
+class TopicFacts:
+    """What run.json says of a topic; offsets by partition."""
+
+    partitions: int
+    cleanup_policy: str
+    retention_ms: int
+    start: Offsets
+    end: Offsets = field(default_factory=dict)
+    log_start: Offsets = field(default_factory=dict)
+
+
+@dataclass
+class RunFacts:
+    """What is known of the run so far; times in microseconds since the epoch."""
+
+    started_us: int = 0
+    measured_until_us: int | None = None
+    ended_us: int | None = None
+    topics: dict[str, TopicFacts] = field(default_factory=dict)
+
+
+def _by_partition(offsets: Offsets) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+
+
+def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, Any]:
+    """Return run.json: ``ended_us`` is null until the load has ended properly."""
+    protocol = str(load.kafka.consumer.get("group.protocol", "classic")) if load.kafka else "classic"
+    automatic = bool(load.kafka and load.kafka.consumer.get("enable.auto.commit"))
+    sampling = {"group_states": load.sampling_ms * 1000, "assignments_rest": load.sampling_ms * 1000}
+    if board is not None and load.groups():
+        sampling["group_states_worst"] = int(board.cells(WATCH)[Cell.WORST_SAMPLE_US])
+    return {
+        "run_id": load.run_id,
+        "started_us": facts.started_us,
+        "ended_us": facts.ended_us,
+        "warm_up_us": int(load.warm_up_s * 1_000_000),
+        "measured_until_us": facts.measured_until_us,
+        "clusters": {load.cluster: {"bootstrap_servers": load.bootstrap_servers}},
+        "topics": [
+            {
+                "cluster": load.cluster,
+                "topic": name,
+                "partitions": topic.partitions,
+                "cleanup_policy": topic.cleanup_policy,
+                "retention_ms": topic.retention_ms,
+                "start_offsets": _by_partition(topic.start),
+                "end_offsets": _by_partition(topic.end),
+                "log_start_offsets": _by_partition(topic.log_start),
+            }
+            for name, topic in sorted(facts.topics.items())
+        ],
+        "mirrors": [],
+        "producers": {
+            str(lane.producer): {"via": lane.via, "topic": lane.topic, "records_per_s": lane.rate}
+            for lane in lanes(load)
+        },
+        "groups": {
+            group: {
+                "via": via,
+                "topics": [topic],
+                "protocol": protocol if via == "kafka" else "classic",
+                "commits": "auto" if via == "kafka" and automatic else "after processing",
+            }
+            for group, (via, topic, _) in load.groups().items()
+        },
+        "clock_offsets": {},
+        "sampling_us": sampling,
+        "cost": costs(load, board) if board is not None else {},
+    }
+
+
+def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:
+    """Return CPU seconds of each kind of process, and per million records that it sent or delivered."""
+    found: dict[str, dict[str, float]] = {}
+    for actors in workers(load).values():
+        kind = actors[0].rsplit("-", 1)[0]
+        cells = [board.cells(actor) for actor in actors]
+        records = sum(int(row[Cell.SENT]) + int(row[Cell.DELIVERED]) for row in cells)
+        entry = found.setdefault(kind, {"cpu_s": 0.0, "records": 0})
+        entry["cpu_s"] += sum(int(row[Cell.CPU_US]) for row in cells) / 1e6
+        entry["records"] += records
+    for entry in found.values():
+        if entry["records"]:
+            entry["cpu_s_per_million"] = round(entry["cpu_s"] / entry["records"] * 1e6, 2)
+    return found
+
+
+def write_run(run_dir: Path, document: dict[str, Any]) -> None:
+    """Replace evidence/run.json at once, keeping the clock offsets that the collection put there."""
+    path = run_dir / "evidence" / "run.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, document)
+
+
+def write_state(run_dir: Path, phase: Phase, board: Board | None, message: str = "") -> None:
+    """Replace load.state at once."""
+    names = ("acked", "failed", "unknown", "delivered", "recreated")
+    cells = (Cell.ACKED, Cell.FAILED, Cell.UNKNOWN, Cell.DELIVERED, Cell.RECREATED)
+    counts = {name: board.total(cell) if board else 0 for name, cell in zip(names, cells, strict=True)}
+    write_json(run_dir / "load.state", {"phase": phase, **counts, "message": message})
+
+
+def progress(load: Load, board: Board, phase: Phase, elapsed_s: float, before: tuple[float, int]) -> str:
+    """Return a line of progress; ``before`` is the time (s) and the acked records of the previous one."""
+    acked = board.total(Cell.ACKED)
+    rate = 0.0 if before[0] >= elapsed_s else (acked - before[1]) / (elapsed_s - before[0])
+    late = [
+        f", failed {board.total(Cell.FAILED):,}" if board.total(Cell.FAILED) else "",
+        f", unknown {board.total(Cell.UNKNOWN):,}" if board.total(Cell.UNKNOWN) else "",
+        f", REST consumers recreated {board.total(Cell.RECREATED)}" if board.total(Cell.RECREATED) else "",
+    ]
+    target = sum(lane.rate for lane in lanes(load))
+    return (
+        f"[{elapsed_s:5.0f} s] {phase:8s} acked {acked:,} ({rate:,.0f} of {target:,.0f} records/s), "
+        f"delivered {board.total(Cell.DELIVERED):,}{''.join(late)}"
+    )

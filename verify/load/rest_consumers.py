@@ -1,0 +1,200 @@
+"""Consumers through REST proxies: they create an instance at the balancer, then follow its base_uri.
+
+Offsets are committed, one by one and not as "whatever was read", when the deliveries are on disk. An instance
+that answers anything but what was asked is given up: what it had read and not delivered would be skipped. The
+consumer then makes itself a new one through the balancer, in the same group, and reads on from what was
+committed; the audit counts what it got twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import numpy as np
+
+from verify.evidence import EvidenceWriter
+from verify.load.board import Board, Cell, Head, State
+from verify.load.config import Load, RestLoad
+from verify.load.process import Ending, cpu_us, now_us
+from verify.load.records import identities
+from verify.record import run_tag
+
+_V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
+_BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
+_BACKOFF_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+_GOODBYE_S: Final = 5.0
+
+
+class InstanceGoneError(Exception):
+    """The consumer's instance did not do as asked; the text says what it did."""
+
+
+async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
+    """Run these consumers until the board says end; their deliveries are on disk when this returns."""
+    if load.rest is None:
+        raise ValueError("the load has no part through REST")
+    consumers = [_Consumer(load, load.rest, actor, board, evidence, ending) for actor in actors]
+    for actor in actors:
+        board.cells(actor)[Cell.STATE] = State.READY
+    await asyncio.gather(*(consumer.run() for consumer in consumers))
+    # One process, several consumers: the first tells the CPU time of all.
+    board.cells(actors[0])[Cell.CPU_US] = cpu_us()
+    for actor in actors:
+        board.cells(actor)[Cell.STATE] = State.DONE
+
+
+class _Consumer:
+    """One consumer with its session, its present instance, and what it has not committed yet."""
+
+    def __init__(
+        self, load: Load, rest: RestLoad, actor: str, board: Board, evidence: Path, ending: Ending
+    ) -> None:
+        self._rest = rest
+        self._actor = actor
+        self._board = board
+        self._ending = ending
+        self._cells = board.cells(actor)
+        self._tag = run_tag(load.run_id)
+        self._create_url = f"{rest.url.rstrip('/')}/consumers/{rest.group}"
+        self._deliveries = EvidenceWriter(evidence, "deliveries", actor)
+        self._instances = 0
+        self._positions: dict[int, int] = {}
+        self._writing: dict[int, int] = {}
+        self._file = 0
+
+    def _ended(self) -> bool:
+        return bool(self._board.head[Head.END]) or bool(self._ending)
+
+    async def run(self) -> None:
+        """Read until the end, with a new instance whenever one goes; delete the last one."""
+        failures = 0
+        timeout = httpx.Timeout(self._rest.read_timeout_ms / 1000 + 10, connect=2)
+        async with httpx.AsyncClient(timeout=timeout) as session:
+            while not self._ended():
+                base_uri = None
+                try:
+                    base_uri = await self._create(session)
+                    while not self._ended():
+                        await self._read(session, base_uri)
+                        failures = 0
+                    await self._write_and_commit(session, base_uri)
+                except (httpx.HTTPError, InstanceGoneError) as error:
+                    self._gone(error)
+                finally:
+                    if base_uri:
+                        await self._delete(session, base_uri)
+                if not self._ended():
+                    await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+                    failures += 1
+        self._deliveries.close()
+
+    def _gone(self, error: Exception) -> None:
+        self._positions, self._writing = {}, {}
+        if not self._ended():
+            self._cells[Cell.RECREATED] += 1
+            text = f"{type(error).__name__}: {error}"
+            print(f"{now_us()} {self._actor}: a new instance, because {text}", file=sys.stderr, flush=True)
+
+    async def _create(self, session: httpx.AsyncClient) -> str:
+        self._instances += 1
+        body = {
+            "name": f"{self._actor}-{now_us()}-{self._instances}",
+            "format": "binary",
+            "auto.offset.reset": "earliest",
+            "auto.commit.enable": "false",
+        }
+        answer = await _ask(session, "POST", self._create_url, body)
+        base_uri = str(answer.json()["base_uri"])
+        try:
+            await _ask(session, "POST", f"{base_uri}/subscription", {"topics": [self._rest.topic]})
+        except (httpx.HTTPError, InstanceGoneError):
+            await self._delete(session, base_uri)
+            raise
+        return base_uri
+
+    async def _read(self, session: httpx.AsyncClient, base_uri: str) -> None:
+        limits = {"timeout": str(self._rest.read_timeout_ms), "max_bytes": str(self._rest.read_max_bytes)}
+        response = await session.get(f"{base_uri}/records", params=limits, headers=_BINARY)
+        at_us = now_us()
+        if response.status_code != httpx.codes.OK:
+            raise InstanceGoneError(_said(response))
+        try:
+            records = response.json()
+        except ValueError as error:
+            raise InstanceGoneError(f"records that are not JSON: {error}") from error
+        if records:
+            self._note(records, at_us)
+            self._deliveries.tick()
+        else:
+            self._deliveries.rotate()
+        await self._commit_written(session, base_uri)
+        self._cells[Cell.CPU_US] = cpu_us() if self._actor.endswith("-0") else 0
+
+    def _note(self, records: list[dict[str, Any]], at_us: int) -> None:
+        partitions = [int(record["partition"]) for record in records]
+        offsets = [int(record["offset"]) for record in records]
+        values = [
+            None if record.get("value") is None else base64.b64decode(record["value"]) for record in records
+        ]
+        producer, seq = identities(self._tag, values)
+        self._positions |= dict(zip(partitions, offsets, strict=True))
+        self._cells[Cell.DELIVERED] += len(records)
+        self._deliveries.append(
+            {
+                "group": self._rest.group,
+                "consumer": self._actor,
+                "topic": self._rest.topic,
+                "partition": np.array(partitions, np.int32),
+                "offset": np.array(offsets, np.int64),
+                "producer": producer,
+                "seq": seq,
+                "received_us": at_us,
+                "via": "rest",
+            }
+        )
+
+    async def _commit_written(self, session: httpx.AsyncClient, base_uri: str) -> None:
+        if self._writing and self._deliveries.durable(self._file):
+            await self._commit(session, base_uri, self._writing)
+            self._writing = {}
+        if self._positions and not self._writing:
+            self._writing, self._positions = self._positions, {}
+            self._file = self._deliveries.newest()
+
+    async def _write_and_commit(self, session: httpx.AsyncClient, base_uri: str) -> None:
+        self._deliveries.flush()
+        await self._commit(session, base_uri, self._writing | self._positions)
+
+    async def _commit(self, session: httpx.AsyncClient, base_uri: str, positions: dict[int, int]) -> None:
+        """Commit the last offset read of each partition: a v2 proxy adds the one to it."""
+        if not positions:
+            return
+        offsets = [
+            {"topic": self._rest.topic, "partition": partition, "offset": offset}
+            for partition, offset in positions.items()
+        ]
+        await _ask(session, "POST", f"{base_uri}/offsets", {"offsets": offsets})
+
+    async def _delete(self, session: httpx.AsyncClient, base_uri: str) -> None:
+        """Leave the group in order where that is still possible; else the proxy's time-out does it."""
+        with contextlib.suppress(httpx.HTTPError):
+            await session.delete(base_uri, headers=_V2, timeout=_GOODBYE_S)
+
+
+async def _ask(session: httpx.AsyncClient, method: str, url: str, body: dict[str, Any]) -> httpx.Response:
+    response = await session.request(method, url, json=body, headers=_V2)
+    if not response.is_success:
+        raise InstanceGoneError(_said(response))
+    return response
+
+
+def _said(response: httpx.Response) -> str:
+    request = response.request
+    return f"{request.method} {request.url.path}: HTTP {response.status_code} {response.text[:200]}"

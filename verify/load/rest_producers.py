@@ -1,0 +1,224 @@
+"""Open-loop producers through REST proxies: arrays of records in binary format on a reused session.
+
+A request is sent once. What became of its records is what its answer says; where none came, or one that
+leaves open whether the proxy carried it out, they are unknown, and nothing is repeated behind the ledger's
+back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import numpy as np
+
+from verify.evidence import EvidenceWriter
+from verify.load.board import Board, Cell, Head, State
+from verify.load.config import Lane, Load, RestLoad
+from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
+from verify.load.process import Ending, cpu_us, now_us
+from verify.load.records import KEYS, Encoder, count_due, due_us, keys
+from verify.record import run_tag
+
+PRODUCE_HEADERS: Final = {
+    "Content-Type": "application/vnd.kafka.binary.v2+json",
+    "Accept": "application/vnd.kafka.v2+json",
+}
+#: Where an instance or the balancer says which instance (host:port) answered, the first that is there.
+INSTANCE_HEADERS: Final = ("X-Served-By", "X-Kedge-Instance")
+_TICK_S: Final = 0.005
+
+
+class Entry(NamedTuple):
+    """What an answer says of one record."""
+
+    outcome: int
+    partition: int = 0
+    offset: int = 0
+    error: str | None = None
+
+
+def instance_of(response: httpx.Response) -> str | None:
+    """Return the REST instance (host:port) that answered, None when no header tells."""
+    return next((response.headers[name] for name in INSTANCE_HEADERS if response.headers.get(name)), None)
+
+
+def read_answer(status: int, body: bytes, records: int) -> list[Entry]:
+    """Return what a produce answer says of each record of its request.
+
+    A 200 may hold an error inside an entry: that record failed. Without 200: 4xx and 503 (nobody took the
+    request) are failed; any other status may follow records that were written, so they are unknown.
+    """
+    if status != httpx.codes.OK:
+        refused = status // 100 == 4 or status == httpx.codes.SERVICE_UNAVAILABLE
+        if status == httpx.codes.REQUEST_TIMEOUT:
+            refused = False
+        text = f"HTTP {status}: {body[:200].decode(errors='replace')}"
+        return [Entry(FAILED if refused else UNKNOWN, error=text)] * records
+    try:
+        entries = json.loads(body)["offsets"]
+        found = [_entry(entry) for entry in entries]
+    except (ValueError, KeyError, TypeError) as error:
+        return [Entry(UNKNOWN, error=f"HTTP 200 that is no produce answer: {error!r}")] * records
+    if len(found) != records:
+        return [Entry(UNKNOWN, error=f"HTTP 200 with {len(found)} offsets for {records} records")] * records
+    return found
+
+
+def _entry(entry: dict[str, Any]) -> Entry:
+    if entry.get("error") is not None or entry.get("error_code") is not None:
+        return Entry(FAILED, error=f"error_code {entry.get('error_code')}: {entry.get('error')}")
+    if entry.get("partition") is None or entry.get("offset") is None:
+        return Entry(UNKNOWN, error="HTTP 200 with an entry that has neither offset nor error")
+    return Entry(ACKED, int(entry["partition"]), int(entry["offset"]))
+
+
+def transport_outcome(error: httpx.HTTPError) -> int:
+    """Return FAILED when no connection came about, so that nothing can have been sent; else UNKNOWN."""
+    refused = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return FAILED if refused else UNKNOWN
+
+
+async def run(load: Load, mine: Sequence[Lane], board: Board, evidence: Path, ending: Ending) -> None:
+    """Run these producers until the board says stop; their ledgers are complete when this returns."""
+    if load.rest is None:
+        raise ValueError("the load has no part through REST")
+    # One process, several producers: the first tells the CPU time of all.
+    producers = [_Producer(load, load.rest, lane, board, evidence, ending, lane is mine[0]) for lane in mine]
+    for lane in mine:
+        board.cells(lane.actor)[Cell.STATE] = State.READY
+    while not board.head[Head.GO] and not ending:
+        await asyncio.sleep(0.02)
+    await asyncio.gather(*(producer.run() for producer in producers))
+    board.cells(mine[0].actor)[Cell.CPU_US] = cpu_us()
+    for lane in mine:
+        board.cells(lane.actor)[Cell.STATE] = State.DONE
+
+
+class _Producer:
+    """One producer with its session, its schedule and its ledger."""
+
+    def __init__(
+        self,
+        load: Load,
+        rest: RestLoad,
+        lane: Lane,
+        board: Board,
+        evidence: Path,
+        ending: Ending,
+        tells_cpu: bool,
+    ) -> None:
+        self._rest = rest
+        self._lane = lane
+        self._board = board
+        self._ending = ending
+        self._tells_cpu = tells_cpu
+        self._cells = board.cells(lane.actor)
+        self._writer = EvidenceWriter(evidence, "ledger", lane.actor)
+        self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request)
+        self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
+        self._keys = [base64.b64encode(key).decode() for key in keys(lane.producer)]
+        self._url = f"{rest.url.rstrip('/')}/topics/{lane.topic}"
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Send every array when it is due, several at once but no more than the bound."""
+        limits = httpx.Limits(max_connections=self._rest.in_flight)
+        async with httpx.AsyncClient(timeout=self._rest.request_timeout_s, limits=limits) as session:
+            planned = await self._send_what_is_due(session)
+            await self._await_answers()
+        self._ledger.close(planned)
+        self._writer.close()
+
+    async def _send_what_is_due(self, session: httpx.AsyncClient) -> int:
+        start_us = int(self._board.head[Head.GO])
+        planned = sent = 0
+        while not self._ending and start_us:
+            stop_us = int(self._board.head[Head.STOP])
+            now = now_us()
+            until = min(now, stop_us) if stop_us else now
+            planned = count_due(start_us, self._lane.rate, until, self._lane.per_request)
+            while sent < planned and len(self._open) < self._rest.in_flight:
+                self._start(session, sent, start_us)
+                sent += self._lane.per_request
+            if stop_us and now >= stop_us and sent == planned:
+                break
+            if self._board.head[Head.FLUSH_UNTIL] and now >= self._board.head[Head.FLUSH_UNTIL]:
+                break
+            self._writer.tick()
+            if self._tells_cpu:
+                self._cells[Cell.CPU_US] = cpu_us()
+            await asyncio.sleep(_TICK_S)
+        self._add_unsent(sent, planned, start_us)
+        return planned
+
+    def _add_unsent(self, sent: int, planned: int, start_us: int) -> None:
+        """Open the ledger's rows of arrays that were due but never left."""
+        for first in range(sent, planned, self._lane.per_request):
+            self._prepare(first, start_us)
+
+    def _prepare(self, first: int, start_us: int) -> bytes:
+        seq = np.arange(first, first + self._lane.per_request)
+        intended = due_us(start_us, self._lane.rate, seq, self._lane.per_request)
+        values, crc = self._encoder.encode(seq, intended)
+        self._ledger.add(first, intended, crc)
+        return values
+
+    def _start(self, session: httpx.AsyncClient, first: int, start_us: int) -> None:
+        values = self._prepare(first, start_us)
+        size, count = self._lane.record_bytes, self._lane.per_request
+        records = [
+            {
+                "key": self._keys[(first + row) % KEYS],
+                "value": base64.b64encode(values[row * size : (row + 1) * size]).decode(),
+            }
+            for row in range(count)
+        ]
+        body = json.dumps({"records": records}).encode()
+        self._cells[Cell.SENT] = first + count
+        self._ledger.sent(first, first + count, now_us())
+        task = asyncio.create_task(self._send(session, first, body))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _send(self, session: httpx.AsyncClient, first: int, body: bytes) -> None:
+        count = self._lane.per_request
+        instance = None
+        try:
+            response = await session.post(self._url, content=body, headers=PRODUCE_HEADERS)
+            at_us = now_us()
+            instance = instance_of(response)
+            entries = read_answer(response.status_code, response.content, count)
+        except httpx.HTTPError as error:
+            at_us = now_us()
+            entries = [Entry(transport_outcome(error), error=f"{type(error).__name__}: {error}")] * count
+        for outcome, error_text in {(entry.outcome, entry.error) for entry in entries}:
+            rows = [
+                row
+                for row, entry in enumerate(entries)
+                if (entry.outcome, entry.error) == (outcome, error_text)
+            ]
+            self._ledger.settle(
+                np.array(rows) + first,
+                outcome,
+                np.array([entries[row].partition for row in rows], np.int32),
+                np.array([entries[row].offset for row in rows], np.int64),
+                at_us,
+                error_text,
+                instance,
+            )
+
+    async def _await_answers(self) -> None:
+        while self._open:
+            await asyncio.wait(self._open, timeout=0.1)
+            until = int(self._board.head[Head.FLUSH_UNTIL])
+            if self._ending or (until and now_us() >= until):
+                break
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)

@@ -1,0 +1,57 @@
+"""One process of a load: `python -m verify.load.worker RUN_DIR NAME PARENT`, started by verify.load alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from verify.evidence import EvidenceWriter
+from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_producers
+from verify.load.board import Board
+from verify.load.config import WATCH, lanes, read_load, workers
+from verify.load.process import Ending, die_with_parent
+from verify.watch import process as watch_process
+
+
+def main(run_dir: Path, name: str, parent: int) -> int:
+    """Run the actors of one process until the board says end; 0 when they ended in order."""
+    ending = Ending()
+    die_with_parent(parent)
+    load = read_load(run_dir)
+    actors = workers(load)[name]
+    board = Board(run_dir, [actor for part in workers(load).values() for actor in part])
+    evidence = run_dir / "evidence"
+    try:
+        if name == WATCH:
+            watch_process.run(load, board, evidence, ending)
+        elif name == "rest-producers":
+            mine = [lane for lane in lanes(load) if lane.via == "rest"]
+            asyncio.run(rest_producers.run(load, mine, board, evidence, ending))
+        elif name == "rest-consumers":
+            asyncio.run(rest_consumers.run(load, actors, board, evidence, ending))
+        elif name.startswith("kafka-consumer-"):
+            deliveries = EvidenceWriter(evidence, "deliveries", name)
+            assignments = EvidenceWriter(evidence, "assignments", name)
+            kafka_consumer.run(load, name, board, deliveries, assignments, ending)
+        else:
+            lane = next(lane for lane in lanes(load) if lane.actor == name)
+            kafka_producer.run(load, lane, board, EvidenceWriter(evidence, "ledger", name), ending)
+    except KafkaException as error:
+        print(f"{name}: {error.args[0].str()}", file=sys.stderr, flush=True)
+        return 1
+    except OSError as error:
+        print(f"{name}: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    status = main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    # librdkafka's threads may still wait for a broker that is gone; all evidence is on disk.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,153 @@
+"""Samples the state of consumer groups, and derives changes of ownership where no callback shows them.
+
+Each group has a thread of its own, so that a slow answer about one delays no other. ``at_us`` is the moment
+of the answer. A sample that failed leaves no row: the gap is what the audit sees, and the longest one is
+counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+
+from verify.evidence import EvidenceWriter
+from verify.load.process import now_us
+from verify.watch.ownership import Owners, Sample, changes, owners_after
+
+#: Kafka's own names. librdkafka has none for the Assigning and Reconciling of KIP-848: they come as UNKNOWN.
+_STATES: Final = {
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.DEAD: "Dead",
+    ConsumerGroupState.EMPTY: "Empty",
+}
+_ANSWER_S: Final = 5.0
+_COMPLAIN_EVERY_S: Final = 10.0
+
+
+def to_sample(description: ConsumerGroupDescription) -> Sample:
+    """Reduce librdkafka's description of a group to what the watcher needs."""
+    members = {
+        member.member_id: frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions)
+        for member in description.members
+    }
+    state = _STATES.get(description.state, "Unknown")
+    new_protocol = description.type == ConsumerGroupType.CONSUMER
+    return Sample(state, description.partition_assignor, new_protocol, members)
+
+
+def describe(admin: AdminClient, group: str, timeout_s: float = _ANSWER_S) -> Sample:
+    """Return a group as it is now; raises KafkaException when the broker does not say."""
+    return to_sample(admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result())
+
+
+class GroupWatcher:
+    """Samples one group every ``interval_s`` into ``group_states`` until stopped.
+
+    With ``assignments`` given, changes of ownership go there too, with the member id as the consumer.
+    ``worst`` is told the time (microseconds) since the previous sample, after every sample.
+    """
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        group: str,
+        interval_s: float,
+        states: EvidenceWriter,
+        assignments: EvidenceWriter | None,
+        worst: Callable[[int], None],
+    ) -> None:
+        self._admin = admin
+        self._group = group
+        self._interval_s = interval_s
+        self._states = states
+        self._assignments = assignments
+        self._worst = worst
+        self._owners: Owners = {}
+        self._assignor = ""
+        self._last_us = 0
+        self._complained = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"watch-{group}", daemon=True)
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin sampling."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End sampling and put what was sampled on disk; raises what ended the thread before its time."""
+        self._stop.set()
+        self._thread.join(_ANSWER_S + 1)
+        self._states.close()
+        if self._assignments:
+            self._assignments.close()
+        if self.failure:
+            raise self.failure
+
+    def _run(self) -> None:
+        try:
+            tick = time.monotonic()
+            while not self._stop.is_set():
+                self._sample()
+                # A late sample skips ticks, it does not shift them.
+                tick += self._interval_s * (1 + int((time.monotonic() - tick) / self._interval_s))
+                self._stop.wait(max(0.0, tick - time.monotonic()))
+        except BaseException as error:
+            self.failure = error
+
+    def _sample(self) -> None:
+        try:
+            sample = describe(self._admin, self._group)
+        except KafkaException as error:
+            self._complain(error)
+            return
+        at_us = now_us()
+        if self._last_us:
+            self._worst(at_us - self._last_us)
+        self._last_us = at_us
+        self._states.append(
+            {
+                "group": self._group,
+                "at_us": [at_us],
+                "state": sample.state,
+                "members": len(sample.members),
+                "assigned": sum(len(owned) for owned in sample.members.values()),
+            }
+        )
+        if self._assignments:
+            self._note_ownership(sample, at_us)
+
+    def _note_ownership(self, sample: Sample, at_us: int) -> None:
+        owners = owners_after(self._owners, self._assignor, sample)
+        found = changes(self._owners, owners)
+        self._owners = owners
+        self._assignor = sample.assignor or self._assignor
+        if self._assignments is None:
+            return
+        if found:
+            consumer, topic, partition, event = zip(*found, strict=True)
+            self._assignments.append(
+                {
+                    "group": self._group,
+                    "consumer": list(consumer),
+                    "topic": list(topic),
+                    "partition": list(partition),
+                    "event": list(event),
+                    "at_us": at_us,
+                }
+            )
+        else:
+            self._assignments.tick()
+
+    def _complain(self, error: KafkaException) -> None:
+        if time.monotonic() - self._complained >= _COMPLAIN_EVERY_S:
+            self._complained = time.monotonic()
+            print(f"group {self._group}: no sample: {error.args[0].str()}", file=sys.stderr, flush=True)
