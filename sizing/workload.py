@@ -28,12 +28,19 @@ class Strict(BaseModel):
 
 
 class KafkaCluster(Strict):
-    """A Kafka cluster: ours (``brokers`` names the group of its hosts) or somebody else's."""
+    """A Kafka cluster: ours (``brokers`` names the group of its hosts) or somebody else's.
+
+    Of somebody else's, the plan cannot count or read what it does not run: ``broker_count``,
+    ``message_max_bytes`` (the brokers' message.max.bytes), ``other_partitions`` (beside the declared topics).
+    """
 
     version: Version
     brokers: str | None = None
     bootstrap_servers: str | None = None
     data_center: str | None = None
+    broker_count: Positive | None = None
+    message_max_bytes: Positive | None = None
+    other_partitions: Annotated[int, Field(ge=0)] = 0
 
 
 class RestWorkload(Strict):

@@ -1,33 +1,116 @@
-"""The declared topics, validated."""
+"""The declared topics and client profiles, validated."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
 from sizing.model import Finding, Inventory
-from sizing.workload import Positive, Scalar, Strict, read_model
+from sizing.workload import Positive, Scalar, Strict, Version, read_model, wrong_variable
+
+Rate = Annotated[float, Field(gt=0)]
+Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 
 
 class Topic(Strict):
-    """A topic that the deployment declares."""
+    """A topic that the deployment declares.
 
-    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+    Either ``partitions``, or a target and what one partition was measured to carry, all in MB/s of 10^6
+    bytes: ``target_mb_per_s``, ``production_mb_per_s``, ``consumption_mb_per_s``; ``growth`` multiplies the
+    target. ``live_partitions`` is what the topic has today; ``keys_may_move`` allows to add partitions to
+    it although records have keys.
+    """
+
+    name: Name
     cluster: str
     partitions: Positive | None = None
     replication: Positive | None = None
-    settings: dict[str, Scalar] = {}
+    target_mb_per_s: Rate | None = None
+    production_mb_per_s: Rate | None = None
+    consumption_mb_per_s: Rate | None = None
+    growth: Annotated[float, Field(ge=1, le=100)] = 1.0
+    keyed: bool = True
+    keys_may_move: bool = False
+    live_partitions: Positive | None = None
+    settings: dict[str, Scalar] = Field(default_factory=dict)
+
+
+class Client(Strict):
+    """Settings for somebody's producer and consumer: a profile for a library and its version."""
+
+    name: Name
+    cluster: str
+    library: Literal["java", "librdkafka", "spark"]
+    version: Version
+    profile: Literal["throughput", "latency", "durability", "balanced"]
+    topics: list[str] = Field(default_factory=list)
+    producer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
 
 
 def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
-    """Read ``kafka_topics``."""
-    found: list[Topic] = []
+    """Read ``kafka_topics``; a topic declared twice on a cluster is a complaint."""
+    found, wrong = _listed(Topic, inventory, "kafka_topics")
+    seen: dict[tuple[str, str], str] = {}
+    for where, topic in found:
+        key = (topic.cluster, topic.name)
+        if key in seen:
+            wrong.append(
+                wrong_variable(
+                    f"{where}.name", "all", f"is {topic.name!r}, as {seen[key]} is", "declare a topic once"
+                )
+            )
+        elif topic.target_mb_per_s and not topic.partitions and not _rates(topic):
+            wrong.append(
+                wrong_variable(
+                    f"{where}.production_mb_per_s",
+                    "all",
+                    f"is missing beside {where}.target_mb_per_s",
+                    f"measure what one partition takes, also {where}.consumption_mb_per_s, or give "
+                    f"{where}.partitions",
+                )
+            )
+        seen.setdefault(key, where)
+    return [t for _, t in found], wrong
+
+
+def _rates(topic: Topic) -> bool:
+    return topic.production_mb_per_s is not None and topic.consumption_mb_per_s is not None
+
+
+def clients(inventory: Inventory) -> tuple[list[Client], list[Finding]]:
+    """Read ``kafka_clients``; two clients of one name are a complaint."""
+    found, wrong = _listed(Client, inventory, "kafka_clients")
+    seen: dict[str, str] = {}
+    for where, client in found:
+        if client.name in seen:
+            wrong.append(
+                wrong_variable(
+                    f"{where}.name",
+                    "all",
+                    f"is {client.name!r}, as {seen[client.name]} is",
+                    "give each client a name of its own",
+                )
+            )
+        seen.setdefault(client.name, where)
+    return [c for _, c in found], wrong
+
+
+L = TypeVar("L", Topic, Client)
+
+
+def _listed(model: type[L], inventory: Inventory, variable: str) -> tuple[list[tuple[str, L]], list[Finding]]:
+    value = inventory.common(variable) or []
+    if not isinstance(value, list):
+        return [], [wrong_variable(variable, "all", f"is {value!r}", "write a list")]
+    found: list[tuple[str, L]] = []
     wrong: list[Finding] = []
-    for number, value in enumerate(inventory.common("kafka_topics") or []):
-        topic = read_model(Topic, value, f"kafka_topics[{number}].", "all")
-        if isinstance(topic, list):
-            wrong += topic
+    for number, entry in enumerate(value):
+        where = f"{variable}[{number}]"
+        one = read_model(model, entry, f"{where}.", "all")
+        if isinstance(one, list):
+            wrong += one
         else:
-            found.append(topic)
+            found.append((where, one))
     return found, wrong
