@@ -1,0 +1,134 @@
+"""What the contract runs against: the proxy that KEDGE_REST_URL names, or the sandbox with a broker of its own.
+
+``KEDGE_REST_URL=http://host:8082 KEDGE_REST_TOPIC=t pytest tests/contract`` asks a running proxy; the topic needs
+two partitions or more. ``KEDGE_REST_URL_2`` adds a second proxy of the same cluster. Tests that start, stop or
+configure a process run against the sandbox only.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.brokers import Broker, kafka_jars, running_broker
+from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
+from tests.contract.rest_client import Consumer
+
+URL = os.environ.get("KEDGE_REST_URL")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The proxies asked (twice the same where there is one), and a topic that they may write to."""
+
+    url: str
+    second_url: str
+    topic: str
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent == here and URL is None:
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture(scope="session")
+def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if URL is not None:
+        pytest.skip("KEDGE_REST_URL names the proxy; this test starts and configures one itself")
+    archive = distribution()
+    if archive is None:
+        pytest.skip("the sandbox is not built: mvn -q -B -f local/sandbox_rest/pom.xml package")
+    return unpack(archive, tmp_path_factory.mktemp("sandbox"))
+
+
+@pytest.fixture(scope="session")
+def broker(sandbox_home: Path) -> Iterator[Broker]:
+    jars = kafka_jars()
+    if jars is None:
+        pytest.skip("Kafka's jars are not cached: make setup")
+    with running_broker(jars) as running:
+        running.create_topic("contract.topic", partitions=4)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    if URL is not None:
+        topic = os.environ.get("KEDGE_REST_TOPIC")
+        if not topic:
+            pytest.exit("KEDGE_REST_URL needs KEDGE_REST_TOPIC, a topic that the tests may write to", 4)
+        yield Target(URL, os.environ.get("KEDGE_REST_URL_2", URL), topic)
+        return
+    home: Path = request.getfixturevalue("sandbox_home")
+    running: Broker = request.getfixturevalue("broker")
+    properties = {
+        "bootstrap.servers": running.bootstrap_servers,
+        "host.name": "127.0.0.1",
+        # A topic that does not exist is waited for this long.
+        "producer.max.block.ms": "2000",
+        # Else each read takes its whole time-out.
+        "fetch.min.bytes": "1",
+    }
+    first = running_proxy(home, tmp_path_factory.mktemp("first"), {"id": "first", **properties})
+    second = running_proxy(home, tmp_path_factory.mktemp("second"), {"id": "second", **properties})
+    with first as one, second as two:
+        yield Target(one.url, two.url, "contract.topic")
+
+
+@pytest.fixture
+def topic(target: Target) -> str:
+    return target.topic
+
+
+@pytest.fixture
+def rest(target: Target) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=target.url, timeout=90) as client:
+        yield client
+
+
+@pytest.fixture
+def tag() -> bytes:
+    """What marks the records of one test in a topic that other tests write to."""
+    return uuid.uuid4().hex.encode()
+
+
+@pytest.fixture
+def group() -> str:
+    return f"contract-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def consumer(rest: httpx.Client, group: str) -> Iterator[Callable[..., Consumer]]:
+    """Makes instances in the test's group and deletes those that are left."""
+    made: list[Consumer] = []
+
+    def make(at: httpx.Client | None = None, **wishes: str) -> Consumer:
+        made.append(Consumer(at or rest, group, **wishes))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.delete()
+        each.http.close()
+
+
+@pytest.fixture
+def own_proxy(
+    sandbox_home: Path, broker: Broker, tmp_path: Path
+) -> Callable[..., AbstractContextManager[RunningProxy]]:
+    """Starts a sandbox of the test's own with the given properties."""
+
+    def start(properties: dict[str, str]) -> AbstractContextManager[RunningProxy]:
+        given = {"bootstrap.servers": broker.bootstrap_servers, **properties}
+        return running_proxy(sandbox_home, tmp_path, given)
+
+    return start
