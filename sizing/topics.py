@@ -168,8 +168,8 @@ def _check_live(sheet: Sheet, topic: Topic, count: int) -> None:
         return
     moved = (
         f"topic {topic.name} grows from {live} to {count} partitions: a key's new records go to another "
-        "partition than its old ones, so until the old ones have expired a key lies in two partitions and its "
-        "order is lost"
+        "partition than its old ones, so until the old ones have expired a key lies in two partitions and "
+        "its order is lost"
     )
     if not topic.keyed:
         sheet.note(
@@ -205,8 +205,8 @@ def _cluster_findings(
         report = sheet.warning if leaders > LEADERS_WARNING else sheet.note
         report(
             "topics.leaders",
-            f"{total} partitions on {brokers} brokers of cluster {name} are {leaders:.0f} leaders a broker, all "
-            f"away for a moment when it fails; advised are {LEADERS_NOTE} to {LEADERS_WARNING} at most",
+            f"{total} partitions on {brokers} brokers of cluster {name} are {leaders:.0f} leaders a broker, "
+            f"all away for a moment when it fails; advised are {LEADERS_NOTE} to {LEADERS_WARNING} at most",
             f"use {math.ceil(total / LEADERS_WARNING)} brokers or more, or fewer partitions",
         )
     added = added_replication_ms(cluster.other_partitions, brokers, copies) + sum(
