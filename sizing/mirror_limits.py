@@ -1,0 +1,174 @@
+"""The bounds that topics and clusters set for a flow: partitions and message sizes, held against each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sizing.model import Inventory, Part, Setting, Sheet
+from sizing.topics import planned_partitions
+from sizing.workload import KafkaCluster
+from sizing.workload_mirror import MirrorFlow
+
+#: Default of the brokers' message.max.bytes and so of a topic's max.message.bytes; Kafka documentation.
+MESSAGE_MAX_BYTES: Final = 1_048_588
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of a flow.
+
+    Attributes:
+        largest: partitions of the largest topic.
+        source_partitions: partitions of all its topics, as far as they are known.
+        target_partitions: partitions that its producers write to.
+        message_bytes: the largest message, and where that is said.
+        target_copies, source_copies: replication that the clusters can give to internal topics.
+    """
+
+    largest: int
+    source_partitions: int
+    target_partitions: int
+    message_bytes: int
+    message_source: str
+    target_copies: int
+    source_copies: int
+
+
+def limits(
+    sheet: Sheet,
+    inventory: Inventory,
+    name: str,
+    flow: MirrorFlow,
+    clusters: Mapping[str, KafkaCluster],
+    topics: Part,
+    renamed: bool,
+) -> Limits | None:
+    """Return the bounds of a flow; None, with an error on the sheet, when they cannot be known."""
+    source = matching(flow, topics.topics.get(flow.source, {}))
+    prefix = f"{flow.source}." if renamed else ""
+    target = {
+        t.removeprefix(prefix): s
+        for t, s in topics.topics.get(flow.target, {}).items()
+        if t.startswith(prefix) and matching(flow, {t.removeprefix(prefix): s})
+    }
+    known = {t: planned_partitions(s) for t, s in source.items()}
+    largest = max([flow.largest_topic_partitions or 0, *known.values()])
+    if not largest:
+        sheet.error(
+            "mirror.topics",
+            f"no topic in kafka_topics on cluster {flow.source} matches {', '.join(flow.topics)}, and "
+            f"mirror_maker_flows.{name}.largest_topic_partitions is missing",
+            "declare the topics, or say how many partitions the largest one has",
+        )
+        return None
+    if flow.largest_topic_partitions and max(known.values(), default=0) > flow.largest_topic_partitions:
+        biggest = max(known, key=lambda t: known[t])
+        sheet.error(
+            "mirror.topics",
+            f"mirror_maker_flows.{name}.largest_topic_partitions is {flow.largest_topic_partitions}, and "
+            f"topic {biggest} has {known[biggest]}",
+            "take the variable out, or correct it",
+        )
+    in_all = max(sum(known.values()), largest)
+    written = flow.target_partitions or max(in_all, sum(planned_partitions(s) for s in target.values()))
+    message, said = _message_bytes(flow, name, source, clusters[flow.source])
+    _check_messages(sheet, flow, message, said, source, target, inventory, clusters)
+    return Limits(
+        largest=largest,
+        source_partitions=in_all,
+        target_partitions=written,
+        message_bytes=message,
+        message_source=said,
+        target_copies=_copies(inventory, clusters[flow.target]),
+        source_copies=_copies(inventory, clusters[flow.source]),
+    )
+
+
+def matching(flow: MirrorFlow, topics: Mapping[str, tuple[Setting, ...]]) -> dict[str, tuple[Setting, ...]]:
+    """Return the topics that one of the flow's patterns matches whole."""
+    patterns = [re.compile(p) for p in flow.topics]
+    return {t: s for t, s in topics.items() if any(p.fullmatch(t) for p in patterns)}
+
+
+def _copies(inventory: Inventory, cluster: KafkaCluster) -> int:
+    known = cluster.broker_count or (len(inventory.group(cluster.brokers)) if cluster.brokers else 0)
+    return min(3, known or 3)
+
+
+def _max_bytes(settings: tuple[Setting, ...]) -> int | None:
+    return next(
+        (int(s.value) for s in settings if s.key == "max.message.bytes" and s.value.isdecimal()), None
+    )
+
+
+def _message_bytes(
+    flow: MirrorFlow, name: str, source: Mapping[str, tuple[Setting, ...]], cluster: KafkaCluster
+) -> tuple[int, str]:
+    if flow.max_message_bytes:
+        return flow.max_message_bytes, f"mirror_maker_flows.{name}.max_message_bytes"
+    default = cluster.message_max_bytes or MESSAGE_MAX_BYTES
+    said = f"message.max.bytes of cluster {flow.source}" if cluster.message_max_bytes else "Kafka's default"
+    largest, where = default, said
+    if source:
+        largest, where = max(
+            (_max_bytes(s) or default, f"max.message.bytes of topic {t}" if _max_bytes(s) else said)
+            for t, s in source.items()
+        )
+    return largest, where
+
+
+def _check_messages(
+    sheet: Sheet,
+    flow: MirrorFlow,
+    message: int,
+    said: str,
+    source: Mapping[str, tuple[Setting, ...]],
+    target: Mapping[str, tuple[Setting, ...]],
+    inventory: Inventory,
+    clusters: Mapping[str, KafkaCluster],
+) -> None:
+    for topic, settings in sorted(source.items()):
+        own = _max_bytes(settings)
+        if own is not None and own > message:
+            sheet.error(
+                "mirror.message_bytes",
+                f"topic {topic} on {flow.source} takes messages of {own} bytes, and the flow carries "
+                f"{message} ({said}): the process would end at the first larger one",
+                f"set max_message_bytes of the flow to {own}, on both clusters as well",
+            )
+    for topic, settings in sorted(target.items()):
+        own = _max_bytes(settings)
+        if own is not None and own < message:
+            sheet.error(
+                "mirror.message_bytes",
+                f"topic {topic} on {flow.target} refuses messages above {own} bytes, and the flow carries "
+                f"{message} ({said})",
+                f"set max.message.bytes of topic {topic} on {flow.target} to {message}",
+            )
+    covered = bool(target) and all(_max_bytes(s) is not None for s in target.values())
+    broker = clusters[flow.target].message_max_bytes or _own_broker_bytes(inventory, clusters[flow.target])
+    if covered:
+        return
+    if (broker or MESSAGE_MAX_BYTES) < message:
+        what = f"message.max.bytes of cluster {flow.target} is {broker or MESSAGE_MAX_BYTES}"
+        what += "" if broker else " by default"
+        sheet.error(
+            "mirror.message_bytes",
+            f"{what}, and the flow carries messages of {message} ({said})",
+            f"raise it to {message}, or max.message.bytes of each target topic "
+            f"(kafka_clusters.{flow.target}.message_max_bytes tells the plan)",
+        )
+
+
+def _own_broker_bytes(inventory: Inventory, cluster: KafkaCluster) -> int | None:
+    """Return the smallest message.max.bytes that the inventory gives to the brokers of a cluster."""
+    found = [
+        int(settings["message.max.bytes"])
+        for host in (inventory.group(cluster.brokers) if cluster.brokers else ())
+        if "message.max.bytes" in (settings := inventory.hosts[host].get("kafka_broker_settings") or {})
+        and str(settings["message.max.bytes"]).isdecimal()
+    ]
+    return min(found, default=None)

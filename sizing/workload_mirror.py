@@ -1,0 +1,109 @@
+"""The variables of the role mirror_maker, validated."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, PositiveFloat
+
+from sizing.model import Finding, Inventory
+from sizing.workload import Positive, Scalar, Strict, Version, role_variables, wrong_variable
+
+ROLE = "mirror_maker"
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        message = f"no regular expression ({error})"
+        raise ValueError(message) from error
+    if "," in value or any(c.isspace() for c in value):
+        message = "a pattern has no comma and no space; write two patterns"
+        raise ValueError(message)
+    return value
+
+
+class MirrorFlow(Strict):
+    """A flow of topics from one cluster to another.
+
+    What kafka_topics declares is taken from there; ``largest_topic_partitions``, ``target_partitions`` (all
+    partitions that the flow's producers write to) and ``max_message_bytes`` say what it does not declare.
+    ``fill_ms_p95`` and ``fill_ms_p99`` are the time within which that share of batches fills, measured.
+    """
+
+    source: str
+    target: str
+    topics: Annotated[list[Annotated[str, AfterValidator(_pattern)]], Field(min_length=1)]
+    latency_budget_ms: Positive
+    priority: Literal["bulk", "latency"] = "bulk"
+    direction: Literal["push", "pull"] = "push"
+    round_trip_ms: Annotated[float, Field(ge=0, le=10_000)] = 0
+    link_mbit_per_s: PositiveFloat | None = None
+    mb_per_s: PositiveFloat | None = None
+    largest_topic_partitions: Positive | None = None
+    target_partitions: Positive | None = None
+    max_message_bytes: Positive | None = None
+    max_compression_ratio: Annotated[float, Field(gt=0, le=1)] = 0.05
+    fill_ms_p95: Positive | None = None
+    fill_ms_p99: Positive | None = None
+    processes: Positive | None = None
+    heap_mib: Positive | None = None
+    replication_policy: Literal["default", "identity"] = "default"
+    exactly_once: bool = False
+    consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    producer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    settings: dict[str, Scalar] = Field(default_factory=dict)
+    environment: dict[str, Scalar] = Field(default_factory=dict)
+
+
+class MirrorMaker(Strict):
+    """The variables of the role mirror_maker."""
+
+    kind: Literal["classic", "mirror_maker_2"]
+    version: Version
+    flows: Annotated[
+        dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")], MirrorFlow], Field(min_length=1)
+    ]
+    ready_seconds: Positive = 120
+    stop_seconds: Positive = 120
+    open_files: Positive = 100000
+
+
+def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Finding]]:
+    """Read the variables of every host of the group mirror_maker.
+
+    A flow has the same definition on every host that runs it.
+    """
+    found: dict[str, MirrorMaker] = {}
+    wrong: list[Finding] = []
+    first: dict[str, tuple[str, MirrorFlow]] = {}
+    for host in inventory.group(ROLE):
+        variables = role_variables(MirrorMaker, ROLE, host, inventory.hosts[host])
+        if isinstance(variables, list):
+            wrong += variables
+            continue
+        found[host] = variables
+        for name, flow in variables.flows.items():
+            other, same = first.setdefault(name, (host, flow))
+            if same != flow:
+                wrong.append(
+                    wrong_variable(
+                        f"mirror_maker_flows.{name}",
+                        host,
+                        f"is not what it is on {other}",
+                        "define a flow once, in group_vars/mirror_maker",
+                    )
+                )
+    kinds = {(v.kind, v.version) for v in found.values()}
+    if len(kinds) > 1:
+        wrong.append(
+            wrong_variable(
+                "mirror_maker_kind",
+                "mirror_maker",
+                f"and mirror_maker_version are {' and '.join(' '.join(k) for k in sorted(kinds))}",
+                "use one kind and version for all hosts of a deployment",
+            )
+        )
+    return found, wrong
