@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sizing.places import compact
+
 Severity = Literal["error", "warning", "note"]
 Advice = Literal["measured", "documented"]
 
@@ -155,8 +157,19 @@ def merge(parts: Iterable[Part]) -> Plan:
     return Plan(
         services=dict(sorted(services.items())),
         topics={c: dict(sorted(t.items())) for c, t in sorted(topics.items())},
-        findings=tuple(sorted(findings, key=lambda f: order[f.severity])),
+        findings=tuple(sorted(_together(findings), key=lambda f: order[f.severity])),
     )
+
+
+def _together(findings: Iterable[Finding]) -> list[Finding]:
+    """Say once what holds in many places, and name the places."""
+    places: dict[tuple[Severity, str, str, str], list[str]] = {}
+    for f in findings:
+        places.setdefault((f.severity, f.rule, f.message, f.fix), []).append(f.where)
+    return [
+        Finding(severity, rule, compact(where) if len(set(where)) > 1 else where[0], message, fix)
+        for (severity, rule, message, fix), where in places.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +287,17 @@ class Sheet:
                 )
             )
         return keys
+
+    def by_file(self) -> tuple[Setting, ...]:
+        """Return the settings, those of one file together, files in the order in which they were begun."""
+        files: dict[str, list[Setting]] = {}
+        for setting in self.settings:
+            files.setdefault(setting.file, []).append(setting)
+        return tuple(setting for of_file in files.values() for setting in of_file)
+
+    def own(self, key: str) -> str | None:
+        """Return the person's value of a key that no rule has named yet; None where there is none."""
+        return self._own.get(key)
 
     def error(self, rule: str, message: str, fix: str) -> None:
         """Add a finding that stops every playbook."""

@@ -1,0 +1,168 @@
+"""The keys that each component and version reads, and what is wrong with the ones that a person wrote.
+
+The catalogue lies in ``keys/COMPONENT-VERSION.txt``, one key a line, read from the components themselves
+(their ConfigDef). A version between two files has the keys of the older one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+from sizing.model import Finding
+
+Component = Literal[
+    "admin",
+    "broker",
+    "connect",
+    "consumer",
+    "kafka-rest",
+    "mapr",
+    "mm2",
+    "producer",
+    "rest-utils",
+    "streams",
+    "strimzi",
+    "topic",
+]
+
+_FOLDER: Final = Path(__file__).with_name("keys")
+
+#: Families of keys whose members a plugin or a listener names; nothing can be said about them.
+_OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")
+
+#: A client of kafka-rest is configured under each of these; ``client.`` goes to all of them.
+_CLIENTS: Final[tuple[tuple[str, tuple[Component, ...]], ...]] = (
+    ("producer.", ("producer",)),
+    ("consumer.", ("consumer",)),
+    ("admin.", ("admin",)),
+    ("client.", ("producer", "consumer", "admin")),
+)
+
+
+@cache
+def known_keys(component: Component, version: str) -> frozenset[str]:
+    """Return the keys that a version of a component reads; none for a version of an unknown major number.
+
+    The catalogue's newest file at or below ``version`` counts; for a version below all of them, the oldest.
+    """
+    wanted = numbers(version)
+    files = {numbers(p.stem.removeprefix(f"{component}-")): p for p in _files(component)}
+    same = sorted(v for v in files if v[0] == wanted[0])
+    if not same:
+        return frozenset()
+    chosen = max((v for v in same if v <= wanted), default=same[0])
+    return frozenset(_lines(files[chosen]))
+
+
+@cache
+def every_key(component: Component) -> frozenset[str]:
+    """Return the keys of a component over all versions of the catalogue."""
+    return frozenset(key for path in _files(component) for key in _lines(path))
+
+
+def check_keys(
+    component: Component, version: str, keys: Iterable[str], where: str, rule: str = "keys.unknown"
+) -> list[Finding]:
+    """Return a warning for each key that this version of a component does not read."""
+    known = known_keys(component, version)
+    if not known:
+        return []
+    return [
+        _finding(key, f"{component} {version}", known, every_key(component), where, rule)
+        for key in keys
+        if key not in known and not key.startswith(_OPEN)
+    ]
+
+
+def check_rest_keys(distribution: str, version: str, keys: Iterable[str], where: str) -> list[Finding]:
+    """Return a warning for each key that a REST proxy does not read, its clients' keys included.
+
+    ``distribution`` is confluent, sandbox, mapr or strimzi; the sandbox stands in for kafka-rest 8.3.
+    """
+    known, ever = _rest_catalogue(distribution, version)
+    if not known:
+        return []
+    subject = f"{'kafka-rest' if distribution in ('confluent', 'sandbox') else distribution} {version}"
+    return [
+        _finding(key, subject, known, ever, where, "rest.keys")
+        for key in keys
+        if key not in known and not key.startswith(_OPEN)
+    ]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers, so that 7.10 comes after 7.9."""
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+@cache
+def _rest_catalogue(distribution: str, version: str) -> tuple[frozenset[str], frozenset[str]]:
+    if distribution == "strimzi":
+        own = known_keys("strimzi", version)
+        # kafka.KEY goes to every client, kafka.producer.KEY to one; the bridge carries the client of its day.
+        prefixed = {f"kafka.{key}" for key in _client_keys("4.3")}
+        plain = {f"kafka.{key.removeprefix('client.')}" for key in _client_keys("4.3")}
+        return (own | prefixed | plain if own else own), every_key("strimzi")
+    if distribution == "mapr":
+        own = known_keys("mapr", version)
+        # Its client is a Kafka client of 0.9 to 2.x: the catalogue's oldest comes nearest.
+        return (own | _client_keys("3.9") if own else own), every_key("mapr")
+    running = "8.3" if distribution == "sandbox" else version
+    own = known_keys("kafka-rest", running)
+    if not own:
+        return own, own
+    clients = _client_keys("3.9" if numbers(running) < (8,) else "4.3")
+    serializers = {
+        f"{prefix}{name}"
+        for prefix in ("", "producer.", "consumer.", "client.")
+        for name in ("schema.registry.url", "schema.registry.basic.auth.user.info")
+    } | {"schema.registry.basic.auth.credentials.source"}
+    known = own | known_keys("rest-utils", running) | clients | serializers
+    return known, every_key("kafka-rest") | every_key("rest-utils") | known
+
+
+@cache
+def _client_keys(version: str) -> frozenset[str]:
+    return frozenset(
+        f"{prefix}{key}"
+        for prefix, components in _CLIENTS
+        for component in components
+        for key in known_keys(component, version)
+    )
+
+
+def _finding(
+    key: str, subject: str, known: frozenset[str], ever: frozenset[str], where: str, rule: str
+) -> Finding:
+    if key in ever:
+        return Finding(
+            "warning",
+            rule,
+            where,
+            f"{subject} does not read {key}, which other versions do",
+            f"take {key} out",
+        )
+    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.75)
+    return Finding(
+        "warning",
+        rule,
+        where,
+        f"{subject} does not know {key} and would pass over it in silence",
+        f"did you mean {near[0]}?" if near else f"take {key} out, or see that a plugin reads it",
+    )
+
+
+def _files(component: str) -> Iterator[Path]:
+    for path in sorted(_FOLDER.glob(f"{component}-*.txt")):
+        if path.stem.rpartition("-")[0] == component:
+            yield path
+
+
+@cache
+def _lines(path: Path) -> tuple[str, ...]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))

@@ -1,0 +1,41 @@
+"""Names many places in few words: ``rest[1-500] kafka_rest@[8082-8085]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_NUMBERED: Final = re.compile(r"(?P<stem>.*?)(?P<number>\d+)")
+_SHOWN: Final = 6
+
+
+def compact(places: Iterable[str]) -> str:
+    """Return places, each a host and perhaps a service after a space, as one short line.
+
+    Hosts that share the same services are folded together, and numbers that follow one another are a range.
+    """
+    services: dict[str, list[str]] = {}
+    for place in dict.fromkeys(places):
+        host, _, service = place.partition(" ")
+        services.setdefault(host, []).append(service)
+    hosts: dict[tuple[str, ...], list[str]] = {}
+    for host, of_host in services.items():
+        hosts.setdefault(tuple(of_host), []).append(host)
+    return ", ".join(f"{fold(where)} {fold(of_host)}".rstrip() for of_host, where in hosts.items())
+
+
+def fold(names: Iterable[str]) -> str:
+    """Return names as one list, runs of numbers folded: a1, a2, a3, b becomes ``a[1-3], b``."""
+    runs: list[tuple[str, str, str]] = []  # stem, first number, last number; a name without one has two empty
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        stem, number = (match["stem"], match["number"]) if match else (name, "")
+        if runs and number and runs[-1][0] == stem and runs[-1][2]:
+            last = runs[-1][2]
+            if int(number) == int(last) + 1 and len(number) >= len(last):
+                runs[-1] = (stem, runs[-1][1], number)
+                continue
+        runs.append((stem, number, number))
+    shown = [f"{s}{a}" if a == b else f"{s}[{a}-{b}]" for s, a, b in runs[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else "")
