@@ -96,9 +96,9 @@ def running_broker(
     java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
     try:
         with log.open("wb") as output:
-            format_log = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c"]
+            format_folder = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c"]
             # A failed format needs no check here: the broker refuses the folder and the log has both reasons.
-            subprocess.run([*format_log, str(properties)], check=False, stdout=output, stderr=output)
+            subprocess.run([*format_folder, str(properties)], check=False, stdout=output, stderr=output)
             process = subprocess.Popen(
                 [*java, "kafka.Kafka", str(properties)], stdout=output, stderr=subprocess.STDOUT, cwd=folder
             )

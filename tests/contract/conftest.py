@@ -1,8 +1,8 @@
-"""What the contract runs against: the proxy that KEDGE_REST_URL names, or the sandbox with a broker of its own.
+"""What the contract runs against: the proxy that KEDGE_REST_URL names, or the sandbox with its own broker.
 
-``KEDGE_REST_URL=http://host:8082 KEDGE_REST_TOPIC=t pytest tests/contract`` asks a running proxy; the topic needs
-two partitions or more. ``KEDGE_REST_URL_2`` adds a second proxy of the same cluster. Tests that start, stop or
-configure a process run against the sandbox only.
+``KEDGE_REST_URL=http://host:8082 KEDGE_REST_TOPIC=t pytest tests/contract`` asks a running proxy; the topic
+needs two partitions or more. ``KEDGE_REST_URL_2`` adds a second proxy of the same cluster. Tests that start,
+stop or configure a process run against the sandbox only.
 """
 
 from __future__ import annotations

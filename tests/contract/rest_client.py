@@ -60,7 +60,7 @@ class Consumer:
         return self.http.get(f"{self.base_uri}/records", params=query, headers={"Accept": wanted})
 
     def read(self, **query: int) -> list[Record]:
-        answer = self.get_records(**query)
+        answer = self.get_records(None, **query)
         assert answer.status_code == 200, answer.text
         found: list[Record] = answer.json()
         for each in found if self.format == "binary" else []:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,7 +16,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.brokers import Broker
 from tests.contract.proxies import RunningProxy, launch, running_proxy
-from tests.contract.rest_client import Consumer, b64, offsets, produce
+from tests.contract.rest_client import BINARY, Consumer, b64, offsets, produce
+
+LINGER_MS = "1500"
 
 Start = Callable[[dict[str, str]], AbstractContextManager[RunningProxy]]
 
@@ -31,12 +32,10 @@ def await_group(broker: Broker, group: str, state: ConsumerGroupState, limit_s: 
         found = admin.describe_consumer_groups([group])[group].result(timeout=10).state
 
 
-class SlowProduce:
-    """A produce request in flight: the proxy's producer lingers, so that its answer takes a while."""
+class InFlight:
+    """A request that is being served: sent whole, and followed by one that was answered."""
 
-    LINGER_MS = "1500"
-
-    def __init__(self, proxy: RunningProxy, topic: str) -> None:
+    def __init__(self, proxy: RunningProxy, method: str, url: str, **request: Any) -> None:
         self.answer: httpx.Response | None = None
         self.failure: httpx.TransportError | None = None
         sent = threading.Event()
@@ -47,20 +46,14 @@ class SlowProduce:
 
         def run() -> None:
             try:
-                with httpx.Client(base_url=proxy.url, timeout=30) as rest:
-                    self.answer = rest.post(
-                        f"/topics/{topic}",
-                        json={"records": [{"value": b64(b"x")}]},
-                        headers={"Content-Type": "application/vnd.kafka.binary.v2+json"},
-                        extensions={"trace": trace},
-                    )
+                with httpx.Client(timeout=30) as rest:
+                    self.answer = rest.request(method, url, extensions={"trace": trace}, **request)
             except httpx.TransportError as failure:
                 self.failure = failure
 
         self.thread = threading.Thread(target=run)
         self.thread.start()
         assert sent.wait(10)
-        # Requests are taken in turn: when one that came later is answered, the produce is being served.
         httpx.get(proxy.url)
 
     def finish(self) -> None:
@@ -68,10 +61,21 @@ class SlowProduce:
         assert not self.thread.is_alive()
 
 
-def warm(proxy: RunningProxy, topic: str) -> None:
+def slow_produce(proxy: RunningProxy) -> InFlight:
+    """Produce to a proxy whose producer lingers."""
+    return InFlight(
+        proxy,
+        "POST",
+        f"{proxy.url}/topics/contract.topic",
+        json={"records": [{"value": b64(b"x")}]},
+        headers={"Content-Type": BINARY},
+    )
+
+
+def warm(proxy: RunningProxy) -> None:
     """Let the producer exist and know the topic, so that only its linger takes time."""
     with httpx.Client(base_url=proxy.url, timeout=30) as rest:
-        offsets(produce(rest, topic, [{"value": "eA=="}]))
+        offsets(produce(rest, "contract.topic", [{"value": "eA=="}]))
 
 
 def takes_connections(proxy: RunningProxy) -> bool:
@@ -174,9 +178,9 @@ def test_stop_leaves_the_groups(own_proxy: Start, broker: Broker, group: str, pr
 
 
 def test_sigterm_lets_requests_in_flight_finish(own_proxy: Start) -> None:
-    with own_proxy({"producer.linger.ms": SlowProduce.LINGER_MS}) as proxy:
-        warm(proxy, "contract.topic")
-        request = SlowProduce(proxy, "contract.topic")
+    with own_proxy({"producer.linger.ms": LINGER_MS}) as proxy:
+        warm(proxy)
+        request = slow_produce(proxy)
         proxy.process.send_signal(signal.SIGTERM)
         assert takes_connections(proxy)
         request.finish()
@@ -192,22 +196,21 @@ def test_long_poll_in_flight_is_answered_on_sigterm(own_proxy: Start, group: str
             reader = Consumer(rest, group)
         reader.subscribe("contract.topic")
         reader.read_until(lambda _: bool(reader.assignment()), timeout=500)
-        answers: list[httpx.Response] = []
-        polling = threading.Thread(target=lambda: answers.append(reader.get_records(timeout=20000)))
-        polling.start()
-        while urlsplit(reader.base_uri).port and not answers and proxy.process.poll() is None:
-            httpx.get(proxy.url)
-            proxy.process.send_signal(signal.SIGTERM)
-            assert proxy.process.wait(10) == 143
-        polling.join(10)
-        assert [each.status_code for each in answers] == [200]
+        polling = InFlight(
+            proxy, "GET", f"{reader.base_uri}/records?timeout=20000", headers={"Accept": BINARY}
+        )
+        proxy.process.send_signal(signal.SIGTERM)
+        assert proxy.process.wait(10) == 143
+        polling.finish()
+        assert polling.answer is not None, polling.failure
+        assert polling.answer.status_code == 200
 
 
 def test_listener_is_gone_at_once_where_that_trait_is_on(own_proxy: Start) -> None:
-    properties = {"sandbox.sigterm": "close", "producer.linger.ms": SlowProduce.LINGER_MS}
+    properties = {"sandbox.sigterm": "close", "producer.linger.ms": LINGER_MS}
     with own_proxy(properties) as proxy:
-        warm(proxy, "contract.topic")
-        request = SlowProduce(proxy, "contract.topic")
+        warm(proxy)
+        request = slow_produce(proxy)
         proxy.process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + 1
         while takes_connections(proxy):
@@ -219,9 +222,9 @@ def test_listener_is_gone_at_once_where_that_trait_is_on(own_proxy: Start) -> No
 
 
 def test_requests_in_flight_are_dropped_where_that_trait_is_on(own_proxy: Start) -> None:
-    with own_proxy({"sandbox.sigterm": "drop", "producer.linger.ms": SlowProduce.LINGER_MS}) as proxy:
-        warm(proxy, "contract.topic")
-        request = SlowProduce(proxy, "contract.topic")
+    with own_proxy({"sandbox.sigterm": "drop", "producer.linger.ms": LINGER_MS}) as proxy:
+        warm(proxy)
+        request = slow_produce(proxy)
         proxy.process.send_signal(signal.SIGTERM)
         request.finish()
         assert request.answer is None
