@@ -1,4 +1,4 @@
-"""Jar sets of this project: `python -m local.jars lock NAME COORDINATE...` and `python -m local.jars get [NAME...]`."""
+"""Jar sets of this project: `python -m local.jars lock NAME COORDINATE...` and `... get [NAME...]`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Lock a set or make sets present; 0 when done, 2 when a jar cannot be had or is wrong."""
     parser = argparse.ArgumentParser(prog="python -m local.jars", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    lock = actions.add_parser("lock", help="resolve coordinates with their transitives and write local/jars/NAME.lock")
+    lock = actions.add_parser(
+        "lock", help="resolve coordinates with their transitives and write local/jars/NAME.lock"
+    )
     lock.add_argument("name")
     lock.add_argument("coordinates", nargs="+", metavar="GROUP:ARTIFACT:VERSION")
-    lock.add_argument("--without", action="append", default=[], metavar="GROUP:ARTIFACT", help="brought by something else")
+    lock.add_argument(
+        "--without", action="append", default=[], metavar="GROUP:ARTIFACT", help="brought by something else"
+    )
     fetch = actions.add_parser("get", help="make sets present in the cache")
     fetch.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args(arguments)
@@ -45,7 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             for name in options.names or sets():
                 changed, packed = get(name)
-                print(f"{name}: {f'{len(changed)} jars fetched or removed' if changed else 'complete'}, packed as {packed}")
+                done = f"{len(changed)} jars fetched or removed" if changed else "complete"
+                print(f"{name}: {done}, packed as {packed}")
     except JarError as error:
         print(error, file=sys.stderr)
         return 2

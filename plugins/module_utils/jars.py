@@ -1,6 +1,6 @@
 """Jar sets: a locked list of jars, made present and proven in one flat folder.
 
-A lock is a text file: comments, then `group:artifact:version[:classifier] sha256` a line, transitives included.
+A lock is a text file: comments, then `group:artifact:version[:classifier] sha256` a line, with transitives.
 Jars come through Maven, so that the mirrors and proxies of the user's own settings.xml serve here as well.
 Standard library only: set-up runs this before there is any virtual environment.
 """
@@ -103,7 +103,7 @@ def missing(jars: Iterable[Jar], folder: Path) -> list[Jar]:
             absent.append(jar)
         elif (found := sha256_of(path)) != jar.sha256:
             raise JarError(
-                f"jar {path}: checksum is {found}, the lock says {jar.sha256}; delete it, and it is fetched anew"
+                f"jar {path}: checksum is {found}, lock says {jar.sha256}; delete it, and it is fetched anew"
             )
     return absent
 
@@ -144,8 +144,9 @@ def _fetch(jars: Sequence[Jar], folder: Path, lock: Path) -> None:
             found = sha256_of(fetched / jar.file_name)
             if found != jar.sha256:
                 raise JarError(
-                    f"jar {jar.coordinate}: checksum is {found}, {lock} says {jar.sha256}; delete {_in_repository(jar)} "
-                    "and run again; if it comes back the same, the repository serves another file than was locked"
+                    f"jar {jar.coordinate}: checksum is {found}, {lock} says {jar.sha256}; "
+                    f"delete {_in_repository(jar)} and run again; if it comes back the same, "
+                    "the repository serves another file than the one that was locked"
                 )
         for jar in jars:
             (fetched / jar.file_name).replace(folder / jar.file_name)
@@ -196,21 +197,28 @@ def maven_reason(output: str) -> str:
     output = re.sub(r"\x1b\[[0-9;]*m", "", output)
     absent = re.search(r"(?:Could not find artifact|Unable to find artifact) (\S+)", output)
     if absent:
-        return f"jar {absent[1].rstrip('.')} is in no repository of your Maven settings; choose a version that is published"
+        name = absent[1].rstrip(".")
+        return f"jar {name} is in no repository of your Maven settings; choose a version that is published"
     transfer = re.search(r"Could not transfer artifact (\S+) from/to ([^:]+): (.+)", output)
     if transfer:
-        return f"jar {transfer[1]} could not be fetched: {transfer[3].strip()}; see ~/.m2/settings.xml and the network"
+        reason = transfer[3].strip()
+        return f"jar {transfer[1]} could not be fetched: {reason}; see ~/.m2/settings.xml and the network"
     first = next((line for line in output.splitlines() if "[ERROR]" in line), output.strip() or "no output")
     return "Maven failed: " + first.replace("[ERROR]", "").strip()
+
+
+def archive_path(lock: Path, archives: Path) -> Path:
+    """Where `archive` puts the set of `lock`."""
+    return archives / f"{lock.stem}-{lock_key(lock)}.tar"
 
 
 def archive(lock: Path, folder: Path, archives: Path) -> Path:
     """Pack a resolved set as one tar, so that a node gets it in one transfer; return its path.
 
-    The name carries the lock's key and the bytes depend on the jars alone, so an archive that exists is the right one.
+    The name carries the lock's key and the bytes depend on the jars alone: one that exists is the right one.
     """
     jars = read_lock(lock)
-    path = archives / f"{lock.stem}-{lock_key(lock)}.tar"
+    path = archive_path(lock, archives)
     if path.is_file():
         return path
     archives.mkdir(parents=True, exist_ok=True)
@@ -238,7 +246,7 @@ def _without_history(member: tarfile.TarInfo) -> tarfile.TarInfo:
 def lock_text(coordinates: Sequence[str], without: Sequence[str], command: str) -> str:
     """Resolve `coordinates` with their runtime transitives and return the text of a lock.
 
-    `without` names `group:artifact` that something else brings. `command` is noted, so that it can be made again.
+    `without` names `group:artifact` that something else brings. `command` is noted, to make it again.
     """
     wanted = [parse_coordinate(text) for text in coordinates]
     with tempfile.TemporaryDirectory(prefix="kedge-lock-") as name:

@@ -1,21 +1,21 @@
-"""Ansible module: make a locked jar set present on the machine that runs it, the control machine by design."""
+"""Ansible module: make a locked jar set present, on the control machine by design."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.jars import JarError, archive, lock_key, resolve
+from ansible.module_utils.jars import JarError, archive, archive_path, lock_key, resolve
 
 DOCUMENTATION = r"""
 module: maven_jars
 short_description: Make a locked set of jars present in one flat folder
 description:
-  - Fetches what is missing through Maven, with the mirrors of the user's own settings, and proves each jar's SHA-256.
+  - Fetches what is missing through Maven, with the user's own settings, and proves each jar's SHA-256.
   - Meant for the control machine (C(delegate_to=localhost), C(run_once=true)); nodes get the packed archive.
 options:
   lock:
-    description: Path of the lock, lines of C(group:artifact:version[:classifier] sha256), transitives included.
+    description: Path of the lock, lines of C(group:artifact:version[:classifier] sha256), with transitives.
     type: path
     required: true
   dest:
@@ -54,7 +54,7 @@ jars:
 tarball:
   description: The packed set; its name and its bytes depend on the jars alone.
   type: str
-  returned: when O(archives) is given and the jars are present
+  returned: when O(archives) is given; in check mode the file need not exist yet
 """
 
 
@@ -72,8 +72,10 @@ def main() -> None:
     try:
         jars = resolve(lock, folder, check=module.check_mode)
         result = {"changed": bool(jars), "path": str(folder), "key": lock_key(lock), "jars": jars}
-        if module.params["archives"] and not (module.check_mode and jars):
-            result["tarball"] = str(archive(lock, folder, Path(module.params["archives"])))
+        if module.params["archives"]:
+            archives = Path(module.params["archives"])
+            packed = archive_path(lock, archives) if module.check_mode else archive(lock, folder, archives)
+            result["tarball"] = str(packed)
     except JarError as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -1,0 +1,96 @@
+"""The container engine of this machine: podman, or Docker where that is what runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from local.places import GENERATED
+from local.problem import Problem
+
+NO_ENGINE = "no container engine: run 'make setup', or 'apt-get install podman runc netavark iptables'"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How to call the engine; podman and Docker share the commands used here."""
+
+    name: str
+    prefix: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, check: bool = True, stdin: bytes | None = None) -> str:
+        """Run one command, in a session of its own so that Ctrl-C cannot cut it; return its output.
+
+        Raises Problem with the engine's own last line where it fails and `check` is set.
+        """
+        done = subprocess.run(
+            [*self.prefix, self.name, *arguments],
+            input=stdin,
+            stdin=None if stdin is not None else subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            start_new_session=True,
+            env={**os.environ, **self.environment},
+        )
+        if done.returncode and check:
+            reason = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit {done.returncode}"]
+            raise Problem(f"{self.name} {' '.join(arguments[:2])} failed: {reason[-1]}")
+        return done.stdout.decode(errors="replace")
+
+    def inspect(self, kind: str, names: Sequence[str]) -> list[dict[str, Any]]:
+        """What the engine knows of containers, networks or images; those that are gone are left out."""
+        if not names:
+            return []
+        found: list[dict[str, Any]] = json.loads(self.run(kind, "inspect", *names, check=False) or "[]")
+        return found
+
+
+def find_engine() -> Engine:
+    """Choose the engine; raises Problem where none can run."""
+    if shutil.which("podman"):
+        engine = Engine("podman", _as_root(), podman_environment())
+        engine.run("version")
+        return engine
+    if (
+        shutil.which("docker")
+        and Engine("docker").run("info", "--format", "{{.ServerVersion}}", check=False).strip()
+    ):
+        return Engine("docker")
+    raise Problem(NO_ENGINE)
+
+
+def _as_root() -> tuple[str, ...]:
+    """Nodes have fixed addresses on a bridge of their own, which takes root."""
+    if os.geteuid() == 0:
+        return ()
+    if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode:
+        raise Problem("the nodes need root to run podman: run 'sudo -v', then the same command again")
+    return (
+        ("sudo", "-n", f"--preserve-env={','.join(podman_environment())}")
+        if podman_environment()
+        else ("sudo", "-n")
+    )
+
+
+def podman_environment() -> dict[str, str]:
+    """Settings for this kind of machine, in a file of ours: its own configuration stays as it is."""
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return {}
+    # crun refuses hosts that still mount the first version of cgroups beside the second; runc runs on them.
+    manager = "systemd" if Path("/run/systemd/system").is_dir() else "cgroupfs"
+    text = (
+        f'[engine]\nruntime = "runc"\ncgroup_manager = "{manager}"\nevents_logger = "file"\n'
+        '[network]\nnetwork_backend = "netavark"\n'
+    )
+    path = GENERATED / "fleet" / "containers.conf"
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return {"CONTAINERS_CONF": str(path)}

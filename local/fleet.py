@@ -1,0 +1,231 @@
+"""The local fleet: systemd nodes in containers, named and addressed by an inventory, reached over SSH.
+
+python -m local.fleet up|down|status|ssh-config [--inventory inventories/local] [--limit a,b] [--with HOST]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import signal
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+
+from local import keys, node_image, nodes, survey
+from local.engine import Engine, find_engine
+from local.inventory import Fleet, Node, choose, read_fleet
+from local.places import GENERATED, PROJECT, cache_root
+from local.problem import Problem
+from local.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container
+
+
+def say(line: str) -> None:
+    """Print one line at once, whole."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) -> None:
+    """Start the chosen nodes that do not run; raises Problem before anything is touched where they cannot."""
+    began = time.monotonic()
+    wanted = choose(fleet, limit, also)
+    engine = find_engine()
+    with _alone(fleet.name):
+        found = _check(engine, fleet, wanted)
+        say(f"fleet {fleet.name}: {len(wanted)} nodes on {fleet.subnet}, {engine.name}")
+        node_image.ensure(engine, lambda line: say(f"  node image: {line}"))
+        keys.make_keys(fleet)
+        kept = _clear_leftovers(engine, fleet, found, wanted)
+        _start_all(engine, fleet, wanted, kept)
+    how = f"ssh -F {keys.ssh_config(fleet)} {wanted[0].name}"
+    say(f"fleet {fleet.name}: up in {time.monotonic() - began:.1f} s; {how}")
+
+
+def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
+    found, known = survey.containers(engine), survey.networks(engine)
+    survey.check_owner(fleet, found, known)
+    survey.check_subnet(fleet, known, survey.routes(Path("/proc/net/route").read_text(encoding="utf-8")))
+    running = {container.name for container in found if container.alive}
+    store = Path("/var/lib/containers" if engine.name == "podman" else "/var/lib/docker")
+    new = [node for node in wanted if fleet.container(node) not in running]
+    needs = [(store, survey.NODE_MB * len(new), f"{len(new)} nodes")]
+    if not node_image.is_present(engine):
+        needs.append((cache_root(), node_image.NEEDED_MB, "the nodes' image"))
+    survey.check_space(needs)
+    return [container for container in found if container.labels.get(FLEET_LABEL) == fleet.name]
+
+
+def _clear_leftovers(engine: Engine, fleet: Fleet, own: list[Container], wanted: list[Node]) -> set[str]:
+    """Remove what cannot be used; return the names of the containers that stay."""
+    by_name = {fleet.container(node): node for node in fleet.nodes}
+    chosen = {fleet.container(node) for node in wanted}
+    gone, kept = [], set()
+    for container in own:
+        node = by_name.get(container.name)
+        if node is None:
+            reason = "no longer in the inventory"
+        elif not container.alive:
+            reason = "left over from a stopped or killed fleet"
+        elif container.name in chosen and container.labels.get(NODE_LABEL) != nodes.description(fleet, node):
+            reason = "made from other settings"
+        else:
+            kept.add(container.name)
+            continue
+        gone.append(container)
+        say(f"  {container.name.removeprefix(fleet.name + '-')}: {reason}, cleared")
+    nodes.remove(engine, gone)
+    if nodes.ensure_network(engine, fleet, survey.networks(engine)):
+        if kept:
+            raise Problem(
+                f"fleet {fleet.name} runs on another subnet than {fleet.subnet}: run 'make fleet-down' first"
+            )
+        engine.run("network", "rm", "--force", fleet.network)
+        nodes.ensure_network(engine, fleet, ())
+    return kept
+
+
+def _start_all(engine: Engine, fleet: Fleet, wanted: list[Node], kept: set[str]) -> None:
+    stop = threading.Event()
+
+    def one(node: Node) -> None:
+        began = time.monotonic()
+        if stop.is_set():
+            return
+        if fleet.container(node) in kept:
+            state, verb = nodes.wait(engine, fleet, node, stop, seconds=20.0), "was up"
+        else:
+            state = nodes.start(engine, fleet, node, stop)
+            verb = f"up in {time.monotonic() - began:.1f} s"
+        if stop.is_set():
+            return
+        failed = (
+            f", failed units: {', '.join(nodes.failed_units(fleet, node))}" if state == "degraded" else ""
+        )
+        say(f"  {node.name:<12} {node.address:<15} {verb}{failed}")
+
+    pool = ThreadPoolExecutor(max_workers=8)
+    try:
+        for finished in [pool.submit(one, node) for node in wanted]:
+            finished.result()
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def down(name: str | None, limit: Collection[str] = ()) -> None:
+    """Remove the fleet `name`, or its nodes in `limit`, or with None all fleets that this project started."""
+    try:
+        engine = find_engine()
+    except Problem as problem:
+        say(f"no fleet to stop ({problem})")
+        return
+    label, value = (FLEET_LABEL, name) if name else (PROJECT_LABEL, str(PROJECT))
+    with _alone(name) if name else contextlib.nullcontext():
+        own = [container for container in survey.containers(engine) if container.labels.get(label) == value]
+        gone = [container for container in own if not limit or container.name in limit]
+        nodes.remove(engine, gone)
+        for container in gone:
+            say(f"  {container.name}: removed")
+        if len(gone) == len(own):
+            for network in survey.networks(engine):
+                if network.labels.get(label) == value and FLEET_LABEL in network.labels:
+                    engine.run("network", "rm", "--force", network.name)
+                    say(f"  network {network.name}: removed")
+    if name is None:
+        nodes.close_connections()
+
+
+def status(fleet: Fleet) -> bool:
+    """Print one line a node; return whether all that start with the fleet can be worked with."""
+    engine = find_engine()
+    records = {container.name: container for container in survey.containers(engine)}
+    complete = True
+    for node in fleet.nodes:
+        container = records.get(fleet.container(node))
+        if container is None or container.labels.get(FLEET_LABEL) != fleet.name:
+            state = "not started" + (" (on demand)" if node.on_demand else "")
+        elif not container.alive:
+            state = "stopped or killed; 'make fleet-up' makes it anew"
+        else:
+            state = (
+                nodes.over_ssh(fleet, node, "systemctl is-system-running").stdout.strip()
+                or "does not answer over SSH"
+            )
+        complete &= node.on_demand or state in ("running", "degraded")
+        say(f"{node.name:<12} {node.address:<15} {state}")
+    return complete
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Hold the fleet's lock: two commands at once would clear each other's half-made nodes."""
+    folder = GENERATED / "fleet" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"fleet {name}: another command is at work, waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m local.fleet", description="Systemd nodes in containers.")
+    parser.add_argument("action", choices=["up", "down", "status", "ssh-config"])
+    parser.add_argument("--inventory", type=Path, default=PROJECT / "inventories" / "local")
+    parser.add_argument("--limit", type=_names, default=[], metavar="HOST,...", help="only these nodes")
+    parser.add_argument(
+        "--with", type=_names, default=[], metavar="HOST,...", dest="also", help="on-demand nodes too"
+    )
+    parser.add_argument("--all", action="store_true", help="down: every fleet that this project started")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command: 0 done, 1 status of an incomplete fleet, 2 a problem to mend, 130 interrupted."""
+    options = _options(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if options.action == "down" and options.all:
+            down(None)
+            return 0
+        fleet = read_fleet(options.inventory)
+        if options.action == "up":
+            up(fleet, options.limit, options.also)
+        elif options.action == "down":
+            chosen = choose(fleet, options.limit, ()) if options.limit else []
+            down(fleet.name, [fleet.container(node) for node in chosen])
+        elif options.action == "status":
+            return 0 if status(fleet) else 1
+        else:
+            keys.make_keys(fleet)
+            say(keys.ssh_config(fleet).read_text(encoding="utf-8").rstrip())
+    except Problem as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        again = "'make fleet-up' goes on from here, 'make fleet-down' clears what was started"
+        print(f"interrupted; {again}", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

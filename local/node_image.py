@@ -1,0 +1,146 @@
+"""The image of a node: a Debian root made by mmdebstrap, without any registry of images."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from local.engine import Engine
+from local.places import PROJECT, cache_root
+from local.problem import Problem
+
+RECIPE = PROJECT / "local" / "image"
+SUITE = "bookworm"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+# Nobody reads manuals or builds Java runtimes in a node.
+LEFT_OUT = ("/usr/share/man/man*/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/lib/jvm/*/jmods/*")
+ROOT_FILE_MB = 450
+NEEDED_MB = 1500
+_TARGETS = "$(ORIGIN) $(CODENAME) $(REPO_URI) $(RELEASE) $(COMPONENT)"
+
+
+def recipe_key() -> str:
+    """Names the recipe: it changes with every change under local/image and of what is left out."""
+    digest = hashlib.sha256(repr((SUITE, LEFT_OUT)).encode())
+    for path in sorted(RECIPE.iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def image_name() -> str:
+    """The image that nodes are started from."""
+    return f"localhost/kedge-node:{recipe_key()}"
+
+
+def is_present(engine: Engine) -> bool:
+    """Whether the engine has the image of the present recipe."""
+    return bool(engine.inspect("image", [image_name()]))
+
+
+def root_file() -> Path:
+    """The packed root that the image is imported from; it outlives the image."""
+    return cache_root() / "images" / f"node-{recipe_key()}.tar"
+
+
+def debian_sources(targets: Iterable[str]) -> list[str]:
+    """The machine's own apt sources of the nodes' suite, as one-line entries; empty where it has none.
+
+    `targets` are lines of `apt-get indextargets`: origin, codename, URI, release, component.
+    """
+    components: dict[tuple[str, str], list[str]] = {}
+    for line in targets:
+        fields = line.split()
+        if len(fields) == 5 and fields[0] == "Debian" and fields[1].split("-")[0] == SUITE:
+            components.setdefault((fields[2], fields[3]), []).append(fields[4])
+    if not any(release == SUITE for _, release in components):
+        return []
+    return [f"deb {uri} {release} {' '.join(names)}" for (uri, release), names in components.items()]
+
+
+def _machine_sources() -> list[str]:
+    command = ["apt-get", "indextargets", "--format", _TARGETS, "Identifier: Packages"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return debian_sources(done.stdout.splitlines())
+
+
+def _proxies() -> list[str]:
+    done = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=False)
+    return [line.rstrip(";") for line in done.stdout.splitlines() if "::Proxy " in line]
+
+
+def _bootstrap_command(target: Path) -> list[str]:
+    packages = [
+        line
+        for line in (RECIPE / "packages").read_text(encoding="utf-8").split("\n")
+        if line and line[0] != "#"
+    ]
+    command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}"]
+    command += ['--setup-hook=mkdir -p "$1/usr/share/man/man1"']  # Java's alternatives end in a link there
+    command += [f'--customize-hook={RECIPE / "customize.sh"} "$1"']
+    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    command += [f"--aptopt={option}" for option in ['Acquire::Languages "none"', *_proxies()]]
+    if KEYRING.is_file():
+        command.append(f"--keyring={KEYRING}")
+    return [*command, SUITE, str(target), *_machine_sources()]
+
+
+def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
+    if not shutil.which("mmdebstrap"):
+        raise Problem("mmdebstrap is missing, which makes the nodes' image: run 'make setup'")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    last: collections.deque[str] = collections.deque(maxlen=15)
+    with tempfile.TemporaryDirectory(prefix=".node-", dir=target.parent) as folder:
+        unfinished = Path(folder) / "root.tar"
+        bootstrap = subprocess.Popen(
+            [*engine.prefix, *_bootstrap_command(unfinished)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            for line in bootstrap.stdout or ():
+                last.append(line.rstrip())
+                if line.startswith(
+                    ("I: downloading", "I: extracting", "I: installing", "I: creating tarball")
+                ):
+                    say(line[3:].strip().rstrip("."))
+        except KeyboardInterrupt:
+            bootstrap.terminate()
+            bootstrap.wait()
+            raise
+        if bootstrap.wait():
+            raise Problem("mmdebstrap could not make the nodes' root; its last lines:\n" + "\n".join(last))
+        unfinished.replace(target)
+    for former in target.parent.glob("node-*.tar"):
+        if former != target:
+            former.unlink()
+
+
+def ensure(engine: Engine, say: Callable[[str], None]) -> bool:
+    """Make the image present, building it where the recipe changed; return whether it was absent."""
+    if is_present(engine):
+        return False
+    if not root_file().is_file():
+        say("building a Debian root with Java (about a minute)")
+        _build(engine, root_file(), say)
+    say("importing the image")
+    changes = ['CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3", f"LABEL kedge.image={recipe_key()}"]
+    options = [part for change in changes for part in ("--change", change)]
+    engine.run("import", *options, str(root_file()), image_name())
+    remove_images(engine, keep=image_name())
+    return True
+
+
+def remove_images(engine: Engine, keep: str = "") -> None:
+    """Remove images of former recipes, or all of them, unless a container still uses them."""
+    listing = engine.run(
+        "images", "--filter", "label=kedge.image", "--format", "{{.Repository}}:{{.Tag}}", check=False
+    )
+    for name in listing.split():
+        if name != keep:
+            engine.run("rmi", name, check=False)
