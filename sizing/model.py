@@ -265,10 +265,11 @@ class Sheet:
         if chosen is None:
             return None
         if chosen is measured and documented is not None and documented.value != measured.value:
+            here, there = _apart(_shown(measured), _shown(documented))
             self.note(
                 rule,
-                f"{key} is {_shown(measured)} by measurement ({measured.because}; {measured.source}) where "
-                f"{documented.source} says {_shown(documented)}",
+                f"{key} {here} by measurement ({measured.because}; {measured.source}), where "
+                f"{documented.source} {there}",
                 f"set advice: documented to follow the document, or {key} to a value of your own",
             )
         if chosen.value is None:
@@ -318,5 +319,20 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _shown(choice: Choice) -> str:
-    return "left out" if choice.value is None else _text(choice.value)
+def _shown(choice: Choice) -> str | None:
+    return None if choice.value is None else _text(choice.value)
+
+
+def _apart(measured: str | None, documented: str | None) -> tuple[str, str]:
+    """Say in what two forms of a value differ; of lists of flags, only the flags that are not in both."""
+    if measured is None or documented is None:
+        return (
+            "is left out" if measured is None else f"is {measured}",
+            "leaves it out" if documented is None else f"says {documented}",
+        )
+    here, there = measured.split(), documented.split()
+    if len(here) < 3:
+        return f"is {measured}", f"says {documented}"
+    more = " ".join(word for word in here if word not in there)
+    less = " ".join(word for word in there if word not in here)
+    return (f"has {more}" if more else f"is without {less}", f"has {less}" if less else f"is without {more}")

@@ -7,15 +7,20 @@ to mend it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sizing import complaints
+from sizing.complaints import contradiction
 from sizing.model import Finding, Inventory
 
+wrong_variable = complaints.wrong_variable
+
 Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+HeapMib = Annotated[int, Field(ge=64, le=1024 * 1024)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 Scalar = str | int | float | bool
@@ -40,28 +45,79 @@ class KafkaCluster(Strict):
     data_center: str | None = None
     broker_count: Positive | None = None
     message_max_bytes: Positive | None = None
-    other_partitions: Annotated[int, Field(ge=0)] = 0
+    other_partitions: Count = 0
 
 
 class RestWorkload(Strict):
-    """What the REST proxies of a host have to carry."""
+    """What the REST proxies of one host have to carry, spread evenly over its instances.
 
-    consumers: Annotated[int, Field(ge=0)] = 0
-    largest_group: Annotated[int, Field(ge=0)] = 0
-    partitions: Positive = 1
+    Attributes:
+        consumers: consumer instances that clients keep open.
+        readers: how many of them read at the same time; all, unless said otherwise.
+        largest_group: members of the largest consumer group, over all hosts.
+        partitions: partitions assigned to one reader.
+        full_reads: reads at the same time that fill up to consumer.request.max.bytes; usually none.
+        records_per_s: records that clients produce.
+        records_per_request: records in one produce request.
+        record_bytes: size of one record.
+        concurrent_requests: produce requests in flight; from the rate, unless said otherwise.
+        connections: connections that clients keep open; no limit is planned without it.
+        delivery_latency_ms: how long after its append a record may reach a reader.
+        client_pause_ms: longest time for which a client that lives asks for nothing.
+    """
+
+    consumers: Count = 0
+    readers: Count | None = None
+    largest_group: Count = 0
+    partitions: Annotated[int, Field(gt=0, le=100_000)] = 1
+    full_reads: Count = 0
+    records_per_s: Positive | None = None
     records_per_request: Positive = 100
     record_bytes: Positive = 100
-    delivery_latency_ms: Positive = 1000
+    concurrent_requests: Positive | None = None
+    connections: Positive | None = None
+    delivery_latency_ms: Annotated[int, Field(ge=5, le=600_000)] = 1000
+    client_pause_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 6000
+
+    @model_validator(mode="after")
+    def _readers_are_consumers(self) -> RestWorkload:
+        if self.readers is not None and self.readers > self.consumers:
+            raise contradiction("readers", f"{self.readers} readers are more than {self.consumers} consumers")
+        if self.full_reads > self.consumers:
+            raise contradiction(
+                "full_reads", f"{self.full_reads} full reads are more than {self.consumers} consumers"
+            )
+        return self
+
+
+class OtherBalancer(Strict):
+    """A balancer in front of the proxies that the kit does not run: does it keep a consumer's home?"""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
+    sticky: bool
 
 
 class KafkaRest(Strict):
-    """The variables of the role kafka_rest."""
+    """The variables of the role kafka_rest.
+
+    ``heap_mib`` fixes the heap of a process. ``consumers_via`` says where the URL points that a new consumer
+    is told to follow: its own instance, or the balancer. The last four are of the MapR build:
+    ``default_stream`` (a path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
+    """
 
     cluster: str
     distribution: Literal["confluent", "mapr", "strimzi", "sandbox"]
-    version: Version
-    instances_per_host: Positive | None = None
+    version: Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+){0,2}$")]
+    instances_per_host: Annotated[int, Field(gt=0, le=64)] | None = None
     first_port: Port = 8082
+    heap_mib: HeapMib | None = None
+    consumers_via: Literal["instance", "balancer"] = "instance"
+    balancer: OtherBalancer | None = None
+    schema_registry_url: str = ""
+    zookeeper_connect: str | None = None
+    default_stream: Annotated[str, Field(pattern=r"^/[^\s:]+$")] | None = None
+    stream_nodes: Positive = 1
+    stream_ttl_s: Count = 604_800
     workload: RestWorkload = RestWorkload()
     settings: dict[str, Scalar] = {}
     archive: str | None = None
@@ -71,11 +127,21 @@ class KafkaRest(Strict):
     stop_seconds: Positive = 60
     open_files: Positive = 100000
 
+    @model_validator(mode="after")
+    def _ports_exist(self) -> KafkaRest:
+        last = self.first_port + (self.instances_per_host or 1) - 1
+        if last > 65535:
+            raise contradiction(
+                "first_port", f"{self.instances_per_host} instances from it would need port {last}"
+            )
+        return self
+
 
 class KafkaBroker(Strict):
-    """The variables of the role kafka_broker."""
+    """The variables of the role kafka_broker; ``id`` is the broker's node.id where its name has no number."""
 
-    heap_mib: Positive = 1024
+    id: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    heap_mib: HeapMib = 1024
     port: Port = 9092
     settings: dict[str, Scalar] = {}
     open_files: Positive = 100000
@@ -89,10 +155,16 @@ class RestBalancer(Strict):
 
 
 class HostFacts(Strict):
-    """The machine itself, as the inventory states it."""
+    """The machine itself, as the inventory states it.
 
-    cores: Positive
-    memory_mib: Positive
+    ``link_mbit_per_s`` and ``round_trip_ms`` are those of the longest way that its traffic takes; without
+    them no bandwidth-delay product is planned.
+    """
+
+    cores: Annotated[int, Field(gt=0, le=4096)]
+    memory_mib: Annotated[int, Field(ge=256, le=64 * 1024 * 1024)]
+    link_mbit_per_s: Positive | None = None
+    round_trip_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -110,11 +182,11 @@ def role_variables(
 
 
 def host_facts(host: str, variables: Mapping[str, Any]) -> HostFacts | list[Finding]:
-    """Read ``host_cores`` and ``host_memory_mib``."""
+    """Read ``host_cores``, ``host_memory_mib`` and what else is known of the machine."""
     return role_variables(HostFacts, "host", host, {k: v for k, v in variables.items() if k in _HOST_FACTS})
 
 
-_HOST_FACTS = frozenset({"host_cores", "host_memory_mib"})
+_HOST_FACTS = frozenset(f"host_{name}" for name in HostFacts.model_fields)
 
 
 def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Finding]]:
@@ -147,24 +219,4 @@ def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:
-        return [_complaint(model, prefix, where, e) for e in error.errors()]
-
-
-def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> Finding:
-    path = ""
-    for step in error["loc"]:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
-    name = f"{prefix}{path}"
-    if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(error["loc"][-1]), model.model_fields, n=1)
-        return wrong_variable(
-            name, where, "is not known", f"did you mean {prefix}{near[0]}?" if near else "take it out"
-        )
-    if error["type"] == "missing":
-        return wrong_variable(name, where, "is missing", "add it")
-    return wrong_variable(name, where, f"is {error['input']!r}: {error['msg'].lower()}", "correct the value")
-
-
-def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
-    """Return the complaint about one variable: ``name`` in full, what is wrong with it, how to mend it."""
-    return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
+        return complaints.complaints(model, prefix, where, error.errors(include_url=False))

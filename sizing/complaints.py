@@ -1,0 +1,169 @@
+"""Turns what is wrong with a variable into one line: its full name, what is wrong, how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import PydanticCustomError
+
+from sizing.model import Finding
+
+_UNITS: Final = {"_mib": "MiB", "_ms": "ms", "_bytes": "bytes", "_s": "seconds", "_minutes": "minutes"}
+_QUANTITY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)", re.IGNORECASE)
+#: What a unit is in the unit of a variable.
+_IN: Final[dict[str, dict[str, float]]] = {
+    "MiB": {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024},
+    "bytes": {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3},
+    "ms": {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000},
+    "seconds": {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400},
+    "minutes": {"s": 1 / 60, "m": 1, "min": 1, "h": 60},
+}
+_WANTED: Final = {
+    "model_type": "write a mapping",
+    "dict_type": "write a mapping",
+    "model_attributes_type": "write a mapping",
+    "list_type": "write a list",
+    "bool_type": "write true or false",
+    "string_type": "write a text",
+}
+#: Steps of a path that pydantic adds for the members of a union; no person wrote them.
+_UNION: Final = frozenset({"str", "int", "float", "bool"})
+
+
+def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
+    """Return the complaint about one variable: ``name`` in full, what is wrong with it, how to mend it."""
+    return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
+
+
+def contradiction(field: str, why: str, fix: str = "correct one of the two") -> PydanticCustomError:
+    """Return the error of a validator that finds two variables at odds; ``field`` is the one to name."""
+    return PydanticCustomError("contradiction", "{why}", {"field": field, "why": why, "fix": fix})
+
+
+def complaints(model: type[BaseModel], prefix: str, where: str, errors: Sequence[Any]) -> list[Finding]:
+    """Return one complaint a variable, in the order in which pydantic found the errors."""
+    found: dict[str, Finding] = {}
+    for error in errors:
+        finding = _complaint(model, prefix, where, error)
+        found.setdefault(finding.where, finding)
+    return list(found.values())
+
+
+def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> Finding:
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    steps = list(error["loc"])
+    if steps and steps[-1] in _UNION and len(steps) > 1:
+        steps.pop()
+        return wrong_variable(
+            prefix + _path(steps), where, f"is {value!r}", "write one text, number or true/false"
+        )
+    if kind == "contradiction":
+        name = prefix + _path([*steps, context["field"]])
+        return wrong_variable(name, where, f"contradicts itself: {context['why']}", context["fix"])
+    name = prefix + _path(steps)
+    if kind == "extra_forbidden":
+        near = difflib.get_close_matches(str(steps[-1]), _fields(model, steps[:-1]), n=1)
+        mend = f"did you mean {prefix}{_path([*steps[:-1], near[0]])}?" if near else "take it out"
+        return wrong_variable(name, where, "is not known", mend)
+    if kind == "missing":
+        return wrong_variable(name, where, "is missing", f"add it{_unit_hint(name)}")
+    return wrong_variable(
+        name, where, f"is {value!r}: {_lowered(error['msg'])}", _mend(name, kind, value, context)
+    )
+
+
+def _mend(name: str, kind: str, value: Any, context: dict[str, Any]) -> str:
+    return (
+        _quantity(name, value)
+        or _quotes(kind, value)
+        or _bound(name, value, context)
+        or _kind(name, kind, context)
+    )
+
+
+def _quantity(name: str, value: Any) -> str | None:
+    """Convert a number that was written with a unit, such as 4g, to the unit of the variable."""
+    unit = _unit(name)
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) and unit else None
+    factor = _factor(unit, match["unit"].lower()) if match and unit else None
+    if match is None or factor is None:
+        return None
+    return f"write {float(match['number']) * factor:.0f}: the unit is {unit}"
+
+
+def _quotes(kind: str, value: Any) -> str | None:
+    if isinstance(value, str) and kind in ("int_type", "float_type") and re.fullmatch(r"-?\d+", value):
+        return f"write {value} without quotes"
+    if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
+        return f'put it in quotes: "{value}"'
+    return None
+
+
+def _bound(name: str, value: Any, context: dict[str, Any]) -> str | None:
+    if context.get("gt") == 0:
+        return f"write a number above 0{_unit_hint(name)}"
+    low, high = context.get("ge"), context.get("le")
+    hint, unit = "", _unit(name)
+    if unit and value:
+        hint = f"; the unit is {unit}, not a {'larger' if low is not None else 'smaller'} one"
+    if low is not None:
+        return f"write {low} or more" + (hint if value > 0 else "")
+    return f"write {high} or less{hint}" if high is not None else None
+
+
+def _kind(name: str, kind: str, context: dict[str, Any]) -> str:
+    if kind == "literal_error":
+        return f"write one of {context['expected']}"
+    if kind == "string_pattern_mismatch" and name.endswith("version"):
+        return "write numbers with dots, such as 8.3.1"
+    if kind in ("int_type", "int_from_float", "float_type"):
+        return f"write a {'' if kind == 'float_type' else 'whole '}number{_unit_hint(name)}"
+    return _WANTED.get(kind, "correct the value")
+
+
+def _factor(unit: str, written: str) -> float | None:
+    scale = _IN[unit]
+    return next(
+        (scale[w] for w in (written, written.removesuffix("ib"), written.removesuffix("b")) if w in scale),
+        None,
+    )
+
+
+def _unit(name: str) -> str | None:
+    return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), None)
+
+
+def _unit_hint(name: str) -> str:
+    unit = _unit(name)
+    return f", in {unit}" if unit else ""
+
+
+def _lowered(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+def _path(steps: Sequence[Any]) -> str:
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+    return path
+
+
+def _fields(model: type[BaseModel], steps: Sequence[Any]) -> list[str]:
+    """Return the names known at a path below a model."""
+    for step in steps:
+        field = model.model_fields.get(str(step))
+        inner = field.annotation if field else None
+        found = next((t for t in _types(inner) if isinstance(t, type) and issubclass(t, BaseModel)), None)
+        if found is None:
+            return []
+        model = found
+    return list(model.model_fields)
+
+
+def _types(annotation: Any) -> list[Any]:
+    return [annotation, *getattr(annotation, "__args__", ())]
