@@ -50,7 +50,7 @@ class RestLoad(_Model):
     group: Text = "kedge-rest"
     in_flight: int = Field(8, ge=1)
     request_timeout_s: float = Field(30, gt=0)
-    read_timeout_ms: int = Field(1000, ge=1)
+    read_timeout_ms: int = Field(200, ge=1)
     read_max_bytes: int = Field(1_048_576, ge=1)
 
 

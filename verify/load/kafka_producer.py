@@ -165,6 +165,7 @@ class _Sender:
             self._values, crc = self._encoder.encode(seq, intended)
             self._first = first
             self.ledger.add(first, intended, crc)
+            self._cells[Cell.CPU_US] = cpu_us()
         end = min(first + count, self._first + BLOCK)
         size, values, all_keys = self.lane.record_bytes, self._values, self._keys
         base = self._first
@@ -206,7 +207,6 @@ class _Sender:
             partition = np.array([message.partition() for message in messages], np.int32)
             offset = np.array([message.offset() for message in messages], np.int64)
             self.ledger.settle(seq, ACKED, partition, offset, at_us)
-        self._cells[Cell.CPU_US] = cpu_us()
 
     def _settle_errors(self, seq: Any, errors: list[KafkaError | None]) -> None:
         told: dict[tuple[int, str], list[int]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -10,6 +11,7 @@ from types import FrameType
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
+_PRIORITY: Final = -5
 
 
 def now_us() -> int:
@@ -20,6 +22,16 @@ def now_us() -> int:
 def cpu_us() -> int:
     """Return the CPU time that this process has used (microseconds, user and system)."""
     return time.process_time_ns() // 1000
+
+
+def go_first() -> None:
+    """Raise this process's priority where that is allowed.
+
+    On a machine that runs what is measured as well, a generator that waits for the CPU would show as latency
+    of the system.
+    """
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
 
 
 class Ending:

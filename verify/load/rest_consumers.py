@@ -30,6 +30,9 @@ _V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "applic
 _BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 _BACKOFF_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 _GOODBYE_S: Final = 5.0
+#: A member of a REST group cannot commit when its partitions go, for it is not told; what it got since its
+#: last commit is delivered again. Hence commits, and files of evidence before them, come oftener here.
+ROTATE_S: Final = 0.5
 
 
 class InstanceGoneError(Exception):
@@ -40,10 +43,12 @@ async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, e
     """Run these consumers until the board says end; their deliveries are on disk when this returns."""
     if load.rest is None:
         raise ValueError("the load has no part through REST")
-    consumers = [_Consumer(load, load.rest, actor, board, evidence, ending) for actor in actors]
+    deliveries = EvidenceWriter(evidence, "deliveries", "rest-consumers", ROTATE_S)
+    consumers = [_Consumer(load, load.rest, actor, board, deliveries, ending) for actor in actors]
     for actor in actors:
         board.cells(actor)[Cell.STATE] = State.READY
     await asyncio.gather(*(consumer.run() for consumer in consumers))
+    deliveries.close()
     # One process, several consumers: the first tells the CPU time of all.
     board.cells(actors[0])[Cell.CPU_US] = cpu_us()
     for actor in actors:
@@ -54,7 +59,13 @@ class _Consumer:
     """One consumer with its session, its present instance, and what it has not committed yet."""
 
     def __init__(
-        self, load: Load, rest: RestLoad, actor: str, board: Board, evidence: Path, ending: Ending
+        self,
+        load: Load,
+        rest: RestLoad,
+        actor: str,
+        board: Board,
+        deliveries: EvidenceWriter,
+        ending: Ending,
     ) -> None:
         self._rest = rest
         self._actor = actor
@@ -63,7 +74,7 @@ class _Consumer:
         self._cells = board.cells(actor)
         self._tag = run_tag(load.run_id)
         self._create_url = f"{rest.url.rstrip('/')}/consumers/{rest.group}"
-        self._deliveries = EvidenceWriter(evidence, "deliveries", actor)
+        self._deliveries = deliveries
         self._instances = 0
         self._positions: dict[int, int] = {}
         self._writing: dict[int, int] = {}
@@ -93,7 +104,6 @@ class _Consumer:
                 if not self._ended():
                     await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                     failures += 1
-        self._deliveries.close()
 
     def _gone(self, error: Exception) -> None:
         self._positions, self._writing = {}, {}

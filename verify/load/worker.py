@@ -13,7 +13,7 @@ from verify.evidence import EvidenceWriter
 from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_producers
 from verify.load.board import Board
 from verify.load.config import WATCH, lanes, read_load, workers
-from verify.load.process import Ending, die_with_parent
+from verify.load.process import Ending, die_with_parent, go_first
 from verify.watch import process as watch_process
 
 
@@ -21,6 +21,7 @@ def main(run_dir: Path, name: str, parent: int) -> int:
     """Run the actors of one process until the board says end; 0 when they ended in order."""
     ending = Ending()
     die_with_parent(parent)
+    go_first()
     load = read_load(run_dir)
     actors = workers(load)[name]
     board = Board(run_dir, [actor for part in workers(load).values() for actor in part])

@@ -1,0 +1,119 @@
+"""Evidence files: whole or not there, numbered on, and never against the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from spark_checks.schemas import TABLES, arrow_schema
+from verify.evidence import EvidenceWriter, rows_to_columns, to_table, write_table
+
+STATE: dict[str, Any] = {"group": "g", "state": "Stable", "members": 2, "assigned": 12}
+
+
+def read(evidence: Path, table: str) -> Any:
+    return pq.ParquetDataset(evidence / table, schema=arrow_schema(table)).read()
+
+
+def test_rows_come_back_with_the_schema_of_the_contract(tmp_path: Path) -> None:
+    writer = EvidenceWriter(tmp_path, "group_states", "w")
+    writer.append({**STATE, "at_us": [1, 2]})
+    writer.append({**STATE, "at_us": np.array([3])})
+    writer.close()
+    table = read(tmp_path, "group_states")
+    assert table.schema.equals(arrow_schema("group_states"))
+    assert table["at_us"].to_pylist() == [1, 2, 3]
+    assert table["group"].to_pylist() == ["g"] * 3
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_every_table_takes_rows(tmp_path: Path, name: str) -> None:
+    values = {"string": "x", "int32": 1, "int64": 1, "bool": True}
+    row = {field.name: values[str(field.type)] for field in arrow_schema(name)}
+    write_table(tmp_path, name, "w", rows_to_columns(name, [row, row]))
+    assert read(tmp_path, name).num_rows == 2
+
+
+def test_masked_values_are_nulls() -> None:
+    seq = np.ma.MaskedArray(np.array([1, 2]), [False, True])
+    columns = {"group": "g", "consumer": "c", "topic": "t", "partition": [0, 1], "offset": [5, 6]}
+    table = to_table(arrow_schema("deliveries"), {**columns, "seq": seq, "received_us": 1, "via": "kafka"})
+    assert table["seq"].to_pylist() == [1, None]
+    assert table["producer"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({**STATE, "at_us": [1], "nonsense": 1}, "no such column: nonsense"),
+        ({**STATE}, "number of rows"),
+        ({"group": "g", "at_us": [1]}, "column state is missing"),
+        ({**STATE, "at_us": [1], "state": [None]}, "column state has 1 nulls"),
+    ],
+)
+def test_columns_against_the_contract_are_refused(columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        to_table(arrow_schema("group_states"), columns)
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="length"):
+        to_table(arrow_schema("group_states"), {**STATE, "at_us": [1, 2], "members": [1, 2, 3]})
+
+
+def test_file_is_begun_when_its_time_has_come(tmp_path: Path) -> None:
+    writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=0)
+    for at_us in range(3):
+        writer.append({**STATE, "at_us": [at_us]})
+    writer.close()
+    assert sorted(path.name for path in (tmp_path / "group_states").iterdir()) == [
+        "w-0.parquet",
+        "w-1.parquet",
+        "w-2.parquet",
+    ]
+
+
+def test_rows_are_durable_only_once_their_file_is_there(tmp_path: Path) -> None:
+    writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=3600)
+    writer.append({**STATE, "at_us": [1]})
+    number = writer.newest()
+    assert not writer.durable(number)
+    writer.flush()
+    assert writer.durable(number)
+    assert (tmp_path / "group_states" / f"w-{number}.parquet").is_file()
+    writer.append({**STATE, "at_us": [2]})
+    assert writer.newest() == number + 1
+    writer.close()
+
+
+def test_a_later_writer_of_the_name_keeps_what_the_first_one_wrote(tmp_path: Path) -> None:
+    for at_us in (1, 2):
+        writer = EvidenceWriter(tmp_path, "group_states", "w")
+        writer.append({**STATE, "at_us": [at_us]})
+        writer.close()
+    assert sorted(read(tmp_path, "group_states")["at_us"].to_pylist()) == [1, 2]
+
+
+def test_half_written_file_is_never_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_table: Any, path: Path, **_options: Any) -> None:
+        path.write_bytes(b"PAR1 and then the disk was full")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("verify.evidence.pq.write_table", broken)
+    writer = EvidenceWriter(tmp_path, "group_states", "w")
+    writer.append({**STATE, "at_us": [1]})
+    with pytest.raises(OSError, match="no space"):
+        writer.close()
+    assert [path.name for path in (tmp_path / "group_states").iterdir() if path.name[0] != "."] == []
+
+
+def test_writer_that_cannot_write_says_so_at_the_next_rows(tmp_path: Path) -> None:
+    writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=3600)
+    writer.append({**STATE, "at_us": ["not a number"]})
+    writer.rotate()
+    with pytest.raises((ValueError, TypeError)):
+        writer.flush()

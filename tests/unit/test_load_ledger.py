@@ -1,0 +1,140 @@
+"""The ledger: an outcome for every record that was meant to be sent, and never a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from verify.evidence import EvidenceWriter
+from verify.load.board import Board, Cell
+from verify.load.config import Lane
+from verify.load.ledger import ACKED, FAILED, NEVER_SENT, NO_ANSWER, UNKNOWN, Ledger
+from verify.load.mend import REASON, mend_ledger, missing
+from verify.record import run_tag
+
+LANE = Lane("kafka-producer-0", 0, "kafka", "t", 1000.0, 50, 1)
+BLOCK = 4
+
+
+class Book:
+    """A ledger with two blocks opened, and its rows read back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.evidence = folder
+        self.cells = np.zeros(16, np.int64)
+        self.writer = EvidenceWriter(folder, "ledger", LANE.actor)
+        self.ledger = Ledger(self.writer, LANE, self.cells, BLOCK)
+        for first in (0, BLOCK):
+            self.ledger.add(first, np.arange(first, first + BLOCK) * 10, np.arange(BLOCK) + 100)
+
+    def rows(self, end: int) -> pd.DataFrame:
+        self.ledger.close(end)
+        self.writer.close()
+        return read(self.evidence)
+
+
+def read(evidence: Path) -> pd.DataFrame:
+    return pq.read_table(evidence / "ledger").to_pandas().sort_values("seq").set_index("seq")
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return Book(tmp_path)
+
+
+def acked(book: Book, seq: list[int], offset: list[int], at_us: int = 77) -> None:
+    book.ledger.settle(np.array(seq), ACKED, np.zeros(len(seq), np.int32), np.array(offset), at_us)
+
+
+def test_acked_record_has_its_place_and_time(book: Book) -> None:
+    book.ledger.sent(0, 4, 50)
+    acked(book, [2, 1], [12, 11])
+    rows = book.rows(3)
+    assert rows.loc[2, ["partition", "offset", "acked_us", "sent_us", "outcome"]].tolist() == [
+        0,
+        12,
+        77,
+        50,
+        "acked",
+    ]
+    assert rows.loc[1, ["intended_us", "crc", "bytes", "topic", "via"]].tolist() == [
+        10,
+        101,
+        50,
+        "t",
+        "kafka",
+    ]
+
+
+def test_answers_of_several_blocks_at_once_find_their_records(book: Book) -> None:
+    book.ledger.sent(0, 4, 50)
+    book.ledger.sent(4, 8, 60)
+    acked(book, [7, 0, 4, 3, 1, 2, 5, 6], [7, 0, 4, 3, 1, 2, 5, 6])
+    rows = book.rows(8)
+    assert rows["offset"].tolist() == list(range(8))
+    assert rows["sent_us"].tolist() == [50] * 4 + [60] * 4
+    assert book.cells[Cell.ACKED] == 8
+    assert book.cells[Cell.BYTES] == 8 * LANE.record_bytes
+
+
+def test_record_sent_without_an_answer_is_unknown_and_one_never_sent_failed(book: Book) -> None:
+    book.ledger.sent(0, 2, 50)
+    acked(book, [0], [10])
+    rows = book.rows(3)
+    assert rows["outcome"].tolist() == ["acked", "unknown", "failed"]
+    assert rows["error"].fillna("").tolist() == ["", NO_ANSWER, NEVER_SENT]
+    assert rows["offset"].isna().tolist() == [False, True, True]
+    assert rows["sent_us"].isna().tolist() == [False, False, True]
+
+
+def test_record_that_was_not_due_before_the_end_has_no_row(book: Book) -> None:
+    book.ledger.sent(0, 4, 50)
+    acked(book, [0, 1, 2, 3], [0, 1, 2, 3])
+    assert book.rows(5).index.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_first_answer_counts(book: Book) -> None:
+    book.ledger.sent(0, 4, 50)
+    acked(book, [0], [10])
+    book.ledger.settle(np.array([0]), UNKNOWN, error="late")
+    rows = book.rows(1)
+    assert rows.loc[0, "outcome"] == "acked"
+    assert rows["error"].isna().all()
+    assert book.cells[Cell.UNKNOWN] == 0
+
+
+def test_failed_record_says_why_and_who_answered(book: Book) -> None:
+    book.ledger.sent(0, 4, 50)
+    book.ledger.settle(np.array([0, 1, 2, 3]), FAILED, at_us=9, error="too large", instance="10.0.0.1:8082")
+    rows = book.rows(4)
+    assert set(rows["error"]) == {"too large"}
+    assert set(rows["instance"]) == {"10.0.0.1:8082"}
+    assert rows["acked_us"].isna().all()
+    assert book.cells[Cell.FAILED] == 4
+
+
+def test_mending_gives_unknown_rows_to_what_a_dead_producer_had_sent(book: Book, tmp_path: Path) -> None:
+    book.ledger.sent(0, 4, 50)
+    acked(book, [0, 1, 2, 3], [0, 1, 2, 3])
+    book.writer.flush()  # the block that was settled is on disk; then the process dies with 4 and 5 in flight
+    start_us = 1_000_000
+    assert missing(tmp_path, LANE, 6).tolist() == [4, 5]
+    assert mend_ledger(tmp_path, run_tag("r"), LANE, 6, start_us) == 2
+    rows = read(tmp_path)
+    assert rows["outcome"].tolist() == ["acked"] * 4 + ["unknown"] * 2
+    assert rows.loc[5, ["error", "intended_us"]].tolist() == [REASON, start_us + 5000]
+    assert mend_ledger(tmp_path, run_tag("r"), LANE, 6, start_us) == 0
+
+
+def test_board_is_seen_by_whoever_opens_it(tmp_path: Path) -> None:
+    Board(tmp_path, ["a", "b"], create=True).cells("b")[Cell.SENT] = 7
+    board = Board(tmp_path, ["a", "b"])
+    assert board.cells("b")[Cell.SENT] == 7
+    assert board.total(Cell.SENT) == 7
+    seen: Any = board.head
+    assert not seen.any()
