@@ -17,7 +17,9 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
 
 /**
  * What a kafka-rest.properties file says, with the defaults of kafka-rest 8.3.1.
@@ -165,7 +167,7 @@ record ProxyConfig(
     Values in = new Values(source, values);
     String bootstrap = in.text("bootstrap.servers", "");
     if (bootstrap.isEmpty()) {
-      throw new Problem(source + ": bootstrap.servers is blank; name at least one broker as host:port");
+      throw new Problem(source + ": bootstrap.servers is blank, name at least one broker as host:port");
     }
     int minimum = in.number(FETCH_MIN_BYTES, -1);
     if (minimum < -1 || minimum > MAX_FETCH_MIN_BYTES) {
@@ -182,9 +184,9 @@ record ProxyConfig(
         in.number("consumer.instance.timeout.ms", 300_000),
         in.number("consumer.iterator.backoff.ms", 50),
         minimum,
-        in.number("thread.pool.min", 8),
-        in.number("thread.pool.max", 200),
-        in.number("request.queue.capacity", Integer.MAX_VALUE),
+        in.positive("thread.pool.min", 8),
+        in.positive("thread.pool.max", 200),
+        in.positive("request.queue.capacity", Integer.MAX_VALUE),
         in.number("idle.timeout.ms", 30_000),
         in.number("shutdown.graceful.ms", 5000),
         in.sigterm(),
@@ -198,12 +200,19 @@ record ProxyConfig(
   }
 
   private static boolean isUnknown(String key) {
-    boolean prefixed =
-        key.startsWith("client.")
-            || key.startsWith("producer.")
-            || key.startsWith("consumer.")
-            || key.startsWith("admin.");
-    return !prefixed && !HONOURED.contains(key) && !REAL_BUT_WITHOUT_EFFECT.contains(key);
+    if (HONOURED.contains(key) || REAL_BUT_WITHOUT_EFFECT.contains(key)) {
+      return false;
+    }
+    String setting = key.substring(key.indexOf('.') + 1);
+    boolean producers = ProducerConfig.configNames().contains(setting);
+    boolean consumers = ConsumerConfig.configNames().contains(setting);
+    boolean admins = AdminClientConfig.configNames().contains(setting);
+    if (key.startsWith("client.")) {
+      return !producers && !consumers && !admins;
+    }
+    return !(key.startsWith("producer.") && producers
+        || key.startsWith("consumer.") && consumers
+        || key.startsWith("admin.") && admins);
   }
 
   private static Map<String, Object> producerSettings(Map<String, String> values, String bootstrap) {
@@ -240,13 +249,6 @@ record ProxyConfig(
         });
   }
 
-  /** The keys that one line at the start warns of. */
-  Collection<String> ignored() {
-    TreeSet<String> all = new TreeSet<>(unknown);
-    all.addAll(withoutEffect);
-    return all;
-  }
-
   /** Typed access with messages that name the place. */
   private record Values(String source, Map<String, String> values) {
 
@@ -264,6 +266,14 @@ record ProxyConfig(
       } catch (NumberFormatException e) {
         throw wrong(key, "must be a whole number");
       }
+    }
+
+    int positive(String key, int otherwise) throws Problem {
+      int value = number(key, otherwise);
+      if (value < 1) {
+        throw wrong(key, "must be at least 1");
+      }
+      return value;
     }
 
     List<URI> uris(String key, String otherwise) throws Problem {
