@@ -1,4 +1,4 @@
-"""The bounds that topics and clusters set for a flow: partitions and message sizes, held against each other."""
+"""The bounds that topics and clusters set for a flow: partitions and message sizes, held together."""
 
 from __future__ import annotations
 

@@ -1,0 +1,305 @@
+"""Rules for mirrors: how many processes carry a flow, where they run, and what their files hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from sizing.keys import Component, check_keys, known_keys, numbers
+from sizing.mirror_files import ADDRESS, classic, mirror_maker_2
+from sizing.mirror_limits import Limits, limits, matching
+from sizing.mirror_producer import ARTICLE, FETCH_WAIT_MS, MEASURED, NUMBER, Flow, batch_bytes, spare_ms
+from sizing.model import Advice, Finding, Instance, Inventory, Part, Setting, Sheet
+from sizing.placement import place, quotas
+from sizing.topics import broker_count
+from sizing.workload import HostFacts, KafkaCluster, bootstrap, clusters, host_facts
+from sizing.workload_mirror import ROLE, MirrorFlow, MirrorMaker, mirror_makers
+
+SERVICE: Final = ROLE
+_PARALLEL: Final = f"{ARTICLE}, Increase parallelism"
+
+
+def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
+    """Plan the mirror processes of the group ``mirror_maker``; ``topics`` are the planned ones.
+
+    A process is FLOW-N wherever it runs, and its files follow from the flow and N alone (a MirrorMaker 2
+    worker's from its host's address too), so that hosts and processes come and go without a change to others.
+    """
+    variables, findings = mirror_makers(inventory)
+    facts: dict[str, HostFacts] = {}
+    for host in variables:
+        read = host_facts(host, inventory.hosts[host])
+        if isinstance(read, list):
+            findings += read
+        else:
+            facts[host] = read
+    if any(f.severity == "error" for f in findings) or not variables:
+        return Part(findings=tuple(findings))
+    known, _ = clusters(inventory)
+    hosts_of: dict[str, list[str]] = {}
+    for host, of_host in variables.items():
+        for name in of_host.flows:
+            hosts_of.setdefault(name, []).append(host)
+    flows = {name: variables[hosts[0]].flows[name] for name, hosts in sorted(hosts_of.items())}
+    role = next(iter(variables.values()))
+    findings += _role_findings(role, flows)
+    instances: dict[str, list[Instance]] = {host: [] for host in variables}
+    for name, flow in flows.items():
+        sheet = Sheet(f"flow {name}", advice, {})
+        bounds = _bounds(sheet, inventory, name, flow, known, topics, role)
+        if bounds is not None:
+            servers = [bootstrap(inventory, c, known[c]) for c in (flow.source, flow.target)]
+            planned = Flow(name, flow, bounds, role.version, servers[0], servers[1], advice)
+            brokers = broker_count(inventory, known[flow.target]) or 1
+            count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers)
+            findings += _add(instances, planned, hosts_of[name], count, inventory, role)
+        findings += sheet.findings
+    services = {host: {SERVICE: tuple(found)} for host, found in instances.items()}
+    return Part(services=services, findings=tuple(findings))
+
+
+def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[Finding]:
+    sheet = Sheet("mirror_maker", "measured", {})
+    version = numbers(role.version)
+    if role.kind == "classic" and version >= (4,):
+        sheet.error(
+            "mirror.version",
+            f"mirror_maker_version is {role.version}, and classic MirrorMaker was removed in 4.0",
+            "set mirror_maker_version to 3.9.2, which runs against 4.x clusters, or mirror_maker_kind to "
+            "mirror_maker_2",
+        )
+    elif role.kind == "classic":
+        sheet.note(
+            "mirror.version",
+            "classic MirrorMaker is deprecated since 3.0 and ends with 3.9",
+            "plan the move to mirror_maker_kind: mirror_maker_2",
+        )
+    elif version < (2, 4):
+        sheet.error(
+            "mirror.version",
+            f"mirror_maker_version is {role.version}, and MirrorMaker 2 came with 2.4",
+            "set mirror_maker_version to 2.4 or later, or mirror_maker_kind to classic",
+        )
+    for name, flow in flows.items():
+        variable = f"mirror_maker_flows.{name}"
+        if flow.exactly_once and role.kind == "classic":
+            sheet.error(
+                "mirror.exactly_once",
+                f"{variable}.exactly_once is true, and classic MirrorMaker delivers at least once",
+                "set it to false, or mirror_maker_kind to mirror_maker_2",
+            )
+        for other, back in flows.items():
+            loops = flow.source == back.target and flow.target == back.source and name < other
+            renamed = role.kind == "mirror_maker_2" and "default" in (
+                flow.replication_policy,
+                back.replication_policy,
+            )
+            shared = sorted(set(flow.topics) & set(back.topics))
+            if loops and shared and not renamed:
+                sheet.error(
+                    "mirror.loop",
+                    f"{variable}.topics and mirror_maker_flows.{other}.topics both hold {shared[0]}, in "
+                    "opposite "
+                    "directions: records would go round for ever",
+                    "mirror it one way, or with MirrorMaker 2 and replication_policy default",
+                )
+    return sheet.findings
+
+
+def _bounds(
+    sheet: Sheet,
+    inventory: Inventory,
+    name: str,
+    flow: MirrorFlow,
+    known: Mapping[str, KafkaCluster],
+    topics: Part,
+    role: MirrorMaker,
+) -> Limits | None:
+    variable = f"mirror_maker_flows.{name}"
+    for end, cluster in (("source", flow.source), ("target", flow.target)):
+        if cluster not in known:
+            sheet.error(
+                "mirror.cluster",
+                f"{variable}.{end} is {cluster}, which is not declared",
+                f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it in kafka_clusters",
+            )
+    if flow.source == flow.target:
+        sheet.error(
+            "mirror.cluster", f"{variable}.source and .target are both {flow.source}", "name two clusters"
+        )
+    if sheet.findings:
+        return None
+    if spare_ms(flow) <= 0:
+        sheet.error(
+            "mirror.latency",
+            f"{variable}.latency_budget_ms is {flow.latency_budget_ms}, and the round trip of "
+            f"{flow.round_trip_ms:g} ms with a consumer's fetch of {FETCH_WAIT_MS} ms take all of it",
+            f"set it above {math.ceil(flow.round_trip_ms + FETCH_WAIT_MS)}",
+        )
+        return None
+    renamed = role.kind == "mirror_maker_2" and flow.replication_policy == "default"
+    _check_place(sheet, inventory, name, flow, known)
+    if role.kind == "classic":
+        _check_targets(sheet, flow, known, topics)
+    return limits(sheet, inventory, name, flow, known, topics, renamed)
+
+
+def _check_targets(sheet: Sheet, flow: MirrorFlow, known: Mapping[str, KafkaCluster], topics: Part) -> None:
+    """Our brokers create no topics by themselves, and classic MirrorMaker creates none either."""
+    if known[flow.target].brokers is None:
+        return
+    there = topics.topics.get(flow.target, {})
+    missing = sorted(matching(flow, topics.topics.get(flow.source, {})).keys() - there.keys())
+    if missing:
+        sheet.error(
+            "mirror.target_topics",
+            f"{', '.join(missing)} on {flow.source} has no topic on {flow.target}, whose brokers create "
+            "none by "
+            "themselves: the processes would wait for ever",
+            f"declare it in kafka_topics for cluster {flow.target} too",
+        )
+
+
+def _check_place(
+    sheet: Sheet, inventory: Inventory, name: str, flow: MirrorFlow, known: Mapping[str, KafkaCluster]
+) -> None:
+    end = flow.source if flow.direction == "push" else flow.target
+    wanted = known[end].data_center
+    for host in inventory.group(SERVICE):
+        variables = inventory.hosts[host]
+        own = variables.get("data_center")
+        if wanted and own and own != wanted and name in variables.get("mirror_maker_flows", {}):
+            sheet.warning(
+                "mirror.direction",
+                f"mirror_maker_flows.{name}.direction is {flow.direction}, so its hosts belong beside "
+                "cluster "
+                f"{end} in {wanted}; {host} is in {own}",
+                f"move the host, or set direction to {'pull' if flow.direction == 'push' else 'push'}",
+            )
+
+
+def _count(
+    sheet: Sheet,
+    flow: Flow,
+    hosts: list[str],
+    facts: Mapping[str, HostFacts],
+    variables: Mapping[str, MirrorMaker],
+    kind: str,
+    brokers: int,
+) -> int:
+    """Return how many processes carry a flow over all its hosts."""
+    spec, name, largest = flow.flow, flow.name, flow.limits.largest
+    if spec.processes is None and kind == "mirror_maker_2":
+        return len(hosts)
+    needed = _needed(sheet, flow, brokers)
+    cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
+    measured = min(largest, max(len(hosts), cores, needed))
+    count = spec.processes or (measured if flow.advice == "measured" else largest)
+    spread = ", ".join(str(n) for n in quotas(count, hosts).values())
+    if spec.processes is None and count != largest:
+        sheet.note(
+            "mirror.processes",
+            f"flow {name} has {count} processes by measurement (its hosts have {cores} cores for it, and "
+            "more "
+            f"processes than cores brought nothing once batches were full; {MEASURED}) where {_PARALLEL} "
+            "says "
+            f"{largest}, the partitions of the largest topic",
+            f"set advice: documented to follow the document, or mirror_maker_flows.{name}.processes",
+        )
+    elif spec.processes is None:
+        sheet.note(
+            "mirror.processes",
+            f"flow {name} has {count} processes, as many as its largest topic has partitions, on "
+            f"{len(hosts)} "
+            f"hosts: {spread} ({_PARALLEL})",
+            "none",
+        )
+    if count > largest and kind == "classic":
+        sheet.warning(
+            "mirror.processes",
+            f"mirror_maker_flows.{name}.processes is {count}, and the largest topic has {largest} "
+            "partitions: "
+            f"{count - largest} processes would idle",
+            f"set it to {largest} or less",
+        )
+    if count < len(hosts):
+        sheet.note(
+            "mirror.processes",
+            f"flow {name} has {count} processes for {len(hosts)} hosts: {len(hosts) - count} run none",
+            f"set mirror_maker_flows.{name}.processes to {len(hosts)}, or take hosts out",
+        )
+    return count
+
+
+def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
+    """Return how many producers the flow's rate needs over its round trip; 0 when either is not known.
+
+    A producer has one request on its way to each broker (max.in.flight.requests.per.connection is 1).
+    """
+    spec = flow.flow
+    if not spec.mb_per_s or not spec.round_trip_ms:
+        return 0
+    batches = math.ceil(flow.limits.target_partitions / brokers) * batch_bytes(flow)
+    request = min(flow.limits.message_bytes, batches)
+    each = brokers * request / (spec.round_trip_ms / 1000) / 1e6
+    needed = math.ceil(spec.mb_per_s / each)
+    carrying = min(spec.processes or flow.limits.largest, flow.limits.largest)
+    if needed > carrying:
+        sheet.warning(
+            "mirror.round_trip",
+            f"flow {flow.name} is to carry {spec.mb_per_s:g} MB/s, and {carrying} producers with a "
+            "request of "
+            f"{request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms carry "
+            f"{carrying * each:.1f} MB/s before compression",
+            f"use {needed} processes and a topic of as many partitions, larger messages, or direction pull",
+        )
+    return needed
+
+
+def _add(
+    instances: dict[str, list[Instance]],
+    flow: Flow,
+    hosts: list[str],
+    count: int,
+    inventory: Inventory,
+    role: MirrorMaker,
+) -> list[Finding]:
+    """Add a flow's processes to their hosts; return what their settings raise."""
+    load = {host: len(instances[host]) for host in hosts}
+    if role.kind == "classic":
+        settings, findings = classic(flow)
+        placed = place(flow.name, count, hosts, load)
+    else:
+        settings, findings = mirror_maker_2(flow)
+        # Workers of one flow are alike: numbers that begin at 0 on each host stay when hosts come and go.
+        placed = {host: tuple(range(n)) for host, n in quotas(count, hosts, load).items()}
+    for host, numbers_here in placed.items():
+        address = inventory.address(host)
+        for number in numbers_here:
+            own = tuple(_filled(settings, str(number), address))
+            instances[host].append(Instance(f"{flow.name}-{number}", own))
+    return findings + _key_findings(flow, role)
+
+
+def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:
+    for s in settings:
+        value = s.value.replace(NUMBER, number).replace(ADDRESS, address)
+        yield Setting(s.file.replace(NUMBER, number), s.key, value, s.rule, s.because, s.source, s.by)
+
+
+def _key_findings(flow: Flow, role: MirrorMaker) -> list[Finding]:
+    """Return a warning for each key of a person's own that this version does not read."""
+    spec, where = flow.flow, f"mirror_maker_flows.{flow.name}"
+    findings = check_keys("consumer", role.version, spec.consumer_settings, f"{where}.consumer_settings")
+    findings += check_keys("producer", role.version, spec.producer_settings, f"{where}.producer_settings")
+    if role.kind == "mirror_maker_2":
+        ends = f"{re.escape(spec.source)}|{re.escape(spec.target)}"
+        prefix = re.compile(rf"^(({ends})->({ends})\.|({ends})\.((consumer|producer|admin)\.)?)")
+        bare = {k: prefix.sub("", k) for k in spec.settings}
+        components: tuple[Component, ...] = ("consumer", "producer", "admin", "connect")
+        others = frozenset[str]().union(*(known_keys(c, role.version) for c in components))
+        own = [key for key in bare.values() if key not in others]
+        findings += check_keys("mm2", role.version, own, f"{where}.settings")
+    return findings
