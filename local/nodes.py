@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from local import keys, node_image
-from local.engine import Engine
+from local.engine import Engine, find_engine
 from local.inventory import Fleet, Node
 from local.places import PROJECT
 from local.problem import Problem
@@ -190,6 +190,18 @@ def close_connections() -> None:
         if socket.is_socket():
             command = ["ssh", "-O", "exit", "-o", f"ControlPath={socket}", "node"]
             subprocess.run(command, capture_output=True, check=False)
+
+
+def unusable() -> str:
+    """Why no node can run on this machine, in one line; empty where one can. Found by running one."""
+    try:
+        engine = find_engine()
+        if not node_image.is_present(engine):
+            return "the nodes' image is missing: run 'make setup'"
+        engine.run("run", "--rm", "--privileged", *_limits(), node_image.image_name(), "/bin/true")
+    except Problem as problem:
+        return str(problem)
+    return ""
 
 
 def failed_units(fleet: Fleet, node: Node) -> list[str]:

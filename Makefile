@@ -1,0 +1,52 @@
+# Every target sets up what it needs first; where nothing is missing, that takes about a second.
+PYTHON ?= python3
+BIN := .venv/bin
+# Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
+RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
+
+.PHONY: help setup setup-tests demo fleet-up fleet-down lint test-fast test-java test-fleet test clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: system packages, .venv, jars, the sandbox proxy, the nodes' image
+	@$(PYTHON) -m local.setup
+
+setup-tests:
+	@$(PYTHON) -m local.setup --fleet-if-possible
+
+demo: setup ## deploy a local fleet, load it, restart it under load, audit it
+	@$(RUN) $(BIN)/python -m local.demo
+
+fleet-up: setup ## start the local fleet
+	@$(BIN)/python -m local.fleet up
+
+fleet-down: ## stop and remove every fleet of this project
+	@$(PYTHON) -m local.fleet down --all
+
+lint: setup-tests ## ruff, mypy, yamllint, ansible-lint
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy sizing spark_checks verify local
+	$(RUN) yamllint --strict .
+	$(RUN) ansible-lint --offline -q
+
+test-fast: lint ## lint, and the tests that need no fleet
+	$(RUN) pytest -m "not fleet"
+
+test-java: setup-tests ## build the sandbox proxy with its own tests
+	mvn -q -B -f local/sandbox_rest/pom.xml verify
+
+test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the reason, where no node can run
+	@if reason=$$($(BIN)/python -m local.fleet check); \
+	then $(RUN) molecule test --all; \
+	else echo "skipped: molecule: $$reason"; fi
+	$(RUN) pytest -m fleet
+
+test: test-fast test-java test-fleet ## everything
+
+clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
+	@$(PYTHON) -m local.clean
+
+distclean: clean ## as clean, and the runs and downloads as well
+	@$(PYTHON) -m local.clean --downloads
