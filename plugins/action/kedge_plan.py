@@ -32,16 +32,33 @@ _PREFIXES = (
     "verify",
 )
 
+_CONNECTION = (
+    "ansible_host",
+    "ansible_port",
+    "ansible_user",
+    "ansible_ssh_private_key_file",
+    "ansible_ssh_common_args",
+    "ansible_ssh_extra_args",
+    "ansible_become",
+    "ansible_become_user",
+    "ansible_python_interpreter",
+)
+_CONTROL_PATH = Path("~/.ansible/cp/kedge-%C").expanduser()
+
 
 class ActionModule(ActionBase):
     """Returns the plan as the fact ``kedge_plan``; fails when it holds an error."""
 
     _requires_connection = False
     _supports_check_mode = True
-    _VALID_ARGS = frozenset({"dest"})
+    _VALID_ARGS = frozenset({"dest", "inventory"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Plan; ``dest`` names a file that takes the plan as JSON."""
+        """Plan.
+
+        ``dest`` names a file that takes the plan as JSON; ``inventory`` one that takes hosts, groups and
+        how each host is reached, its templates resolved, for tools that read inventories without Ansible.
+        """
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         hostvars = task_vars["hostvars"]
@@ -63,8 +80,27 @@ class ActionModule(ActionBase):
         }
         if dest := self._task.args.get("dest"):
             Path(dest).write_text(json.dumps(document, indent=1) + "\n")
+        if reached := self._task.args.get("inventory"):
+            _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(reached).write_text(json.dumps(_connections(hostvars, groups), indent=1) + "\n")
         result["ansible_facts"] = {"kedge_plan": document}
         result["warnings"] = [
             f"{f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings if f.severity == "warning"
         ]
         return result
+
+
+def _connections(hostvars: Any, groups: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return an inventory (YAML or JSON form) of how hosts are reached; passwords stay out."""
+    return {
+        group: {"hosts": {host: _connection(hostvars[host]) for host in hosts}}
+        for group, hosts in groups.items()
+        if hosts
+    }
+
+
+def _connection(variables: Any) -> dict[str, Any]:
+    found = {name: variables[name] for name in _CONNECTION if name in variables}
+    # One connection a host serves all commands; without it each costs a handshake of 0.2 s.
+    arguments = [str(found.get("ansible_ssh_common_args", "")).strip(), f"-o ControlPath={_CONTROL_PATH}"]
+    return found | {"ansible_ssh_common_args": " ".join(a for a in arguments if a)}

@@ -18,6 +18,13 @@ def main_pid(host: Any, instance: dict[str, Any]) -> int:
     return pid
 
 
+def jcmd(host: Any, pid: int, command: str) -> str:
+    """Ask a JVM as its own user, from inside the private /tmp that its unit gives it."""
+    user = f"setpriv --reuid {USER} --regid {USER} --clear-groups"
+    answer: str = host.check_output(f"nsenter -t {pid} -m -- {user} jcmd {pid} {command}")
+    return answer
+
+
 def test_each_instance_is_a_running_unit_of_its_own(host: Any, planned: Planned) -> None:
     for instance in planned("kafka_rest"):
         unit = host.service(f"kafka-rest@{instance['name']}")
@@ -73,13 +80,13 @@ def test_planned_properties_are_the_ones_in_force(host: Any, planned: Planned) -
 def test_planned_jvm_flags_are_really_in_force(host: Any, planned: Planned) -> None:
     for instance in planned("kafka_rest"):
         pid = main_pid(host, instance)
-        with_user = host.check_output("runuser -u %s -- jcmd %s VM.command_line", USER, str(pid))
-        (line,) = [x for x in with_user.splitlines() if x.startswith("jvm_args:")]
+        lines = jcmd(host, pid, "VM.command_line").splitlines()
+        (line,) = [x for x in lines if x.startswith("jvm_args:")]
         arguments = line.split()
         for key in ("KAFKAREST_HEAP_OPTS", "KAFKAREST_JVM_PERFORMANCE_OPTS"):
             missing = [flag for flag in value(instance, key).split() if flag not in arguments]
             assert not missing, f"{key} of kafka-rest@{instance['name']}"
-        flags = host.check_output("runuser -u %s -- jcmd %s VM.flags", USER, str(pid))
+        flags = jcmd(host, pid, "VM.flags")
         assert "-XX:+UseG1GC" in flags
         heap = next(f for f in value(instance, "KAFKAREST_HEAP_OPTS").split() if f.startswith("-Xmx"))
         size = int(heap.removeprefix("-Xmx").rstrip("m")) * 1024 * 1024
