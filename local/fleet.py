@@ -1,6 +1,6 @@
 """The local fleet: systemd nodes in containers, named and addressed by an inventory, reached over SSH.
 
-python -m local.fleet up|down|status|ssh-config|check [--inventory inventories/local] [--limit a,b] [--with HOST]
+python -m local.fleet up|down|status|ssh-config|check [--inventory PATH] [--limit a,b] [--with HOST]
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command: 0 done, 1 an incomplete fleet (status) or one that cannot run (check), 2 a problem to mend, 130 interrupted."""
+    """Run one command: 0 done, 1 an incomplete or impossible fleet, 2 a problem to mend, 130 interrupted."""
     options = _options(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
