@@ -15,9 +15,9 @@ from sizing.mirror_producer import (
     Flow,
     plan_producer,
     socket_buffer,
-    value_of,
 )
 from sizing.model import MIB, Choice, Finding, Setting, Sheet
+from sizing.values import value_of
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
 _MM2: Final = "Kafka documentation, Geo-Replication"

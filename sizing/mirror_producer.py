@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sizing.mirror_limits import Limits
 from sizing.model import MIB, Advice, Choice, Sheet
+from sizing.values import number, value_of
 from sizing.workload_mirror import MirrorFlow
 
 UNIT: Final = "mirror-maker"
@@ -216,16 +217,3 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             "comes after later ones",
             "take it out: MirrorMaker sets 1",
         )
-
-
-def value_of(sheet: Sheet, key: str) -> str:
-    """Return the planned value of a key, empty when there is none."""
-    return next((s.value for s in sheet.settings if s.key == key), "")
-
-
-def number(value: object) -> int:
-    """Return a value as a number, 0 when it is none."""
-    try:
-        return int(str(value))
-    except ValueError:
-        return 0

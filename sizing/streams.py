@@ -1,0 +1,212 @@
+"""Rules for Streams applications: what an application's instances hold, and what of it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sizing import streams_memory
+from sizing.keys import Component, check_keys, known_keys, numbers
+from sizing.model import MIB, Advice, Finding, Instance, Inventory, Part, Sheet
+from sizing.streams_files import (
+    HOST_MIB,
+    MEASURED,
+    App,
+    additional_retention_ms,
+    plan_memory,
+    plan_properties,
+)
+from sizing.streams_memory import FLOOR_MIB, STARVED_MIB, State
+from sizing.values import number, value_of
+from sizing.workload import HostFacts, KafkaCluster, bootstrap, clusters, host_facts
+from sizing.workload_streams import ROLE, StreamsApp, streams_apps
+
+SERVICE: Final = ROLE
+
+
+def plan_streams(inventory: Inventory, advice: Advice) -> Part:
+    """Plan the instances of the group ``streams_app``."""
+    variables, findings = streams_apps(inventory)
+    known, _ = clusters(inventory)
+    services: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    by_app: dict[str, list[str]] = {}
+    for host, spec in variables.items():
+        by_app.setdefault(spec.name, []).append(host)
+    broken = {f.where.partition(":")[0] for f in findings}
+    for name, hosts in sorted(by_app.items()):
+        usable = [h for h in hosts if h not in broken]
+        if usable:
+            findings += _app_findings(name, usable, variables, known)
+        for host in usable:
+            facts = host_facts(host, inventory.hosts[host])
+            spec = variables[host]
+            if isinstance(facts, list):
+                findings += facts
+            elif spec.cluster in known:
+                servers = bootstrap(inventory, spec.cluster, known[spec.cluster])
+                away = (
+                    sum(variables[h].instances_per_host for h in hosts if h != host)
+                    or spec.instances_per_host
+                )
+                found = _host(host, spec, facts, len(hosts), away, servers, advice)
+                findings += found.findings
+                services[host] = {SERVICE: found.services[host][SERVICE]}
+    return Part(services=services, findings=tuple(findings))
+
+
+def _host(
+    host: str, spec: StreamsApp, facts: HostFacts, hosts: int, carriers: int, servers: str, advice: Advice
+) -> Part:
+    instances = []
+    findings: list[Finding] = []
+    total = 0
+    for index in range(spec.instances_per_host):
+        app = App(spec, host, facts, index, hosts, carriers, servers, advice)
+        additional = additional_retention_ms(app)
+        properties = app.sheet(dict(spec.settings))
+        standbys, buffers = plan_properties(properties, app, additional)
+        state = app.state(standbys)
+        memory = app.sheet(dict(spec.environment))
+        total += plan_memory(memory, app, state, buffers)
+        _check_bound(memory, state)
+        findings += properties.findings + memory.findings
+        instances.append(Instance(app.name, tuple(properties.settings + memory.settings)))
+    if total + HOST_MIB > facts.memory_mib:
+        findings.append(
+            Finding(
+                "error",
+                "streams.memory.room",
+                f"{host} {SERVICE}",
+                f"its instances take {total} MiB of heap, RocksDB and overhead, and host_memory_mib is "
+                f"{facts.memory_mib}, of which the system takes {HOST_MIB}",
+                "use more or larger hosts, fewer instances, or a smaller streams_app_rocksdb_mib",
+            )
+        )
+    return Part(services={host: {SERVICE: tuple(instances)}}, findings=tuple(findings))
+
+
+def _check_bound(sheet: Sheet, state: State) -> None:
+    memtables = number(value_of(sheet, "memtables.bytes")) / MIB
+    if not memtables or not state.writing:
+        return
+    each = memtables / state.writing
+    what = (
+        f"{state.writing} databases that take writes have {each:.1f} MiB of memtables each, under the "
+        "floor of "
+        f"{FLOOR_MIB:g} MiB ({MEASURED})"
+    )
+    fix = f"set streams_app_rocksdb_mib to {round(memtables * FLOOR_MIB / each / 0.75)}, or use more hosts"
+    if each <= STARVED_MIB:
+        sheet.error("streams.rocksdb.floor", f"{what}: it would flush all the time and starve", fix)
+    elif each < FLOOR_MIB:
+        sheet.warning("streams.rocksdb.floor", f"{what}: expect less throughput", fix)
+
+
+def _app_findings(
+    name: str,
+    hosts: list[str],
+    variables: Mapping[str, StreamsApp],
+    known: Mapping[str, KafkaCluster],
+) -> list[Finding]:
+    spec = variables[hosts[0]]
+    sheet = Sheet(f"application {name}", "measured", {})
+    for host in hosts[1:]:
+        other = variables[host]
+        if (other.cluster, other.stores, other.version) != (spec.cluster, spec.stores, spec.version):
+            sheet.error(
+                "streams.application",
+                f"streams_app_cluster, streams_app_stores or streams_app_version of {name} differ between "
+                f"{hosts[0]} and {host}",
+                "define an application once, in group_vars",
+            )
+    if spec.cluster not in known:
+        sheet.error(
+            "streams.cluster",
+            f"streams_app_cluster is {spec.cluster}, which is not declared",
+            f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it in kafka_clusters",
+        )
+    _check_version(sheet, spec, known.get(spec.cluster))
+    _check_unbounded(sheet, spec)
+    instances = sum(variables[h].instances_per_host for h in hosts)
+    widest = max((s.partitions for s in spec.stores), default=0)
+    if widest and instances > widest:
+        sheet.warning(
+            "streams.instances",
+            f"{name} has {instances} instances, and its widest store {widest} partitions: the others "
+            "would idle",
+            "use fewer hosts or instances, or more partitions",
+        )
+    return sheet.findings + _key_findings(spec)
+
+
+def _check_version(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None) -> None:
+    version = numbers(spec.version)
+    if version in {(4, 1), (4, 1, 0)}:
+        sheet.warning(
+            "streams.version",
+            f"streams_app_version is {spec.version}, which leaks memory (KAFKA-19748)",
+            "use 4.1.1 or later",
+        )
+    if spec.group_protocol == "streams":
+        for what, running in (
+            ("streams_app_version", spec.version),
+            (f"kafka_clusters.{spec.cluster}.version", cluster.version if cluster else "4.2"),
+        ):
+            if numbers(running) < (4, 2):
+                sheet.error(
+                    "streams.protocol",
+                    f"streams_app_group_protocol is streams, and {what} is {running}: it is ready from "
+                    "4.2 on",
+                    "set streams_app_group_protocol to classic",
+                )
+
+
+def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:
+    """Say what stock RocksDB would take over all instances, as the article counts it and as it is."""
+    if not spec.stores:
+        return
+    article = streams_memory.state(spec.stores, 1, 0, measured=False)
+    counted = streams_memory.state(spec.stores, 1, 0, measured=True)
+    joins = sum(s.count for s in spec.stores if s.kind == "join")
+    more = (
+        f"; {joins} joins keep two stores each, so it is {counted.stores} stores, {counted.databases} "
+        "databases "
+        f"and {counted.unbounded_mib:.0f} MB"
+        if joins
+        else ""
+    )
+    sheet.note(
+        "streams.memory.unbounded",
+        f"without a bound the RocksDB of {article.stores} stores would take {article.unbounded_mib:.0f} "
+        "MB over all "
+        f"instances (partitions x segments x 98 MB){more}",
+        "none: the plan bounds it",
+    )
+
+
+_PREFIXES: Final[tuple[tuple[str, Component], ...]] = (
+    ("main.consumer.", "consumer"),
+    ("restore.consumer.", "consumer"),
+    ("global.consumer.", "consumer"),
+    ("consumer.", "consumer"),
+    ("producer.", "producer"),
+    ("admin.", "admin"),
+    ("topic.", "topic"),
+)
+
+
+def _key_findings(spec: StreamsApp) -> list[Finding]:
+    """Return a warning for each key of a person's own that this version does not read."""
+    where = "streams_app_settings"
+    findings: list[Finding] = []
+    plain = []
+    for key in spec.settings:
+        prefix, component = next(((p, c) for p, c in _PREFIXES if key.startswith(p)), ("", None))
+        if component is None:
+            plain.append(key)
+        else:
+            findings += check_keys(component, spec.version, [key.removeprefix(prefix)], where)
+    components: tuple[Component, ...] = ("consumer", "producer", "admin")
+    clients = frozenset[str]().union(*(known_keys(c, spec.version) for c in components))
+    own = [k for k in plain if k not in clients]
+    return findings + check_keys("streams", spec.version, own, where)

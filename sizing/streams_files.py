@@ -1,0 +1,369 @@
+"""The settings of a Streams instance: its properties, the RocksDB bound, its unit's limits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sizing import jvm, streams_memory
+from sizing.model import MIB, Advice, Choice, Setting, Sheet
+from sizing.streams_memory import FLOOR_MIB, MEMTABLE_SHARE, State
+from sizing.values import number, value_of
+from sizing.workload import HostFacts
+from sizing.workload_streams import StreamsApp
+
+UNIT: Final = "streams-app"
+ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"
+MEASURED: Final = "Streams memory measurements, single runs of 2 minutes"
+GUIDE: Final = "Kafka Streams documentation, Memory Management"
+_CONFIG: Final = "Kafka Streams documentation, Configuration"
+
+#: The class that the role renders, compiles and puts on the class path.
+ROCKSDB_CLASS: Final = "kedge.BoundedRocksDb"
+DOCUMENTED_BOUND_MIB: Final = 4096  # "less than 4GB"
+_DOCUMENTED_BATCH: Final = MIB  # "1MB"
+_DOCUMENTED_LINGER_MS: Final = 50
+_STOCK_BATCH: Final = 16_384
+#: 1 MB holds 175 of the article's records of 6 kB; smaller records fill as many with less memory.
+_RECORDS_A_BATCH: Final = 175
+_COMMIT_MS: Final = 30_000  # default of commit.interval.ms
+_EXACTLY_ONCE_COMMIT_MS: Final = 5_000  # half of the transaction timeout that Streams sets
+_BUFFER_MIN: Final = 32 * MIB
+_DAY_MS: Final = 86_400_000  # default of windowstore.changelog.additional.retention.ms
+_ADDITIONAL_MIN_MS: Final = 600_000
+_BASE_HEAP_MIB: Final = 256
+_THREAD_HEAP_MIB: Final = 64  # what a thread's consumers have fetched, its share of the record cache
+HOST_MIB: Final = 512  # the system itself
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """One instance of an application on its host, with what its rules ask for.
+
+    ``carriers`` is how many instances the state is spread over while one host is away.
+    """
+
+    variables: StreamsApp
+    host: str
+    facts: HostFacts
+    number: int
+    hosts: int
+    carriers: int
+    servers: str
+    advice: Advice
+
+    @property
+    def name(self) -> str:
+        """The instance's name: the application and a number that begins at 0 on each host."""
+        return f"{self.variables.name}-{self.number}"
+
+    @property
+    def folder(self) -> str:
+        """Its configuration folder."""
+        return f"/etc/{UNIT}/{self.name}"
+
+    @property
+    def dropin(self) -> str:
+        """Its unit's own limits."""
+        return f"/etc/systemd/system/{UNIT}@{self.name}.service.d/10-kedge.conf"
+
+    @property
+    def threads(self) -> int:
+        """How many stream threads it runs."""
+        own = number(self.variables.settings.get("num.stream.threads"))
+        return own or self.variables.threads or max(1, self.facts.cores // self.variables.instances_per_host)
+
+    def state(self, standbys: int) -> State:
+        """Return its state with that many standbys a partition."""
+        stores, measured = self.variables.stores, self.advice == "measured"
+        return streams_memory.state(stores, self.carriers, standbys, measured=measured)
+
+    def sheet(self, own: dict[str, Any]) -> Sheet:
+        """Return an empty sheet that speaks of this instance."""
+        return Sheet(f"{self.host} streams_app@{self.name}", self.advice, own)
+
+
+def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, int]:
+    """Plan streams.properties; return the standbys and the producer buffers of all threads in bytes."""
+    spec, file = app.variables, f"{app.folder}/streams.properties"
+
+    def put(key: str, rule: str, value: str | int, because: str, source: str = _CONFIG) -> str:
+        return sheet.put(file, key, f"streams.{rule}", Choice(value, because, source)) or ""
+
+    put("application.id", "identity", spec.name, "all instances of the application are one group")
+    put("bootstrap.servers", "cluster", app.servers, f"the brokers of cluster {spec.cluster}")
+    identity = f"{spec.name}-{app.host}-{app.number}"
+    put("client.id", "identity", identity, "application, host and number: unique, and stable as hosts change")
+    if spec.group_protocol == "classic":
+        because = "a restart within session.timeout.ms gets its partitions back without a rebalance"
+        put("main.consumer.group.instance.id", "static_membership", identity, because)
+    else:
+        put("group.protocol", "protocol", "streams", "group_protocol is streams")
+    cores, each = app.facts.cores, spec.instances_per_host
+    because = (
+        f"threads is {spec.threads}" if spec.threads else f"{cores} cores for {each} instances on the host"
+    )
+    put("num.stream.threads", "threads", app.threads, because)
+    threads = app.threads
+    because = "a folder of its own: the default lies under /tmp and goes with a restart"
+    put("state.dir", "state", spec.state_dir or f"/var/lib/{UNIT}/{app.name}", because)
+    _latency(sheet, app, file)
+    written = _written(app, threads)
+    batch = number(value_of(sheet, "producer.batch.size"))
+    because = (
+        f"a batch of {batch} bytes for each of {written} partitions that a thread writes; 32 MiB at least"
+    )
+    source = "Configure Kafka for High Throughput, Memory Allocation"
+    buffer = number(
+        put("producer.buffer.memory", "buffer", max(_BUFFER_MIN, written * batch), because, source)
+    )
+    if buffer < written * batch:
+        sheet.warning(
+            "streams.buffer",
+            f"producer.buffer.memory is {buffer}, and {written} partitions x {batch} bytes are "
+            f"{written * batch}: send() will block",
+            f"set it to {written * batch} or more, or leave it out",
+        )
+    standbys = _standbys(sheet, app, file, additional_ms)
+    if spec.exactly_once:
+        put("processing.guarantee", "guarantee", "exactly_once_v2", "exactly_once is true")
+    if any(s.retention_ms and s.changelog for s in spec.stores):
+        key = "windowstore.changelog.additional.retention.ms"
+        read = streams_memory.restore_bytes(spec.stores, app.carriers, additional_ms) / 1e6
+        day = streams_memory.restore_bytes(spec.stores, app.carriers, _DAY_MS) / 1e6
+        week = streams_memory.restore_bytes(spec.stores, app.carriers, 7 * _DAY_MS) / 1e6
+        because = (
+            "as long as the longest window is kept, 10 minutes at least, against clocks that differ; a "
+            "restore reads "
+            f"{read:.0f} MB, with the default of a day {day:.0f} MB, with the brokers' 7 days {week:.0f} MB"
+        )
+        section = f"{ARTICLE}, Stateful Operation and Change log restore process"
+        put(key, "changelog", additional_ms, because, section)
+    if spec.stores:
+        put(
+            "rocksdb.config.setter",
+            "rocksdb",
+            ROCKSDB_CLASS,
+            "bounds the memory of all stores together",
+            GUIDE,
+        )
+    sheet.rest_of_own(file, "streams.own")
+    return standbys, threads * buffer
+
+
+def additional_retention_ms(app: App) -> int:
+    """Return what a windowed changelog keeps beyond its window, a person's own value first."""
+    own = app.variables.settings.get("windowstore.changelog.additional.retention.ms")
+    if own is not None:
+        return number(own)
+    longest = max((s.retention_ms for s in app.variables.stores), default=0)
+    return min(_DAY_MS, max(_ADDITIONAL_MIN_MS, longest))
+
+
+def _latency(sheet: Sheet, app: App, file: str) -> None:
+    spec = app.variables
+    section = f"{ARTICLE}, Minimise overall latency"
+    most = _EXACTLY_ONCE_COMMIT_MS if spec.exactly_once else _COMMIT_MS
+    seen = (
+        "its results are read after a commit" if spec.exactly_once else "caches pass results on at a commit"
+    )
+    because = (
+        f"half of the {spec.latency_ms} ms wanted, {most} at most: larger is more throughput, and {seen}"
+    )
+    commit = Choice(min(most, max(1, spec.latency_ms // 2)), because, section)
+    planned = sheet.put(file, "commit.interval.ms", "streams.commit", commit)
+    if number(planned) > spec.latency_ms:
+        sheet.warning(
+            "streams.latency",
+            f"commit.interval.ms is {planned}, above streams_app_latency_ms {spec.latency_ms}: {seen}",
+            f"set it to {commit.value} or less",
+        )
+    batch = min(
+        _DOCUMENTED_BATCH, max(_STOCK_BATCH, math.ceil(_RECORDS_A_BATCH * spec.record_bytes / 1024) * 1024)
+    )
+    because = (
+        f"{_STOCK_BATCH} bytes hold {_STOCK_BATCH / spec.record_bytes:.1f} records of "
+        f"{spec.record_bytes} bytes, "
+        f"{batch} hold {batch // spec.record_bytes}: fewer requests"
+    )
+    sheet.put(file, "producer.batch.size", "streams.batch", Choice(batch, because, section))
+    linger = min(_DOCUMENTED_LINGER_MS, spec.latency_ms // 4)
+    because = (
+        f"{_DOCUMENTED_LINGER_MS} ms to fill a batch, a quarter of the {spec.latency_ms} ms wanted at most"
+    )
+    sheet.put(file, "producer.linger.ms", "streams.linger", Choice(linger, because, section))
+
+
+def _written(app: App, threads: int) -> int:
+    """Return how many partitions one thread's producer writes to: changelogs of its tasks, and outputs."""
+    changelogs = sum(
+        streams_memory.stores_of(s, measured=True)
+        * math.ceil(math.ceil(s.partitions / app.carriers) / threads)
+        for s in app.variables.stores
+        if s.changelog
+    )
+    return changelogs + app.variables.output_partitions
+
+
+def _standbys(sheet: Sheet, app: App, file: str, additional_ms: int) -> int:
+    spec = app.variables
+    takes = streams_memory.restore_seconds(spec, app.carriers, additional_ms)
+    rate = spec.restore_mb_per_s or streams_memory.RESTORE_MB_PER_S
+    said = "measured" if spec.restore_mb_per_s else "assumed until it is measured"
+    what = f"a restore takes about {takes:.0f} s at {rate:g} MB/s ({said})"
+    wanted = 1 if takes > spec.restore_s and app.hosts > 1 else 0
+    planned = spec.standbys if spec.standbys is not None else wanted
+    if spec.group_protocol == "streams":
+        if planned:
+            sheet.note(
+                "streams.standbys",
+                f"{what}; under group_protocol streams, standbys are the group's, not the application's",
+                f"set num.standby.replicas={planned} on group {spec.name} with kafka-configs",
+            )
+        return planned
+    because = f"{what}, {spec.restore_s} s are wanted"
+    if spec.standbys is not None:
+        because = f"standbys is {planned}; {because}"
+    key = "num.standby.replicas"
+    value = number(
+        sheet.put(
+            file,
+            key,
+            "streams.standbys",
+            Choice(planned, because, f"{ARTICLE}, Stateful Operation and Change log restore process"),
+        )
+    )
+    if takes > spec.restore_s and not value:
+        sheet.warning(
+            "streams.restore",
+            f"{what}, and streams_app_restore_s is {spec.restore_s}",
+            "use standbys and a second host, or shorter windows"
+            if app.hosts == 1
+            else "set streams_app_standbys to 1",
+        )
+    if value >= app.hosts * spec.instances_per_host:
+        sheet.warning(
+            "streams.standbys",
+            f"num.standby.replicas is {value}, and there are {app.hosts * spec.instances_per_host} "
+            "instances: a "
+            "standby is never on the instance of its partition",
+            f"set streams_app_standbys to {app.hosts * spec.instances_per_host - 1} or less",
+        )
+    return value
+
+
+def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
+    """Plan heap, RocksDB bound and the unit's limits; return the memory of the instance in MiB."""
+    spec = app.variables
+    environment = f"{app.folder}/environment"
+    heap = _heap(sheet, app, environment, buffers)
+    logs = f"/var/log/{UNIT}/{app.name}"
+    flags = Choice(
+        f"{jvm.KAFKA_G1} {jvm.gc_log(logs)}",
+        "the flags of Kafka's own start script",
+        "kafka-run-class.sh of Kafka 4.3",
+    )
+    sheet.put(environment, "KAFKA_JVM_PERFORMANCE_OPTS", "streams.gc", flags)
+    sheet.put(environment, "LOG_DIR", "streams.logs", Choice(logs, "one log folder an instance", _CONFIG))
+    if spec.jemalloc:
+        because = "jemalloc gives memory back that RocksDB has freed; glibc keeps it in fragments"
+        sheet.put(environment, "LD_PRELOAD", "streams.jemalloc", Choice(spec.jemalloc, because, GUIDE))
+    sheet.rest_of_own(environment, "streams.own")
+    beside = streams_memory.beside_mib(state)
+    room = (app.facts.memory_mib - HOST_MIB) // spec.instances_per_host - heap - beside
+    bound = _rocksdb(sheet, app, state, room) if spec.stores else 0
+    limit = heap + bound + beside
+    because = (
+        f"heap of {heap} MiB, RocksDB of {bound} MiB and {beside} MiB beside them for {state.databases} "
+        "databases, "
+        "threads and the JVM"
+    )
+    sheet.put(app.dropin, "MemoryMax", "streams.memory", Choice(f"{limit}M", because, MEASURED))
+    because = f"four times the 7.4 descriptors that each of {state.databases} databases was seen to hold"
+    sheet.put(
+        app.dropin,
+        "LimitNOFILE",
+        "streams.descriptors",
+        Choice(streams_memory.descriptors(state), because, MEASURED),
+    )
+    return limit
+
+
+def _heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
+    threads = app.threads
+    buffered = math.ceil(buffers / MIB)
+    planned = math.ceil((_BASE_HEAP_MIB + buffered + threads * _THREAD_HEAP_MIB) / 64) * 64
+    because = (
+        f"{_BASE_HEAP_MIB} MiB, producer buffers of {buffered} MiB and {_THREAD_HEAP_MIB} MiB for each "
+        f"of {threads} "
+        "threads"
+    )
+    own = app.variables.heap_mib
+    if own is None:
+        sheet.put(file, "KAFKA_HEAP_OPTS", "streams.heap", Choice(jvm.heap(planned), because, MEASURED))
+        return planned
+    because = f"set in the inventory; the plan would have said {planned} MiB: {because}"
+    sheet.settings.append(
+        Setting(file, "KAFKA_HEAP_OPTS", jvm.heap(own), "streams.heap", because, "the inventory", by="person")
+    )
+    if own < buffered + 128:
+        sheet.error(
+            "streams.heap",
+            f"streams_app_heap_mib is {own}, and the producers' buffers alone take {buffered} MiB",
+            f"set it to {planned}, or leave it out",
+        )
+    return own
+
+
+def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
+    file = f"{app.folder}/rocksdb.properties"
+    spec = app.variables
+    floor = math.ceil(state.writing * FLOOR_MIB / MEMTABLE_SHARE / 64) * 64
+    measured_because = (
+        f"{FLOOR_MIB:g} MiB of memtables for each of {state.writing} databases that take writes, and "
+        "memtables take "
+        f"{MEMTABLE_SHARE:.0%} of the bound"
+    )
+    measured = max(256, floor)
+    if measured > room >= 64:
+        measured = room // 64 * 64
+        measured_because = (
+            f"what the host has left beside heap and JVM; {measured_because} would be {floor} MiB"
+        )
+    documented = Choice(
+        DOCUMENTED_BOUND_MIB * MIB,
+        "less than 4 GB for all stores together",
+        f"{ARTICLE}, Offheap memory usage",
+    )
+    key, rule = "cache.bytes", "streams.rocksdb.bound"
+    if spec.rocksdb_mib:
+        bound = spec.rocksdb_mib
+        because = f"set in the inventory; the plan would have said {measured} MiB: {measured_because}"
+        sheet.settings.append(
+            Setting(file, key, str(bound * MIB), rule, because, "the inventory", by="person")
+        )
+    else:
+        value = sheet.put(file, key, rule, documented, Choice(measured * MIB, measured_because, MEASURED))
+        bound = number(value) // MIB
+    memtables = int(bound * MEMTABLE_SHARE)
+    each = memtables / max(1, state.writing)
+    because = (
+        f"{MEMTABLE_SHARE:.0%} of {bound} MiB: {each:.1f} MiB for each of {state.writing} writing databases"
+    )
+    sheet.put(
+        file, "memtables.bytes", "streams.rocksdb.memtables", Choice(memtables * MIB, because, MEASURED)
+    )
+    stock = "Kafka Streams' default"
+    ran = "two buffers of 16 MiB ran near the stock rate within the bound"
+    part = "index and filter blocks keep a part of the cache"
+    for name, value_of_key, because in (
+        ("write.buffer.bytes", str(16 * MIB), stock),
+        ("high.priority.ratio", "0.1", part),
+        ("compaction.style", "UNIVERSAL", stock),
+        ("compression", "NO_COMPRESSION", stock),
+    ):
+        sheet.put(file, name, "streams.rocksdb", Choice(value_of_key, because, GUIDE))
+    count = Choice(streams_memory.WRITE_BUFFERS, stock, GUIDE)
+    sheet.put(file, "write.buffer.count", "streams.rocksdb.buffers", count, Choice(2, ran, MEASURED))
+    return bound

@@ -1,0 +1,121 @@
+"""What the state of a Streams application takes: databases, memory in and beside RocksDB, time to restore."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sizing.workload_streams import Store, StreamsApp
+
+#: RocksDB as Kafka Streams sets it up, 3.9 to 4.4: 3 write buffers of 16 MB and a block cache of 50 MB.
+WRITE_BUFFERS: Final = 3
+WRITE_BUFFER_MIB: Final = 16
+BLOCK_CACHE_MIB: Final = 50
+#: Live segments of a windowed store, each a database of its own; one of them takes the writes.
+SEGMENTS: Final = 3
+_SEGMENT_MIN_MS: Final = 60_000  # a segment is half of the retention, 60 s at least
+
+#: Memtables a writing database: with 8 MiB it ran near the stock rate, with 1.33 MiB it starved.
+FLOOR_MIB: Final = 8.0
+STARVED_MIB: Final = 4 / 3
+#: Share of the bound that memtables may take: 1.5 of 2 GB in the measurement that ran.
+MEMTABLE_SHARE: Final = 0.75
+#: Beside heap and cache: 0.3 to 0.5 GB at 576 databases.
+_BESIDE_MIB: Final = 256
+_BESIDE_MIB_A_DATABASE: Final = 0.45
+#: About 2,100 file descriptors with 284 databases.
+_DESCRIPTORS_A_DATABASE: Final = 7.4
+#: Restoring from a changelog until it is measured.
+RESTORE_MB_PER_S: Final = 20.0
+
+
+def store_mib(
+    partitions: int,
+    segments: int = SEGMENTS,
+    write_buffers: int = WRITE_BUFFERS,
+    write_buffer_mib: float = WRITE_BUFFER_MIB,
+    block_cache_mib: float = BLOCK_CACHE_MIB,
+) -> float:
+    """Return what a store takes without a bound: partitions x segments x (buffers x size + cache)."""
+    return partitions * segments * (write_buffers * write_buffer_mib + block_cache_mib)
+
+
+def segments(store: Store) -> int:
+    """Return how many live segments a partition of a store has."""
+    if store.kind == "key_value":
+        return 1
+    interval = max(store.retention_ms / 2, _SEGMENT_MIN_MS)
+    return min(SEGMENTS, math.ceil(store.retention_ms / interval) + 1)
+
+
+def stores_of(store: Store, *, measured: bool) -> int:
+    """Return how many stores an entry keeps: a join keeps two, which the article counts as one."""
+    return store.count * (2 if measured and store.kind == "join" else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of one instance, when one host is away.
+
+    Attributes:
+        stores, databases, writing: how many stores, RocksDB instances, and those of them that take writes.
+        unbounded_mib: what stock RocksDB would come to.
+        tasks: partitions of the widest store that the instance carries, standbys included.
+    """
+
+    stores: int
+    databases: int
+    writing: int
+    unbounded_mib: float
+    tasks: int
+
+
+def state(stores: Sequence[Store], carriers: int, standbys: int, *, measured: bool) -> State:
+    """Return the state of one of ``carriers`` instances among which partitions and standbys are spread."""
+    count = databases = writing = tasks = 0
+    unbounded = 0.0
+    for store in stores:
+        number = stores_of(store, measured=measured)
+        # A partition and its standby are never on the same instance.
+        share = min(store.partitions, math.ceil(store.partitions * (1 + standbys) / carriers))
+        each = segments(store) if measured else (1 if store.kind == "key_value" else SEGMENTS)
+        count += number
+        databases += number * share * each
+        writing += number * share
+        unbounded += number * store_mib(share, each)
+        tasks = max(tasks, share)
+    return State(count, databases, writing, unbounded, tasks)
+
+
+def beside_mib(of: State) -> int:
+    """Return the memory beside heap and bound: what the cache does not cover, threads and the JVM."""
+    return math.ceil(_BESIDE_MIB + _BESIDE_MIB_A_DATABASE * of.databases)
+
+
+def descriptors(of: State) -> int:
+    """Return the limit of open files: four times what that many databases were seen to open."""
+    return max(16_384, math.ceil(4 * _DESCRIPTORS_A_DATABASE * of.databases / 1024) * 1024)
+
+
+def restore_bytes(stores: Sequence[Store], carriers: int, additional_ms: int) -> float:
+    """Return what one instance reads to restore its stores from their changelogs."""
+    total = 0.0
+    for store in stores:
+        if not store.changelog:
+            continue
+        share = math.ceil(store.partitions / carriers) / store.partitions
+        number = stores_of(store, measured=True)
+        if store.kind == "key_value":
+            total += number * share * (store.keys or 0) * (store.record_bytes or 0)
+        else:
+            seconds = (store.retention_ms + additional_ms) / 1000
+            total += number * share * seconds * (store.records_per_s or 0) * (store.record_bytes or 0)
+    return total
+
+
+def restore_seconds(app: StreamsApp, carriers: int, additional_ms: int) -> float:
+    """Return how long one instance restores, at the measured rate or the assumed one."""
+    rate = (app.restore_mb_per_s or RESTORE_MB_PER_S) * 1e6
+    return restore_bytes(app.stores, carriers, additional_ms) / rate

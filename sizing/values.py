@@ -1,0 +1,18 @@
+"""Reads planned values back, for rules that follow from others and for checks of a person's own."""
+
+from __future__ import annotations
+
+from sizing.model import Sheet
+
+
+def value_of(sheet: Sheet, key: str) -> str:
+    """Return the planned value of a key, empty when there is none."""
+    return next((s.value for s in sheet.settings if s.key == key), "")
+
+
+def number(value: object) -> int:
+    """Return a value as a number, 0 when it is none."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return 0

@@ -1,0 +1,91 @@
+"""The variables of the role streams_app, validated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveFloat
+
+from sizing.model import Finding, Inventory
+from sizing.workload import Positive, Scalar, Strict, Version, role_variables, wrong_variable
+
+ROLE = "streams_app"
+Kind = Literal["windowed", "session", "join", "key_value"]
+
+
+class Store(Strict):
+    """State that an application keeps: ``count`` stores of one kind, or ``count`` windowed joins.
+
+    ``window_ms`` is the size of the window (of a session its gap, of a join the difference each way).
+    ``records_per_s`` and ``record_bytes`` are what all partitions of one store take together.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    kind: Kind = "windowed"
+    count: Positive = 1
+    partitions: Positive
+    window_ms: Positive | None = None
+    grace_ms: Annotated[int, Field(ge=0)] = 0
+    changelog: bool = True
+    records_per_s: PositiveFloat | None = None
+    record_bytes: Positive | None = None
+    keys: Positive | None = None
+
+    @property
+    def retention_ms(self) -> int:
+        """How long a window is kept: its size and grace; a join keeps both sides of it. 0 without windows."""
+        if self.kind == "key_value" or self.window_ms is None:
+            return 0
+        return self.window_ms * (2 if self.kind == "join" else 1) + self.grace_ms
+
+
+class StreamsApp(Strict):
+    """The variables of the role streams_app."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")]
+    version: Version
+    cluster: str
+    stores: list[Store] = Field(default_factory=list)
+    instances_per_host: Positive = 1
+    threads: Positive | None = None
+    record_bytes: Positive = 1000
+    latency_ms: Positive = 1000
+    output_partitions: Annotated[int, Field(ge=0)] = 0
+    exactly_once: bool = False
+    group_protocol: Literal["classic", "streams"] = "classic"
+    heap_mib: Positive | None = None
+    rocksdb_mib: Positive | None = None
+    restore_s: Positive = 60
+    restore_mb_per_s: PositiveFloat | None = None
+    standbys: Annotated[int, Field(ge=0)] | None = None
+    state_dir: Annotated[str, Field(pattern=r"^/.+")] | None = None
+    jemalloc: Annotated[str, Field(pattern=r"^/.+\.so[.0-9]*$")] | None = None
+    settings: dict[str, Scalar] = Field(default_factory=dict)
+    environment: dict[str, Scalar] = Field(default_factory=dict)
+    ready_seconds: Positive = 120
+    stop_seconds: Positive = 120
+
+
+def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Finding]]:
+    """Read the variables of every host of the group streams_app."""
+    found: dict[str, StreamsApp] = {}
+    wrong: list[Finding] = []
+    for host in inventory.group(ROLE):
+        variables = role_variables(StreamsApp, ROLE, host, inventory.hosts[host])
+        if isinstance(variables, list):
+            wrong += variables
+            continue
+        found[host] = variables
+        for number, store in enumerate(variables.stores):
+            where = f"streams_app_stores[{number}]"
+            if store.kind != "key_value" and store.window_ms is None:
+                fix = f"say how long a window of {store.name} is, or that its kind is key_value"
+                wrong.append(wrong_variable(f"{where}.window_ms", host, "is missing", fix))
+            elif store.kind == "key_value" and store.window_ms is not None:
+                fix = "take it out, or set kind to windowed"
+                wrong.append(wrong_variable(f"{where}.window_ms", host, "is set, and kind is key_value", fix))
+        names = [s.name for s in variables.stores]
+        for name in sorted({n for n in names if names.count(n) > 1}):
+            fix = "name each once; count says how many are alike"
+            wrong.append(wrong_variable("streams_app_stores", host, f"holds {name} twice", fix))
+    return found, wrong
