@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from spark_checks.errors import EvidenceError, one_line
 from spark_checks.run import Run, parse_run
@@ -86,7 +85,7 @@ def read_table(spark: SparkSession, uri: str, name: str) -> DataFrame | None:
             return None
         for file in files:
             _check_footer(file, name)
-        return spark.read.schema(_nullable(schema)).parquet(f"{(folder / name).as_uri()}")
+        return spark.read.schema(schema).parquet(f"{(folder / name).as_uri()}")
     try:
         # Every footer is read, as a job of the cluster: a file with other columns must not pass for nulls.
         found = spark.read.option("mergeSchema", "true").parquet(f"{uri}/{name}")
@@ -100,6 +99,15 @@ def read_table(spark: SparkSession, uri: str, name: str) -> DataFrame | None:
     for field in schema:
         _check_column(f"{uri}/{name}", field.name, types.get(field.name), field.dataType)
     return found.select(*schema.names)
+
+
+def damaged(error: object) -> bool:
+    """Return whether an error of Spark's comes from a file of the evidence, and not from the audit."""
+    text = str(error)
+    return any(
+        mark in text
+        for mark in ("FAILED_READ_FILE", "CANNOT_READ_FILE", "CANNOT_MERGE_SCHEMA", "read footer")
+    )
 
 
 def explain(error: object, where: str) -> str:
@@ -164,7 +172,3 @@ def _nulls(metadata: Any, column: int) -> bool:
         if statistics is not None and statistics.has_null_count and statistics.null_count:
             return True
     return False
-
-
-def _nullable(schema: StructType) -> StructType:
-    return StructType([field for field in schema])

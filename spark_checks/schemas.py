@@ -63,7 +63,8 @@ GC_PAUSES: Final = _table("host:string service:string instance:string at_us:long
 
 #: One sample of a process.
 PROCESSES: Final = _table(
-    "host:string service:string instance:string at_us:long rss_bytes:long heap_bytes:long? cpu_us:long fds:int"
+    "host:string service:string instance:string at_us:long rss_bytes:long heap_bytes:long? "
+    "cpu_us:long fds:int"
 )
 
 #: One planned setting beside what runs; ``running`` is null when it could not be read.

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 def folder(
     keys: list[str], order: str, value: str, *, consecutive: bool
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
+) -> Callable[[Iterable[Any]], Iterable[Any]]:
     """Return a function for ``mapInArrow`` that folds rows into runs.
 
     A run is a stretch of rows with equal ``keys``, ascending in ``order``, whose ``value`` ascends too (with
@@ -27,7 +27,7 @@ def folder(
     The rows it gives: the keys, first_order, last_order, first_value, last_value, length.
     """
 
-    def fold(batches: Iterator[Any]) -> Iterator[Any]:
+    def fold(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             if batch.num_rows:
                 yield _fold(batch, keys, order, value, consecutive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -66,7 +67,9 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
             f"Spark did not start on {master}: {type(error).__name__}; is Java 17 installed, the master up?"
         ) from error
     # Workers get these functions by value: a cluster's nodes need numpy and pyarrow, not this package.
-    cloudpickle.register_pickle_by_value(sequences)
+    cloudpickle.register_pickle_by_value(sequences)  # type: ignore[no-untyped-call]  # vendored, untyped
+    # Errors come as exceptions; the same again as JSON on stderr helps nobody.
+    logging.getLogger("DataFrameQueryContextLogger").disabled = True
     return spark
 
 

@@ -106,7 +106,11 @@ def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, sec
             who
             | {"crc": crc, "bytes": 100, "intended_us": intended, "sent_us": sent, "acked_us": acked}
             | {"outcome": "acked", "via": via}
-            | {"instance": np.where(seq // 100 % 2, "10.0.0.2:8082", "10.0.0.1:8082") if via == "rest" else None},
+            | {
+                "instance": np.where(seq // 100 % 2, "10.0.0.2:8082", "10.0.0.1:8082")
+                if via == "rest"
+                else None
+            },
             name,
         )
         # As Spark lands a topic and as a consumer polls it: partition by partition, in offset order.
@@ -142,8 +146,12 @@ def _disturbance(folder: Path, restarts: int, partitions: int, seconds: float) -
     """Write actions, group states sampled every 100 ms, and assignments: one rebalance a restart."""
     group, topic = _GROUPS["rest"], _TOPICS["rest"]
     begins = [STARTED_US + int((4 + (seconds - 6) * n / max(restarts, 1)) * 1e6) for n in range(restarts)]
-    steps = (("drain", -500_000, 0), ("stop", 0, 300_000), ("start", 300_000, 400_000))
-    steps += (("ready", 400_000, 2_000_000),)
+    steps = (
+        ("drain", -500_000, 0),
+        ("stop", 0, 300_000),
+        ("start", 300_000, 400_000),
+        ("ready", 400_000, 2_000_000),
+    )
     rows = [
         ("h" + str(1 + n % 2), f"10.0.0.{1 + n % 2}:8082", action, begin + after, begin + until)
         for n, begin in enumerate(begins)

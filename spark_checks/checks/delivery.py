@@ -171,5 +171,3 @@ def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
             )
         )
     return tuple(advice)
-
-

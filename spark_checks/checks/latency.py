@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -47,19 +48,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             part[f"{stage}_before_intended_records"] = figures["negative"]
     for row in window.where("outcome != 'acked'").groupBy("via").count().collect():
         measured.setdefault(row["via"], {})["not_acked_records"] = row["count"]
-    problems, doubts, short = [], [], []
-    error_ms = run.clock_error_us / 1000
     slo = given(levels.latency)
-    for via, wanted in slo.items():
-        for key, level in wanted.items():
-            value = measured.get(via, {}).get(key)
-            across = not key.startswith("ack")
-            if value is None:
-                doubts.append(f"{via}: {key} was not measured")
-            elif across and abs(value - level) <= error_ms:
-                doubts.append(f"{via}: {key} {value:,.1f} is within the clock error of its level {level:,.0f}")
-            elif value > level:
-                problems.append(f"{via}: {key} {value:,.1f}, the level is {level:,.0f}")
+    problems, doubts = _against(slo, measured, run.clock_error_us / 1000)
+    short = []
     for via, part in measured.items():
         if "ack_p99_ms" in part:
             text = f"{via} ack p99 {part['ack_p99_ms']:,.1f} ms"
@@ -68,7 +59,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             short.append(text)
     if not spans:
         doubts.append("no record was acknowledged in the steady window")
-    measured["clock_error_ms"] = error_ms
+    measured["clock_error_ms"] = run.clock_error_us / 1000
     measured["clock_offsets_ms"] = {host: c.offset_us / 1000 for host, c in run.clock_offsets.items()}
     if stride > 1:
         measured["append_and_delivery_over"] = f"every {stride}th record"
@@ -90,6 +81,26 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     )
 
 
+def _against(
+    slo: Mapping[str, Any], measured: Mapping[str, Any], error_ms: float
+) -> tuple[list[str], list[str]]:
+    """Return what is above its level, and what cannot be told."""
+    problems, doubts = [], []
+    for via, wanted in slo.items():
+        for key, level in wanted.items():
+            value = measured.get(via, {}).get(key)
+            across = not key.startswith("ack")
+            if value is None:
+                doubts.append(f"{via}: {key} was not measured")
+            elif across and abs(value - level) <= error_ms:
+                doubts.append(
+                    f"{via}: {key} {value:,.1f} is within the clock error of its level {level:,.0f}"
+                )
+            elif value > level:
+                problems.append(f"{via}: {key} {value:,.1f}, the level is {level:,.0f}")
+    return problems, doubts
+
+
 def steady(ledger: DataFrame, run: Run) -> DataFrame:
     """Return the ledger rows whose intended time lies in the steady window."""
     return ledger.where(F.col("intended_us").between(run.measured_from_us, run.measured_until_us - 1))
@@ -108,48 +119,45 @@ def onward_latencies(window: DataFrame, evidence: Evidence, stride: int) -> Data
     One aggregation by identity over the union of ledger, records and deliveries in place of two joins; it
     shuffles each record at most three times, three numbers wide.
     """
-    every = F.col("seq") % stride == 0
-    nothing = F.lit(None).cast("long")
+    vias = sorted({producer.via for producer in evidence.run.producers.values()})
+    groups = list(evidence.run.groups)
+    # Numbers for names: an aggregation over strings sorts, one over numbers hashes.
+    via = F.array_position(F.array(*(F.lit(name) for name in vias)), F.col("via"))
+    group = F.array_position(F.array(*(F.lit(name) for name in groups)), F.col("group")) if groups else None
+    shape = ["via", "intended", "appended", "group", "got"]
 
-    def part(
-        frame: DataFrame, via: Column, intended: Column, appended: Column, group: Column, got: Column
-    ) -> DataFrame:
-        return frame.where(every).select(
-            "producer",
-            "seq",
-            via.alias("via"),
-            intended.alias("intended"),
-            appended.alias("appended"),
-            group.alias("group"),
-            got.alias("got"),
+    def part(frame: DataFrame, **columns: Column) -> DataFrame:
+        nothing = F.lit(None).cast("long")
+        return frame.where(F.col("seq") % stride == 0).select(
+            "producer", "seq", *(columns.get(name, nothing).alias(name) for name in shape)
         )
 
-    no_text = F.lit(None).cast("string")
-    union = part(window, F.col("via"), F.col("intended_us"), nothing, no_text, nothing)
+    union = part(window, via=via, intended=F.col("intended_us"))
     records, deliveries = evidence.table("records"), evidence.table("deliveries")
     if records is not None:
         appended = intact(of_run(records, evidence.run)).where(F.col("timestamp_type") == "append")
-        union = union.unionByName(part(appended, no_text, nothing, F.col("timestamp_us"), no_text, nothing))
-    groups = list(evidence.run.groups)
-    if deliveries is not None:
+        union = union.unionByName(part(appended, appended=F.col("timestamp_us")))
+    if deliveries is not None and group is not None:
         mine = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(groups))
-        union = union.unionByName(
-            part(mine, no_text, nothing, nothing, F.col("group"), F.col("received_us"))
-        )
+        union = union.unionByName(part(mine, group=group, got=F.col("received_us")))
     first = union.groupBy("producer", "seq").agg(
-        F.max("via").alias("via"),
-        F.max("intended").alias("intended"),
+        *(F.max(name).alias(name) for name in ("via", "intended")),
         F.min("appended").alias("appended"),
-        *(F.min(F.when(F.col("group") == name, F.col("got"))).alias(f"got_{n}") for n, name in enumerate(groups)),
+        *(
+            F.min(F.when(F.col("group") == n, F.col("got"))).alias(f"got_{n}")
+            for n in range(1, len(groups) + 1)
+        ),
     )
-    stages = [F.struct(F.lit("append").alias("stage"), (F.col("appended") - F.col("intended")).alias("us"))]
-    stages += [
-        F.struct(F.lit("delivery").alias("stage"), (F.col(f"got_{n}") - F.col("intended")).alias("us"))
-        for n in range(len(groups))
+    ends = {"append": ["appended"], "delivery": [f"got_{n}" for n in range(1, len(groups) + 1)]}
+    stages = [
+        F.struct(F.lit(stage).alias("stage"), (F.col(end) - F.col("intended")).alias("us"))
+        for stage, names in ends.items()
+        for end in names
     ]
+    name = F.element_at(F.array(*(F.lit(name) for name in vias)), F.col("via").cast("int"))
     return (
         first.where(F.col("intended").isNotNull())
-        .select("via", F.explode(F.array(*stages)).alias("one"))
+        .select(name.alias("via"), F.explode(F.array(*stages)).alias("one"))
         .select("via", "one.stage", "one.us")
         .where(F.col("us").isNotNull())
     )
@@ -165,7 +173,7 @@ def percentiles(latencies: DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
     rows = (
         counted.groupBy("via", "stage")
         .agg(
-            F.percentile("us", points, "n").alias("at"),
+            F.percentile("us", points, F.col("n")).alias("at"),
             F.sum("n").alias("records"),
             F.coalesce(F.sum(F.when(F.col("us") < 0, F.col("n"))), F.lit(0)).alias("negative"),
         )
@@ -188,7 +196,7 @@ def by_second(window: DataFrame, run: Run) -> dict[str, list[list[float]]]:
     counted = window.where("outcome = 'acked'").groupBy("via", second, step).agg(F.count("*").alias("n"))
     rows = (
         counted.groupBy("via", "second")
-        .agg(F.percentile("step", F.array(F.lit(0.5), F.lit(0.99)), "n").alias("at"))
+        .agg(F.percentile("step", F.array(F.lit(0.5), F.lit(0.99)), F.col("n")).alias("at"))
         .orderBy("via", "second")
         .collect()
     )

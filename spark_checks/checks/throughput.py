@@ -7,12 +7,11 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from spark_checks.hops.found import EXAMPLES
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Result, judge
 from spark_checks.readers import Evidence
 from spark_checks.restarts import Restart, read_restarts
-
-_EXAMPLES = 10
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -36,7 +35,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         .agg(F.count(F.lit(1)).alias("records"), F.sum("bytes").alias("bytes"))
         .collect()
     )
-    window = F.col("intended_us").between(run.measured_from_us, run.measured_from_us + seconds * 1_000_000 - 1)
+    window = F.col("intended_us").between(
+        run.measured_from_us, run.measured_from_us + seconds * 1_000_000 - 1
+    )
     offered = {row["via"]: row["count"] for row in ledger.where(window).groupBy("via").count().collect()}
     by_via: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     by_instance: dict[str, int] = defaultdict(int)
@@ -48,41 +49,30 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             if row["instance"]:
                 by_instance[row["instance"]] += row["records"]
     restarts = read_restarts(evidence.table("actions"), run)
-    problems, doubts, measured, short = [], [], {}, []
-    anomalies: dict[str, Anomaly] = {}
+    problems: list[str] = []
+    doubts: list[str] = []
+    measured: dict[str, Any] = {}
+    empty: list[dict[str, Any]] = []
     for via in sorted({*by_via, *(producer.via for producer in run.producers.values())}):
         figures = rates([by_via[via].get(n, 0) for n in range(seconds)])
-        target = getattr(levels.throughput, via).records_per_s if via in ("kafka", "rest") else None
-        wanted = offered.get(via, 0) / max(seconds, 1)
-        figures |= {"offered_records_per_s": round(wanted, 1)}
-        figures |= {"mean_bytes_per_s": round(volume[via] / max(seconds, 1), 1)}
-        if target:
-            figures["share_of_level"] = round(figures["mean_records_per_s"] / target, 3)
+        figures["offered_records_per_s"] = round(offered.get(via, 0) / max(seconds, 1), 1)
+        figures["mean_bytes_per_s"] = round(volume[via] / max(seconds, 1), 1)
         if via == "rest":
             figures["by_instance_records_per_s"] = {
                 name: round(count / max(seconds, 1), 1) for name, count in sorted(by_instance.items())
             }
         measured[via] = figures
-        short.append(f"{via} {figures['mean_records_per_s']:,.0f}/s")
         gaps = unexplained(by_via[via], seconds, restarts, run.measured_from_us)
-        if gaps:
-            examples = tuple({"via": via, "second": gap} for gap in gaps[:_EXAMPLES])
-            before = anomalies.get("empty_second", Anomaly(0))
-            anomalies["empty_second"] = Anomaly(before.count + len(gaps), before.examples + examples)
-        if not target:
-            continue
-        if not by_via[via]:
-            doubts.append(f"{via}: no acknowledged record, so no rate against {target:,.0f}/s")
-        elif figures["mean_records_per_s"] < target:
-            text = f"{via}: {figures['mean_records_per_s']:,.0f} records/s, the level is {target:,.0f}"
-            idle = wanted < target and figures["mean_records_per_s"] >= 0.99 * wanted
-            (doubts if idle else problems).append(text + (f"; only {wanted:,.0f} were offered" if idle else ""))
-        elif gaps:
-            problems.append(f"{via}: {len(gaps)} seconds without an acknowledgement outside of restarts")
-    if seconds < 1:
-        doubts.append("the steady window is shorter than a second")
-    if not rows:
-        doubts.append("no record was acknowledged")
+        empty += [{"via": via, "second": gap} for gap in gaps]
+        target = getattr(levels.throughput, via).records_per_s if via in ("kafka", "rest") else None
+        if target:
+            figures["share_of_level"] = round(figures["mean_records_per_s"] / target, 3)
+            problem, doubt = _against(via, target, figures, len(gaps))
+            problems += problem
+            doubts += doubt
+    if not rows or seconds < 1:
+        doubts.append("no record was acknowledged in a steady window of a second or more")
+    short = [f"{via} {figures['mean_records_per_s']:,.0f}/s" for via, figures in measured.items()]
     verdict, because = judge(problems, doubts, "; ".join(short) + f" over {seconds} s")
     return Result(
         "throughput",
@@ -90,10 +80,23 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=given(levels.throughput),
         measured={"window_s": seconds, **measured},
-        anomalies=anomalies,
+        anomalies={"empty_second": Anomaly(len(empty), tuple(empty[:EXAMPLES]))} if empty else {},
         short=", ".join(short),
         series={"by_via": {via: sorted(counts.items()) for via, counts in by_via.items()}},
     )
+
+
+def _against(via: str, target: float, figures: dict[str, Any], gaps: int) -> tuple[list[str], list[str]]:
+    """Return problems and doubts of one interface against its level."""
+    mean, offered = figures["mean_records_per_s"], figures["offered_records_per_s"]
+    if not figures["records"]:
+        return [], [f"{via}: no acknowledged record, so no rate against {target:,.0f}/s"]
+    if mean < target:
+        text = f"{via}: {mean:,.0f} records/s, the level is {target:,.0f}"
+        if offered < target and mean >= 0.99 * offered:
+            return [], [f"{text}; only {offered:,.0f} were offered"]
+        return [text], []
+    return ([f"{via}: {gaps} seconds without an acknowledgement outside of restarts"] if gaps else []), []
 
 
 def rates(counts: list[int]) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def differing(left: DataFrame, right: DataFrame, keys: Sequence[str], ours: str,
 def only_blocks(rows: DataFrame, blocks: DataFrame, keys: Sequence[str], column: str) -> DataFrame:
     """Return the rows that lie in the given blocks; the blocks are few and are broadcast."""
     return (
-        rows.withColumn("block", block(column)).join(F.broadcast(blocks), [*keys, "block"], "semi").drop("block")
+        rows.withColumn("block", block(column))
+        .join(F.broadcast(blocks), [*keys, "block"], "semi")
+        .drop("block")
     )
 
 

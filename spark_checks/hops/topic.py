@@ -107,9 +107,7 @@ def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
             only_blocks(intact(records), blocks, ["producer"], "seq"),
             run,
         ).persist()
-        duplicates = compared.where("copies > 1").select(
-            *_IDENTITY, F.struct(*_HOME).alias("home"), "places"
-        )
+        duplicates = compared.where("copies > 1").select(*_IDENTITY, F.struct(*_HOME).alias("home"), "places")
         anomalies = tally(findings(compared, records, run), ["producer", "seq", *_HOME])
         missing = anomalies.pop("unknown_found", Anomaly(0))
         counts["unknown_found_in_topic"] = missing.count
@@ -149,9 +147,11 @@ def findings(compared: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     first = F.col("places")[0]
     at_home = F.exists(
         "places",
-        lambda place: (place["topic"] == F.col("topic"))
-        & (place["partition"] == F.col("partition"))
-        & (place["offset"] == F.col("offset")),
+        lambda place: (
+            (place["topic"] == F.col("topic"))
+            & (place["partition"] == F.col("partition"))
+            & (place["offset"] == F.col("offset"))
+        ),
     )
     other_crc = F.exists("places", lambda place: place["crc"] != F.col("crc"))
     flags = {

@@ -1,0 +1,79 @@
+"""The command: ``python -m spark_checks --evidence URI --slo FILE --out DIR [--master URL]``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from spark_checks import output, report, session
+from spark_checks.errors import EvidenceError
+from spark_checks.job import audit
+from spark_checks.levels import read_levels
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Audit evidence; return 0 for pass, 1 for fail or unknown, 2 for evidence that cannot be read."""
+    options = _parser().parse_args(arguments)
+    console, errors = Console(), Console(stderr=True)
+    begin = time.monotonic()
+    try:
+        levels = read_levels(options.slo)
+        try:
+            options.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EvidenceError(f"{options.out}: cannot be made: {error.strerror}") from None
+        with quiet(options.out / "spark.log"):
+            spark = session.start(options.master, options.driver_memory)
+        try:
+            with errors.status("reading the evidence") as status:
+                result = audit(spark, options.evidence, levels, status.update)
+        finally:
+            spark.stop()
+        output.write(result, options.out)
+        (options.out / "report.html").write_text(report.render(result), encoding="utf-8")
+    except EvidenceError as error:
+        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        return 2
+    output.show(result, console)
+    console.print(f"report: {options.out / 'report.html'}, {time.monotonic() - begin:.1f} s", highlight=False)
+    return 0 if result.verdict == "pass" else 1
+
+
+@contextlib.contextmanager
+def quiet(log: Path) -> Iterator[None]:
+    """Send to a file what is written to stderr meanwhile; a JVM started meanwhile keeps writing there."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m spark_checks", description="Audit the evidence of a run."
+    )
+    parser.add_argument("--evidence", required=True, metavar="URI", help="the evidence folder of a run")
+    parser.add_argument("--slo", required=True, type=Path, metavar="FILE", help="service levels, YAML")
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the report goes")
+    parser.add_argument(
+        "--master", default="local[*]", metavar="URL", help="Spark master (default: all cores)"
+    )
+    parser.add_argument("--driver-memory", default="2g", metavar="SIZE", help="Spark's memory (default: 2g)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

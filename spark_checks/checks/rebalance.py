@@ -1,0 +1,239 @@
+"""What each restart cost: producers, consumers, and the group between them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_checks import gaps, groups
+from spark_checks.levels import Levels, given
+from spark_checks.model import Anomaly, Recommendation, Result, judge
+from spark_checks.readers import Evidence
+from spark_checks.restarts import Restart, as_frame, read_restarts
+from spark_checks.run import Run
+
+_MEASURES: Final = {
+    "produce_gap_s": "produce gap",
+    "consume_stall_s": "consume stall",
+    "not_stable_s": "time not stable",
+    "ownerless_s": "ownerless time",
+    "lag_recovery_s": "lag recovery",
+}
+Cells = dict[int, dict[str, dict[str, Any]]]
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """For each restart (an instance's drain or stop until it is ready), and ten seconds after it at most.
+
+    - produce gap: the longest time between consecutive acknowledgements of one partition, by interface; the
+      longest without any acknowledgement by that interface stands beside it.
+    - consume stall: the longest time between deliveries of one partition to a group, less the time in which
+      nothing was acknowledged there either; under 0.1 s is no stall.
+    - time not stable: the sum of the times from a sample of the group's state that is not Stable to the next
+      sample. Its error is one sampling interval a change; times in which the sampler slept are unknown.
+    - ownerless time: from a partition's revocation until any member has it assigned, the longest partition.
+    - lag recovery: from the restart's begin until the group's lag is back at or under its baseline, the
+      highest lag of the steady window before the first restart.
+
+    A gap that several restarts touch counts for each. Levels hold for the worst restart. The time is looked
+    at until the next restart begins or the load ends. Without actions nothing is known of restarts; without
+    samples nothing of a group.
+    """
+    run, slo = evidence.run, given(levels.rebalance)
+    actions = evidence.table("actions")
+    restarts = read_restarts(actions, run)
+    if not restarts:
+        missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
+        if levels.rebalance.min_restarts == 0:
+            verdict, because = judge(
+                [], [], f"no restart was made, and min_restarts 0 asks for none: {missing}"
+            )
+        else:
+            verdict, because = judge([], [f"nothing is known of restarts: {missing}"], "")
+        return Result("rebalance", verdict, because, slo=slo, measured={"restarts": 0}, short="no restart")
+    cells, outside, lag_series = _measure(evidence, restarts)
+    table = [_row(restart, cells.get(restart.number, {}), run) for restart in restarts]
+    problems: list[str] = []
+    doubts: list[str] = []
+    worst: dict[str, float] = {}
+    for measure, words in _MEASURES.items():
+        values = [(row[measure], row) for row in table if row[measure] is not None]
+        level = getattr(levels.rebalance, measure)
+        if values:
+            value, row = max(values, key=lambda pair: pair[0])
+            worst[measure] = value
+            blind = max(entry.get("blind_s", 0) for entry in table) if measure == "not_stable_s" else 0
+            if level is not None and value > level:
+                problems.append(f"{words} {value:.2f} s at {row['instance']}, the level is {level:g} s")
+            elif level is not None and value + blind > level:
+                doubts.append(f"{words}: the sampler slept {blind:.2f} s, so {value:.2f} s may be more")
+            elif level is not None and measure == "lag_recovery_s" and not all(r["lag_back"] for r in table):
+                doubts.append(f"{words}: the next restart came, or the load ended, before lag was back")
+        elif level is not None:
+            doubts.append(f"{words} was not measured: its evidence is missing")
+    unfinished = [restart for restart in restarts if restart.end_us is None]
+    problems += [f"{restart.name} did not become ready again" for restart in unfinished]
+    finished = len(restarts) - len(unfinished)
+    if levels.rebalance.min_restarts is not None and finished < levels.rebalance.min_restarts:
+        doubts.append(f"{finished} restarts, the run must hold {levels.rebalance.min_restarts}")
+    text = ", ".join(f"{_MEASURES[name]} {value:.2f} s" for name, value in worst.items())
+    verdict, because = judge(problems, doubts, f"{finished} restarts; at worst {text}")
+    return Result(
+        "rebalance",
+        verdict,
+        because,
+        slo=slo,
+        measured={
+            "restarts": finished,
+            **worst,
+            "produce_gap_outside_of_restarts_s": outside,
+            "sampling_s": {name: us / 1e6 for name, us in run.sampling_us.items()},
+            "by_restart": table,
+        },
+        anomalies={"not_ready": Anomaly(len(unfinished), tuple({"instance": r.name} for r in unfinished))}
+        if unfinished
+        else {},
+        recommendations=_recommend(worst, levels),
+        short=f"{finished} restarts, gap {worst.get('produce_gap_s', 0):.2f} s, "
+        f"stall {worst.get('consume_stall_s', 0):.2f} s, not stable {worst.get('not_stable_s', 0):.2f} s",
+        series={"lag": lag_series},
+    )
+
+
+def _measure(evidence: Evidence, restarts: list[Restart]) -> tuple[Cells, dict[str, float], dict[str, Any]]:
+    """Return measures by restart and who (interface or group), gaps elsewhere, lag by second."""
+    run, ledger = evidence.run, evidence.need("ledger")
+    frame = as_frame(ledger.sparkSession, restarts).persist()
+    cells: Cells = {restart.number: {} for restart in restarts}
+    acks = ledger.where("outcome = 'acked'")
+    acked = gaps.grains(acks, ["via", "topic", "partition"], "acked_us").persist()
+    produce, outside = _produce(acked, frame, run, cells)
+    deliveries = evidence.table("deliveries")
+    lag_series: dict[str, Any] = {}
+    if deliveries is not None and run.groups:
+        mine = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
+        delivered = gaps.grains(mine, ["group", "topic", "partition"], "received_us").persist()
+        _consume(delivered, produce, frame, run, cells)
+        lag_series = _lag(acked, delivered, restarts, frame, run, cells)
+        delivered.unpersist()
+    states = evidence.table("group_states")
+    if states is not None:
+        for row in groups.not_stable(states, frame, run).collect():
+            cell = cells[row["restart"]].setdefault(row["group"], {})
+            cell["not_stable_s"] = row["unstable_us"] / 1e6
+            cell["blind_s"] = row["blind_us"] / 1e6
+            cell["state_spacing_s"] = row["spacing_us"] / 1e6
+    assignments = evidence.table("assignments")
+    if assignments is not None:
+        found = groups.ownerless(assignments, frame, run)
+        longest = gaps.worst(found, ["restart", "group"], F.col("ownerless_us"), ["topic", "partition"])
+        for row in longest.collect():
+            cell = cells[row["restart"]].setdefault(row["group"], {})
+            cell["ownerless_s"] = row["us"] / 1e6
+            cell["ownerless_at"] = f"{row['topic']}-{row['partition']}"
+    produce.unpersist()
+    acked.unpersist()
+    return cells, outside, lag_series
+
+
+def _produce(
+    acked: DataFrame, frame: DataFrame, run: Run, cells: Cells
+) -> tuple[DataFrame, dict[str, float]]:
+    begin, end = run.measured_from_us, run.measured_until_us
+    keys = ["via", "topic", "partition"]
+    by_partition = gaps.gaps(acked, keys, begin, end).persist()
+    length = F.col("to_us") - F.col("from_us")
+    touched = gaps.during(by_partition, frame)
+    for row in gaps.worst(touched, ["restart", "via"], length, ["topic", "partition"]).collect():
+        cell = cells[row["restart"]].setdefault(row["via"], {})
+        cell["produce_gap_s"] = row["us"] / 1e6
+        cell["produce_gap_at"] = f"{row['topic']}-{row['partition']}"
+    whole = gaps.during(gaps.gaps(acked, ["via"], begin, end), frame)
+    for row in gaps.worst(whole, ["restart", "via"], length, []).collect():
+        cells[row["restart"]].setdefault(row["via"], {})["no_ack_at_all_s"] = row["us"] / 1e6
+    rest = gaps.outside(by_partition, frame).groupBy("via").agg(F.max(length).alias("us"))
+    outside = {row["via"]: row["us"] / 1e6 for row in rest.collect()}
+    return by_partition, outside
+
+
+def _consume(delivered: DataFrame, produce: DataFrame, frame: DataFrame, run: Run, cells: Cells) -> None:
+    begin, end = run.measured_from_us, run.measured_until_us
+    keys = ["group", "topic", "partition"]
+    found = gaps.stalls(
+        gaps.during(gaps.gaps(delivered, keys, begin, end), frame), gaps.during(produce, frame).drop("via")
+    )
+    for row in gaps.worst(found, ["restart", "group"], F.col("stall_us"), ["topic", "partition"]).collect():
+        cell = cells[row["restart"]].setdefault(row["group"], {})
+        cell["consume_stall_s"] = row["us"] / 1e6
+        cell["consume_stall_at"] = f"{row['topic']}-{row['partition']}"
+    for restart in cells.values():
+        for group in run.groups:
+            restart.setdefault(group, {}).setdefault("consume_stall_s", 0.0)
+
+
+def _lag(
+    acked: DataFrame,
+    delivered: DataFrame,
+    restarts: list[Restart],
+    frame: DataFrame,
+    run: Run,
+    cells: Cells,
+) -> dict[str, Any]:
+    lags, width = groups.lag(acked, delivered, run)
+    lags = lags.persist()
+    by_number = {restart.number: restart for restart in restarts}
+    for row in groups.recovery(lags, frame, restarts[0].begin_us).collect():
+        cell = cells[row["restart"]].setdefault(row["group"], {})
+        restart, above = by_number[row["restart"]], row["last_above_us"]
+        cell["lag_recovery_s"] = 0.0 if above is None else (above - restart.begin_us) / 1e6
+        cell["lag_baseline_records"], cell["lag_highest_records"] = row["baseline"], row["highest"]
+        cell["lag_back"] = above is None or above <= restart.until_us - width
+    second = F.floor((F.col("at_us") - 1 - run.measured_from_us) / 1e6).cast("int").alias("second")
+    rows = lags.groupBy("group", second).agg(F.max("lag").alias("lag")).orderBy("group", "second").collect()
+    lags.unpersist()
+    series: dict[str, Any] = {}
+    for row in rows:
+        series.setdefault(row["group"], []).append([row["second"], row["lag"]])
+    return series
+
+
+def _row(restart: Restart, cells: dict[str, dict[str, Any]], run: Run) -> dict[str, Any]:
+    """One restart for the report: its worst figures first, then each interface and group."""
+    row: dict[str, Any] = {
+        "restart": restart.number,
+        "host": restart.host,
+        "service": restart.service,
+        "instance": restart.name,
+        "at_s": round((restart.begin_us - run.started_us) / 1e6, 3),
+        "took_s": None if restart.end_us is None else round((restart.end_us - restart.begin_us) / 1e6, 3),
+    }
+    for measure in _MEASURES:
+        values = [cell[measure] for cell in cells.values() if measure in cell]
+        row[measure] = round(max(values), 3) if values else None
+    row["blind_s"] = round(max((cell.get("blind_s", 0.0) for cell in cells.values()), default=0.0), 3)
+    row["lag_back"] = all(cell.get("lag_back", True) for cell in cells.values())
+    row["by"] = cells
+    return row
+
+
+def _recommend(worst: dict[str, float], levels: Levels) -> tuple[Recommendation, ...]:
+    advice = []
+    stall, level = worst.get("consume_stall_s"), levels.rebalance.consume_stall_s
+    if stall is not None and level is not None and stall > level:
+        advice.append(
+            Recommendation(
+                "Use the cooperative-sticky assignor or group.protocol=consumer; shorten the session timeout",
+                f"consumers stood still for {stall:.2f} s",
+            )
+        )
+    gap, level = worst.get("produce_gap_s"), levels.rebalance.produce_gap_s
+    if gap is not None and level is not None and gap > level:
+        advice.append(
+            Recommendation(
+                "Drain an instance at the balancer before it stops, and let clients retry on another one",
+                f"producers stood still for {gap:.2f} s",
+            )
+        )
+    return tuple(advice)

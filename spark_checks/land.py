@@ -1,0 +1,158 @@
+"""The topics into the records table, so that a verdict can be computed again when the topics are gone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from dataclasses import dataclass
+from functools import reduce
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_checks.errors import one_line
+from spark_checks.run import Cluster, Run, Topic
+from spark_checks.schemas import RECORDS
+from spark_checks.session import connector_jars
+from verify.record import MAGIC, PREFIX_BYTES, run_tag
+
+_REACH_S = 3.0
+#: Tasks a core: topics of uneven partitions still keep all cores busy to the end.
+_TASKS_A_CORE = 3
+
+
+@dataclass(frozen=True)
+class Landing:
+    """What landing gave: how many records in how long, or the reason why it could not be done."""
+
+    records: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+def land(spark: SparkSession, uri: str, run: Run) -> Landing:
+    """Read the run's range of every topic from its cluster and write ``records`` under the evidence.
+
+    Tasks keep what they wrote apart until the whole job has ended, so that a landing that was cut off leaves
+    no records behind.
+    """
+    reason = obstacle(run)
+    if reason:
+        return Landing(reason=reason)
+    frames = [
+        decode(read_topics(spark, cluster, topics), name, run.run_id)
+        for name, cluster in run.clusters.items()
+        if (topics := [topic for topic in run.topics if topic.cluster == name])
+    ]
+    begin = time.monotonic()
+    try:
+        reduce(DataFrame.unionByName, frames).write.mode("overwrite").parquet(f"{uri}/records")
+        count = spark.read.schema(RECORDS).parquet(f"{uri}/records").count()
+    except (PySparkException, Py4JJavaError) as error:
+        return Landing(reason=f"the topics could not be read: {_cause(error)}")
+    return Landing(count, time.monotonic() - begin)
+
+
+def obstacle(run: Run) -> str:
+    """Return why the topics cannot be read, or nothing."""
+    if not connector_jars():
+        return "the jars of Spark's Kafka source are missing; run: make setup"
+    if not run.topics:
+        return "run.json names no topics"
+    for name in dict.fromkeys(topic.cluster for topic in run.topics):
+        cluster = run.clusters.get(name)
+        if cluster is None:
+            return f"run.json names no address of cluster {name}"
+        if not reachable(cluster):
+            return f"cluster {name} cannot be reached at {cluster.bootstrap_servers}"
+    return ""
+
+
+def reachable(cluster: Cluster) -> bool:
+    """Return whether any bootstrap server accepts a connection; Spark itself would try for minutes."""
+    for server in cluster.bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
+
+
+def read_topics(spark: SparkSession, cluster: Cluster, topics: list[Topic]) -> DataFrame:
+    """Return the raw records of the run's offsets, split so that all cores have work."""
+
+    def offsets(which: str) -> str:
+        return json.dumps(
+            {t.topic: {str(p): o for p, o in getattr(t, f"{which}_offsets").items()} for t in topics}
+        )
+
+    tasks = max(spark.sparkContext.defaultParallelism, 1) * _TASKS_A_CORE
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        .option("subscribe", ",".join(topic.topic for topic in topics))
+        .option("startingOffsets", offsets("start"))
+        .option("endingOffsets", offsets("end"))
+        .option("includeHeaders", "true")
+        .option("minPartitions", str(max(tasks, sum(topic.partitions for topic in topics))))
+        # A log that starts later than the run is a finding of the audit, not a reason to stop.
+        .option("failOnDataLoss", "false")
+        # 500 records a poll is the client's default; it costs half of the rate.
+        .option("kafka.max.poll.records", "50000")
+        .option("kafka.fetch.max.bytes", str(64 << 20))
+        .option("kafka.max.partition.fetch.bytes", str(16 << 20))
+        .option("kafka.default.api.timeout.ms", "15000")
+        .option("kafka.request.timeout.ms", "10000")
+        .load()
+    )
+
+
+def decode(raw: DataFrame, cluster: str, run_id: str) -> DataFrame:
+    """Return the columns of the records table from Kafka's, by built-in functions alone.
+
+    Args:
+        raw: key, value, topic, partition, offset, timestamp, timestampType, headers.
+        cluster: the name that goes into the column of that name.
+        run_id: records of other runs have no identity here.
+    """
+    value = F.col("value")
+    head = F.lit(MAGIC + run_tag(run_id))
+    ours = (F.length(value) >= PREFIX_BYTES) & (_bytes(value, 0, 12) == head)
+    covered = F.concat(_bytes(value, 0, 32), value.substr(F.lit(PREFIX_BYTES + 1), F.length(value)))
+    stored = _number(value, 32, 4)
+    return raw.select(
+        F.lit(cluster).alias("cluster"),
+        "topic",
+        "partition",
+        "offset",
+        F.unix_micros("timestamp").alias("timestamp_us"),
+        F.when(F.col("timestampType") == 1, "append")
+        .when(F.col("timestampType") == 0, "create")
+        .alias("timestamp_type"),
+        F.when(ours, _number(value, 12, 4)).cast("int").alias("producer"),
+        F.when(ours, _number(value, 16, 8)).alias("seq"),
+        F.when(ours, stored).alias("crc"),
+        F.when(ours, stored == F.crc32(covered)).alias("crc_ok"),
+        F.xxhash64("key").alias("key_hash"),
+        F.xxhash64("headers").alias("headers_hash"),
+        F.coalesce(F.length(value), F.lit(0)).alias("bytes"),
+    )
+
+
+def _bytes(value: Column, at: int, length: int) -> Column:
+    return F.substring(value, at + 1, length)
+
+
+def _number(value: Column, at: int, length: int) -> Column:
+    """A big-endian unsigned number; null where it does not fit, which only a damaged value has."""
+    return F.conv(F.hex(_bytes(value, at, length)), 16, 10).try_cast("bigint")
+
+
+def _cause(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if "Caused by:" in line]
+    return one_line(lines[-1].removeprefix("Caused by:") if lines else error, 200)

@@ -1,0 +1,114 @@
+"""report.html: one file that works offline, verdict first, then why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from spark_checks import charts
+from spark_checks.job import Audit
+
+#: Suffixes of measured keys and the units that they stand for, longest first.
+_UNITS = (
+    ("_records_per_s", "records/s"),
+    ("_bytes_per_s", "bytes/s"),
+    ("_records", "records"),
+    ("_ms", "ms"),
+    ("_s", "s"),
+)
+
+
+def render(audit: Audit) -> str:
+    """Return the page."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["figures"] = lambda value: list(figures(value))
+    environment.filters["number"] = number
+    environment.filters["table"] = columns
+    environment.filters["prose"] = prose
+    run = audit.evidence.run
+    rebalance = next(result for result in audit.results if result.name == "rebalance")
+    return environment.get_template("report.html.j2").render(
+        audit=audit,
+        run=run,
+        started=datetime.fromtimestamp(run.started_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        lasted=(run.measured_until_us - run.started_us) / 1e6,
+        restarts=rebalance.measured.get("by_restart", []),
+        figures_json=_embed({"timeline": charts.timeline(audit), "latency": charts.percentiles(audit)}),
+        plotly=resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8"),
+    )
+
+
+def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (what, value with unit) of a measured tree; tables of their own are left out."""
+    for key, value in measured.items():
+        if isinstance(value, Mapping):
+            suffix = next((suffix for suffix, _ in _UNITS if key.endswith(suffix)), "")
+            label = f"{prefix}{key.removesuffix(suffix).replace('_', ' ')}: "
+            yield from figures({f"{k}{suffix}": v for k, v in value.items()}, label)
+        elif not isinstance(value, list):
+            suffix, unit = next(((s, u) for s, u in _UNITS if key.endswith(s)), ("", ""))
+            label = key.removesuffix(suffix).replace("_", " ") or key
+            yield f"{prefix}{label}", f"{number(value)} {unit}".strip()
+
+
+def number(value: Any) -> str:
+    """Return a value as people read it: thousands apart, no digits without meaning."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.2f}"
+    return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
+
+
+def columns(examples: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
+    """Return header and rows of examples, whose columns may differ."""
+    names = list(dict.fromkeys(name for example in examples for name in example))
+    return {
+        "names": [name.replace("_", " ") for name in names],
+        "rows": [[_cell(example.get(name)) for name in names] for example in examples],
+    }
+
+
+def prose(text: str) -> list[dict[str, Any]]:
+    """Split a docstring into paragraphs and lists."""
+    parts: list[dict[str, Any]] = []
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.splitlines()
+        if lines and lines[0].startswith("- "):
+            items: list[str] = []
+            for line in lines:
+                if line.startswith("- "):
+                    items.append(line[2:])
+                else:
+                    items[-1] += " " + line.strip()
+            parts.append({"items": [item.partition(":") for item in items]})
+        else:
+            parts.append({"text": " ".join(line.strip() for line in lines)})
+    return parts
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(str(part) for part in value.values())
+    if isinstance(value, list):
+        return "; ".join(_cell(part) for part in value)
+    return "" if value is None else str(value)
+
+
+def _embed(value: Any) -> str:
+    """JSON that may stand inside of a script element."""
+    return json.dumps(value).replace("<", "\\u003c")
