@@ -11,7 +11,8 @@ from sizing.places import compact
 Severity = Literal["error", "warning", "note"]
 Advice = Literal["measured", "documented"]
 
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 
@@ -236,7 +237,7 @@ class Sheet:
     """
 
     def __init__(self, where: str, advice: Advice, own: Mapping[str, Any]) -> None:
-        self._where = where
+        self.where = where
         self.advice = advice
         self._own = {k: _text(v) for k, v in own.items()}
         self.settings: list[Setting] = []
@@ -302,15 +303,15 @@ class Sheet:
 
     def error(self, rule: str, message: str, fix: str) -> None:
         """Add a finding that stops every playbook."""
-        self.findings.append(Finding("error", rule, self._where, message, fix))
+        self.findings.append(Finding("error", rule, self.where, message, fix))
 
     def warning(self, rule: str, message: str, fix: str) -> None:
         """Add a finding that a person should look at before deploying."""
-        self.findings.append(Finding("warning", rule, self._where, message, fix))
+        self.findings.append(Finding("warning", rule, self.where, message, fix))
 
     def note(self, rule: str, message: str, fix: str) -> None:
         """Add a finding that is good to know."""
-        self.findings.append(Finding("note", rule, self._where, message, fix))
+        self.findings.append(Finding("note", rule, self.where, message, fix))
 
 
 def _text(value: Any) -> str:

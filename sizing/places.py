@@ -11,18 +11,20 @@ _SHOWN: Final = 6
 
 
 def compact(places: Iterable[str]) -> str:
-    """Return places, each a host and perhaps a service after a space, as one short line.
+    """Return places, each a host and perhaps a service or variable, as one short line.
 
     Hosts that share the same services are folded together, and numbers that follow one another are a range.
     """
     services: dict[str, list[str]] = {}
     for place in dict.fromkeys(places):
         host, _, service = place.partition(" ")
-        services.setdefault(host, []).append(service)
+        # A variable stands after a colon, a service does not.
+        colon = ": " if host.endswith(":") else " "
+        services.setdefault(host.removesuffix(":"), []).append(colon + service if service else "")
     hosts: dict[tuple[str, ...], list[str]] = {}
     for host, of_host in services.items():
         hosts.setdefault(tuple(of_host), []).append(host)
-    return ", ".join(f"{fold(where)} {fold(of_host)}".rstrip() for of_host, where in hosts.items())
+    return ", ".join(fold(where) + fold(of_host) for of_host, where in hosts.items())
 
 
 def fold(names: Iterable[str]) -> str:

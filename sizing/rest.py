@@ -1,189 +1,274 @@
-"""Rules for REST proxies: instances, identity, heap, collector, consumers."""
+"""Rules for REST proxies: which hosts get how many, for whom, and whether they can stand beside each "
+"other."""
 
 from __future__ import annotations
 
-import math
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
-from sizing import jvm
-from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
-from sizing.workload import HostFacts, KafkaRest, bootstrap, clusters, host_facts, role_variables
-
-SERVICE = "kafka_rest"
-_GUIDE: Final = "Confluent REST Proxy production guide"
-_MEASURED: Final = "REST proxy measurements"
-
-#: The guide's section JVM, without the heap.
-GUIDE_G1: Final = (
-    "-XX:MetaspaceSize=96m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
-    "-XX:G1HeapRegionSize=16M -XX:MinMetaspaceFreeRatio=50 -XX:MaxMetaspaceFreeRatio=80"
+from sizing import mapr, rest_confluent, strimzi
+from sizing.keys import numbers
+from sizing.model import Advice, Finding, Instance, Inventory, Part, Sheet
+from sizing.numbers import check_numbers
+from sizing.rest_checks import check_settings, check_workload
+from sizing.rest_process import SERVICE, Process, instance_count
+from sizing.workload import (
+    HostFacts,
+    KafkaCluster,
+    KafkaRest,
+    bootstrap,
+    clusters,
+    host_facts,
+    role_variables,
+    wrong_variable,
 )
-_REGIONS: Final = 2048  # G1 aims at about this many regions; OpenJDK, G1 ergonomics
-_GUIDE_REGION_MIB: Final = 16
+
+#: Versions that the rules know, per distribution: major.minor from .. to (to is left open).
+_VERSIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]]] = {
+    "confluent": ((7, 9), (9,), "7.9 and 8.x"),
+    "strimzi": ((0, 32), (2,), "0.32, 0.33 and 1.x"),
+    "mapr": ((2, 0), (6,), "2.0, 4.x and 5.x"),
+    "sandbox": ((1, 0), (2,), "1.x"),
+}
+_PLANNERS: Final[Mapping[str, Callable[[Sheet, Process], None]]] = {
+    "confluent": rest_confluent.plan_process,
+    "sandbox": rest_confluent.plan_process,
+    "mapr": mapr.plan_process,
+    "strimzi": strimzi.plan_process,
+}
+_OTHER_SERVICES: Final = ("kafka_broker", "mirror_maker", "streams_app")
 
 
 def plan_rest(inventory: Inventory, advice: Advice) -> Part:
     """Plan the REST instances of the group ``kafka_rest``."""
     known, _ = clusters(inventory)
+    busy = {host for group in _OTHER_SERVICES for host in inventory.group(group)}
+    balancer = _balancer_url(inventory)
+    stall_s = _stall_s(inventory)
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}
     findings: list[Finding] = []
+    servers: dict[str, str] = {}
     for host in inventory.group(SERVICE):
-        variables = role_variables(KafkaRest, SERVICE, host, inventory.hosts[host])
-        facts = host_facts(host, inventory.hosts[host])
-        wrong = [f for part in (variables, facts) if isinstance(part, list) for f in part]
-        if isinstance(variables, list) or isinstance(facts, list):
-            findings += wrong
+        read = _read(inventory, host, known)
+        if isinstance(read, list):
+            findings += read
             continue
-        if variables.cluster not in known:
-            findings.append(_unknown_cluster(host, variables.cluster, sorted(known)))
-            continue
-        servers = bootstrap(inventory, variables.cluster, known[variables.cluster])
+        variables, facts = read
+        about = Sheet(f"{host} {SERVICE}", advice, {})
+        if variables.cluster not in servers:
+            servers[variables.cluster] = bootstrap(inventory, variables.cluster, known[variables.cluster])
+        count, small_fetch = instance_count(about, variables, facts, advice, dedicated=host not in busy)
+        check_settings(about, variables)
+        check_workload(about, variables, facts)
+        _check_place(about, inventory, host, variables, known[variables.cluster])
+        findings += about.findings
         instances = []
-        for number in range(variables.instances_per_host or max(2, facts.cores // 8)):
-            port = variables.first_port + number
-            sheet = Sheet(f"{host} {SERVICE}@{port}", advice, variables.settings)
-            _settings(sheet, inventory.address(host), host, port, servers, variables, facts)
+        for number in range(count):
+            process = Process(
+                host=host,
+                address=inventory.address(host),
+                number=number,
+                instances=count,
+                servers=servers[variables.cluster],
+                balancer_url=variables.balancer.url if variables.balancer else balancer,
+                stall_s=stall_s,
+                variables=variables,
+                facts=facts,
+                small_fetch=small_fetch,
+            )
+            sheet = Sheet(f"{host} {SERVICE}@{process.port}", advice, _own(variables))
+            _PLANNERS[variables.distribution](sheet, process)
             findings += sheet.findings
-            instances.append(Instance(str(port), tuple(sheet.settings), port))
+            instances.append(Instance(str(process.port), sheet.by_file(), process.port))
         services[host] = {SERVICE: tuple(instances)}
+        commands = (
+            mapr.stream_commands(host, variables.first_port, inventory.address(host), variables)
+            if variables.distribution == "mapr" and host == inventory.group(SERVICE)[0]
+            else None
+        )
+        if commands:
+            services[host][mapr.STREAMS] = (commands,)
+    findings += _identities(services)
+    findings += _balancing(inventory, services)
     return Part(services=services, findings=tuple(findings))
 
 
-def _settings(
-    sheet: Sheet, address: str, host: str, port: int, servers: str, variables: KafkaRest, facts: HostFacts
+def _read(
+    inventory: Inventory, host: str, known: Mapping[str, KafkaCluster]
+) -> tuple[KafkaRest, HostFacts] | list[Finding]:
+    values = inventory.hosts[host]
+    variables = role_variables(KafkaRest, SERVICE, host, values)
+    facts = host_facts(host, values)
+    if isinstance(variables, list) or isinstance(facts, list):
+        return [f for part in (variables, facts) if isinstance(part, list) for f in part]
+    wrong = check_numbers(f"{SERVICE}_settings", host, variables.settings)
+    low, high, names = _VERSIONS[variables.distribution]
+    if not low <= numbers(variables.version) < high:
+        wrong.append(
+            wrong_variable(
+                f"{SERVICE}_version",
+                host,
+                f"is {variables.version}, of which nothing is known for {variables.distribution}",
+                f"use a version of {names}",
+            )
+        )
+    if variables.cluster not in known:
+        wrong.append(
+            wrong_variable(
+                f"{SERVICE}_cluster",
+                host,
+                f"is {variables.cluster}, which is not declared",
+                f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it in kafka_clusters",
+            )
+        )
+    if variables.distribution == "sandbox" and not values.get("fleet"):
+        wrong.append(
+            wrong_variable(
+                f"{SERVICE}_distribution",
+                host,
+                "is sandbox, which is no product and serves local fleets only",
+                "use confluent, strimzi or mapr",
+            )
+        )
+    if variables.heap_mib and "KAFKAREST_HEAP_OPTS" in variables.settings:
+        wrong.append(
+            wrong_variable(
+                f"{SERVICE}_heap_mib",
+                host,
+                "contradicts KAFKAREST_HEAP_OPTS in kafka_rest_settings",
+                "keep one of the two",
+            )
+        )
+    if variables.distribution != "mapr" and variables.default_stream:
+        wrong.append(
+            wrong_variable(
+                f"{SERVICE}_default_stream",
+                host,
+                f"is set, and {variables.distribution} has topics, not streams",
+                "take it out, or set kafka_rest_distribution to mapr",
+            )
+        )
+    return wrong or (variables, facts)
+
+
+def _own(variables: KafkaRest) -> dict[str, Any]:
+    """Return a person's values; a heap in MiB becomes the flags that the start script takes."""
+    own: dict[str, Any] = dict(variables.settings)
+    if variables.heap_mib and variables.distribution != "strimzi":
+        own["KAFKAREST_HEAP_OPTS"] = f"-Xms{variables.heap_mib}m -Xmx{variables.heap_mib}m"
+    return own
+
+
+def _check_place(
+    sheet: Sheet, inventory: Inventory, host: str, variables: KafkaRest, cluster: KafkaCluster
 ) -> None:
-    folder = f"/etc/kafka-rest/{port}"
-    properties = f"{folder}/kafka-rest.properties"
-    workload = variables.workload
-
-    def put(
-        key: str, rule: str, value: str | int, because: str, source: str, measured: Choice | None = None
-    ) -> None:
-        sheet.put(properties, key, f"rest.{rule}", Choice(value, because, source), measured)
-
-    put(
-        "id", "identity", f"{host}-{port}", "unique and stable: the host's name and the port", f"{_GUIDE}, id"
-    )
-    put(
-        "listeners",
-        "listeners",
-        f"http://0.0.0.0:{port}",
-        "one port an instance, from 8082 up",
-        f"{_GUIDE}, Deployment",
-    )
-    put(
-        "host.name",
-        "identity",
-        address,
-        "consumers follow absolute URLs, so each instance must be addressable by itself",
-        f"{_GUIDE}, host.name",
-    )
-    put(
-        "bootstrap.servers",
-        "cluster",
-        servers,
-        f"the brokers of cluster {variables.cluster}",
-        f"{_GUIDE}, bootstrap.servers",
-    )
-    put(
-        "consumer.threads",
-        "consumer.threads",
-        max(50, workload.largest_group + 1),
-        f"above the largest group ({workload.largest_group} members)",
-        f"{_GUIDE}, consumer.threads",
-    )
-    put(
-        "consumer.request.timeout.ms",
-        "consumer.latency",
-        workload.delivery_latency_ms,
-        f"records are wanted within {workload.delivery_latency_ms} ms",
-        f"{_GUIDE}, consumer.request.timeout.ms",
-    )
-    sheet.put(
-        properties,
-        "consumer.receive.buffer.bytes",
-        "rest.consumer.buffer",
-        None,
-        Choice(
-            -1,
-            "the kernel's own buffer sizing; 19 times the read throughput of the default",
-            f"{_MEASURED}, Reading",
-        ),
-    )
-    sheet.rest_of_own(properties, "rest.own")
-
-    environment = f"{folder}/environment"
-    documented, measured = _heap(variables, facts)
-    mib = measured[0] if sheet.advice == "measured" else documented[0]
-    sheet.put(
-        environment,
-        "KAFKAREST_HEAP_OPTS",
-        "rest.heap.consumers",
-        Choice(jvm.heap(documented[0]), documented[1], f"{_GUIDE}, JVM"),
-        Choice(jvm.heap(measured[0]), measured[1], f"{_MEASURED}, Memory per consumer instance"),
-    )
-    logs = f"/var/log/kafka-rest/{port}"
-    sheet.put(
-        environment,
-        "KAFKAREST_JVM_PERFORMANCE_OPTS",
-        "rest.gc",
-        Choice(f"{GUIDE_G1} {jvm.gc_log(logs)}", "the G1 flags of the guide", f"{_GUIDE}, JVM"),
-        _gc(mib, logs),
-    )
-    sheet.put(
-        environment,
-        "LOG_DIR",
-        "rest.logs",
-        Choice(logs, "one log folder an instance", "kafka-rest-run-class"),
-    )
-    sheet.put(
-        environment,
-        "KAFKAREST_JMX_OPTS",
-        "rest.jmx",
-        Choice(
-            "-Dkedge.jmx=off",
-            "any value that does not open a port: the default opens a random one",
-            "kafka-rest-run-class",
-        ),
-    )
+    here = inventory.hosts[host].get("data_center")
+    if here is not None and cluster.data_center is not None and here != cluster.data_center:
+        sheet.warning(
+            "rest.data_center",
+            f"the proxy is in data center {here}, its cluster {variables.cluster} in "
+            f"{cluster.data_center}: it should "
+            "only be used for clusters of its own (Confluent REST Proxy production guide, Network)",
+            f"place proxies of {variables.cluster} in {cluster.data_center}, and mirror the topics that "
+            "are needed "
+            "elsewhere",
+        )
+    if variables.distribution == "confluent" and numbers(variables.version) >= (8, 0):
+        sheet.note(
+            "rest.log_flood",
+            "with no broker reachable kafka-rest 8.3.1 wrote 51 MB of log in a minute, 7.9.9 80 kB (REST "
+            "proxy "
+            "facts, Observed on running proxies)",
+            "bound the log folder; client.metadata.recovery.strategy=none ended it, for clients that then "
+            "find no "
+            "broker at a new address",
+        )
 
 
-def _heap(variables: KafkaRest, facts: HostFacts) -> tuple[tuple[int, str], tuple[int, str]]:
-    """Return the heap in MiB and its reason: the documented one and the measured one."""
-    workload = variables.workload
-    documented = 1024 + 16 * workload.consumers
-    # Live heap: 0.3 MiB an idle instance, and twice what a read may hold in flight, on top of 23 MiB.
-    reading = min(workload.partitions, 50) * 2
-    live = 23 + 32 + workload.consumers * (0.3 + reading)
-    # G1 starts its concurrent cycle at 35 percent: live data should stay below half of the heap.
-    measured = max(1024, math.ceil(live * 2 / 256) * 256)
-    return (
-        (documented, f"1 GiB and 16 MiB for each of {workload.consumers} consumers"),
-        (
-            measured,
-            f"23 MiB, 32 MiB producer buffer and {workload.consumers} readers x (0.3 + 2 x "
-            f"{min(workload.partitions, 50)} MiB) are {live:.0f} MiB live, twice that, 1 GiB at least",
-        ),
-    )
+def _identities(services: Mapping[str, Mapping[str, Iterable[Instance]]]) -> list[Finding]:
+    """Find instances whose ids a person made alike, or empty."""
+    places: dict[str, list[str]] = {}
+    for host, of_host in services.items():
+        for instance in of_host[SERVICE]:
+            name = instance.value("id", instance.value("bridge.id"))
+            places.setdefault(name, []).append(f"{host} {SERVICE}@{instance.name}")
+    found = []
+    for name, where in places.items():
+        if not name and sum(map(len, places.values())) > 1:
+            message = (
+                "the instance has no id, and is not the only one: its consumers' names do not tell it apart"
+            )
+            found += [
+                Finding("warning", "rest.identity", place, message, "take id out of kafka_rest_settings")
+                for place in where
+            ]
+        elif name and len(where) > 1:
+            message = f"several instances have the id {name}"
+            found += [
+                Finding(
+                    "error",
+                    "rest.identity",
+                    place,
+                    message,
+                    "take id out of kafka_rest_settings: the plan makes one for each",
+                )
+                for place in where
+            ]
+    return found
 
 
-def _gc(heap_mib: int, logs: str) -> Choice:
-    if heap_mib >= _REGIONS * _GUIDE_REGION_MIB:
-        return Choice(f"{GUIDE_G1} {jvm.gc_log(logs)}", "the G1 flags of the guide", f"{_GUIDE}, JVM")
-    flags = GUIDE_G1.replace(f"-XX:G1HeapRegionSize={_GUIDE_REGION_MIB}M ", "")
-    return Choice(
-        f"{flags} {jvm.gc_log(logs)}",
-        f"16 MiB regions would leave {heap_mib // _GUIDE_REGION_MIB} of about {_REGIONS}; without them "
-        "14 to 18 percent more throughput",
-        f"{_MEASURED}, Garbage collectors",
-    )
+def _balancing(
+    inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]]
+) -> list[Finding]:
+    """Find consumers that a balancer would lose, and several instances with no balancer at all."""
+    instances = sum(len(of_host[SERVICE]) for of_host in services.values())
+    if instances < 2:
+        return []
+    found: dict[str, Finding] = {}
+    source = "Confluent REST Proxy production guide, Deployment and Load Balancing"
+    for host in services:
+        other = inventory.hosts[host].get(f"{SERVICE}_balancer")
+        consumers = (inventory.hosts[host].get(f"{SERVICE}_workload") or {}).get("consumers", 0)
+        if other and not other["sticky"] and consumers:
+            found.setdefault(
+                "sticky",
+                Finding(
+                    "warning",
+                    "rest.stickiness",
+                    f"{host} {SERVICE}",
+                    f"the balancer {other['url']} is not sticky, and a consumer instance lives in one of "
+                    f"{instances} "
+                    f"processes: requests that reach another one are answered with 404 ({source})",
+                    "make it sticky by consumer instance, or let consumers follow the base_uri that they "
+                    "are given",
+                ),
+            )
+        elif not other and not inventory.group("rest_balancer"):
+            found.setdefault(
+                "none",
+                Finding(
+                    "note",
+                    "rest.balancing",
+                    SERVICE,
+                    f"{instances} instances, and no balancer in the inventory ({source})",
+                    "add a host to the group rest_balancer, describe yours in kafka_rest_balancer, or let "
+                    "each "
+                    "client choose an instance",
+                ),
+            )
+    return list(found.values())
 
 
-def _unknown_cluster(host: str, name: str, known: list[str]) -> Finding:
-    return Finding(
-        "error",
-        "rest.cluster",
-        f"{host}: kafka_rest_cluster",
-        f"kafka_rest_cluster is {name}, which is not declared",
-        f"use one of {', '.join(known) or '(none)'}, or declare it in kafka_clusters",
-    )
+def _balancer_url(inventory: Inventory) -> str | None:
+    hosts = inventory.group("rest_balancer")
+    if not hosts:
+        return None
+    port = inventory.hosts[hosts[0]].get("rest_balancer_port", 8080)
+    return f"http://{inventory.address(hosts[0])}:{port}"
+
+
+def _stall_s(inventory: Inventory) -> float | None:
+    levels = inventory.common("service_levels")
+    rebalance = levels.get("rebalance") if isinstance(levels, Mapping) else None
+    stall = rebalance.get("consume_stall_s") if isinstance(rebalance, Mapping) else None
+    return float(stall) if isinstance(stall, int | float) and stall > 0 else None

@@ -1,0 +1,154 @@
+"""Rules for the REST proxy of MapR's build: streams instead of topics, its own paths and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from sizing.keys import numbers
+from sizing.model import Choice, Instance, Setting, Sheet
+from sizing.rest_confluent import plan_files
+from sizing.rest_memory import number
+from sizing.rest_process import Process
+from sizing.workload import KafkaRest
+
+#: Commands for a person to run once; no role carries them out.
+STREAMS: Final = "mapr_streams"
+_ARTICLE: Final = "MapR article"
+_FACTS: Final = "MapR kafka-rest, KafkaRestConfig of its tags"
+_BUFFER_MS: Final = 125
+_PARTITIONS_A_NODE: Final = 10
+#: The build reads the buffer time under the producer's prefix since 2.0.1-mapr-1703, with 1 ms as default.
+_PREFIXED: Final = (2, 0, 1)
+
+
+def plan_process(sheet: Sheet, process: Process) -> None:
+    """Plan the properties, the environment and the unit of one process.
+
+    The first instance of a host has the file that the package's own start script reads; the others, which the
+    package does not know, have theirs under ``/etc/kafka-rest``.
+    """
+    variables = process.variables
+    folder = f"/etc/kafka-rest/{process.port}"
+    packaged = f"/opt/mapr/kafka-rest/kafka-rest-{variables.version}/config/kafka-rest.properties"
+    properties = packaged if process.number == 0 else f"{folder}/kafka-rest.properties"
+    _streams(sheet, properties, variables)
+    plan_files(sheet, process, properties, f"{folder}/environment", mapr=True)
+
+
+def stream_commands(host: str, port: int, address: str, variables: KafkaRest) -> Instance | None:
+    """Return the commands that create the default stream and try it; None without a default stream."""
+    path = variables.default_stream
+    if path is None:
+        return None
+    partitions = _PARTITIONS_A_NODE * variables.stream_nodes
+    rows: Sequence[tuple[str, str, str, str]] = (
+        (
+            "maprcli",
+            f"maprcli stream create -path {path} -ttl {variables.stream_ttl_s} -autocreate true "
+            f"-defaultpartitions {partitions}",
+            f"{_PARTITIONS_A_NODE} partitions a node and topic on {variables.stream_nodes} nodes; the "
+            "default is 1",
+            f"{_ARTICLE}, Number of topics and partitions",
+        ),
+        (
+            "produce",
+            f"curl -X POST -H 'Content-Type: application/vnd.kafka.json.v2+json' "
+            f'--data \'{{"records":[{{"value":{{"a":1}}}},{{"value":{{"a":2}}}}]}}\' '
+            f"http://{address}:{port}/topics/{topic_in_url(path, 'TOPIC')}",
+            "a path and a topic in a URL are encoded: / is %2F and : is %3A; with the default stream "
+            "/topics/TOPIC "
+            "does",
+            f"{_ARTICLE}, About the URL for the topic",
+        ),
+    )
+    settings = tuple(
+        Setting("", key, value, "rest.mapr.stream", because, source) for key, value, because, source in rows
+    )
+    return Instance(f"{host}{path}", settings)
+
+
+def topic_in_url(path: str, topic: str) -> str:
+    """Return how a topic of a stream is written in a URL: ``/streams/test:t`` is "
+    "``%2Fstreams%2Ftest%3At``."""
+    return quote(f"{path}:{topic}", safe="")
+
+
+def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
+    bare = Choice(
+        _BUFFER_MS,
+        "the client would wait 3000 ms for more records before it sends; under about 125 ms the waiting "
+        "costs "
+        "one or two cores",
+        f"{_ARTICLE}, Fix very high latency for single API call",
+    )
+    prefixed = numbers(variables.version) >= _PREFIXED
+    latency = Choice(
+        min(_BUFFER_MS, variables.workload.delivery_latency_ms),
+        "a read waits this long for records, and no longer than the records are wanted",
+        f"{_ARTICLE}, Fix very high latency for single API call",
+    )
+    sheet.put(file, "consumer.request.timeout.ms", "rest.consumer.latency", latency)
+    if prefixed:
+        sheet.put(
+            file,
+            "streams.buffer.max.time.ms",
+            "rest.mapr.buffer",
+            bare,
+            Choice(None, "the build reads it under the producer's prefix since 2.0.1-mapr-1703", _FACTS),
+        )
+        planned = (
+            sheet.put(
+                file,
+                "producer.streams.buffer.max.time.ms",
+                "rest.mapr.buffer",
+                None,
+                Choice(
+                    _BUFFER_MS,
+                    "the article's 125 ms under the key that this build reads; its default of 1 ms waits "
+                    "busily",
+                    f"{_FACTS}; {_ARTICLE}, Fix very high latency",
+                ),
+            )
+            if sheet.advice == "measured"
+            else None
+        )
+    else:
+        planned = sheet.put(file, "streams.buffer.max.time.ms", "rest.mapr.buffer", bare)
+    _check_buffer(sheet, number(planned))
+    if variables.default_stream is None:
+        return
+    because = "topics of this stream need no path in a URL"
+    sheet.put(
+        file,
+        "streams.default.streams",
+        "rest.mapr.default_stream",
+        Choice(variables.default_stream, because, f"{_ARTICLE}, About the URL for the topic"),
+        Choice(None, "no tag of the build reads it under this name, streams.default.stream is", _FACTS),
+    )
+    if sheet.advice == "measured":
+        sheet.put(
+            file,
+            "streams.default.stream",
+            "rest.mapr.default_stream",
+            None,
+            Choice(variables.default_stream, because, _FACTS),
+        )
+    else:
+        sheet.warning(
+            "rest.mapr.default_stream",
+            "advice: documented writes streams.default.streams, which no tag of the build reads",
+            "set advice: measured, or streams.default.stream in kafka_rest_settings",
+        )
+
+
+def _check_buffer(sheet: Sheet, milliseconds: int | None) -> None:
+    if milliseconds is not None and milliseconds < _BUFFER_MS:
+        sheet.warning(
+            "rest.mapr.buffer",
+            f"the buffer time is {milliseconds} ms: below about {_BUFFER_MS} ms the processor's use rises, "
+            "at 0 one "
+            f"or two cores are busy all the time ({_ARTICLE}, Fix very high latency)",
+            f"set it to {_BUFFER_MS} or more, unless the latency is worth the cores",
+        )

@@ -1,0 +1,164 @@
+"""Findings about a REST proxy: what a person changed, what the workload asks for, what stands around it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.keys import check_rest_keys
+from sizing.model import KIB, MIB, Sheet
+from sizing.rest_memory import (
+    GUIDE,
+    HEAP_LIMIT_MIB,
+    MEASURED,
+    Load,
+    documented_heap,
+    measured_heap,
+    number,
+)
+from sizing.workload import HostFacts, KafkaRest
+
+#: The guide, Don't Touch These Settings, with their defaults.
+_DONT_TOUCH: Final = {"consumer.iterator.backoff.ms": 50, "consumer.iterator.timeout.ms": 1}
+#: Defined and never read: kafka-rest, KafkaRestConfig.
+_NO_EFFECT: Final = frozenset(
+    {
+        "producer.threads",
+        "consumer.iterator.timeout.ms",
+        "simpleconsumer.pool.size.max",
+        "simpleconsumer.pool.timeout.ms",
+        "client.timeout.ms",
+        "client.init.timeout.ms",
+    }
+)
+#: What the proxy sets itself, whatever is written.
+_FORCED: Final = {"producer.enable.idempotence": "false", "consumer.request.timeout.ms": ""}
+_CORES: Final = 16
+#: The article, About message size.
+_LARGE_BYTES: Final = 100 * KIB
+_LARGEST_BYTES: Final = 2 * MIB
+_MAX_REQUEST_BYTES: Final = MIB  # max.request.size of a producer
+
+
+def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
+    """Find own values that are better left, have no effect, or that this version does not read."""
+    own = variables.settings
+    for key in sorted(own.keys() & _DONT_TOUCH.keys() - _NO_EFFECT):
+        if number(own[key]) != _DONT_TOUCH[key]:
+            sheet.warning(
+                "rest.dont_touch",
+                f"{key} is {own[key]}, and changing it may lead to very poor performance ({GUIDE}, Don't "
+                "Touch "
+                "These Settings): shorter costs a core, longer costs latency",
+                f"take it out; consumer.receive.buffer.bytes=-1 reads faster for less ({MEASURED}, Reading)",
+            )
+    for key in sorted(own.keys() & _NO_EFFECT):
+        sheet.warning(
+            "rest.no_effect",
+            f"{key} is defined by kafka-rest and never read: it has no effect",
+            f"take {key} out of kafka_rest_settings",
+        )
+    if str(own.get("producer.enable.idempotence", "false")).lower() == "true":
+        sheet.warning(
+            "rest.forced",
+            "producer.enable.idempotence is true, and the proxy sets it to false: a request that is sent "
+            "again may "
+            "be there twice",
+            "take it out, and let readers tell a repeated record by its content",
+        )
+    if "JMX_PORT" in own:
+        sheet.warning(
+            "rest.jmx",
+            "JMX_PORT opens JMX to everybody who reaches the host, without authentication",
+            "take it out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
+        )
+    properties = [key for key in own if not key.isupper()]
+    for finding in check_rest_keys(variables.distribution, variables.version, properties, sheet.where):
+        if finding.message.split()[-1] not in _NO_EFFECT:
+            sheet.findings.append(finding)
+
+
+def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> None:
+    """Find a heap that is too large to pause shortly, or too small for what it has to hold."""
+    if heap_mib > HEAP_LIMIT_MIB:
+        sheet.warning(
+            "rest.heap.limit",
+            f"a heap of {heap_mib} MiB is above {HEAP_LIMIT_MIB}: its pauses cause time-outs of requests and "
+            f"disconnected consumers ({GUIDE}, JVM)",
+            "leave the heap to the plan, or raise kafka_rest_instances_per_host",
+        )
+    needed = measured_heap(load) if sheet.advice == "measured" else documented_heap(load.consumers)
+    if heap_mib < int(needed.value or 0):
+        sheet.warning(
+            "rest.heap.consumers",
+            f"a heap of {heap_mib} MiB is below the {needed.value} MiB that the workload asks for: "
+            f"{needed.because}",
+            f"set kafka_rest_heap_mib to {needed.value}, or take it out",
+        )
+    if buffer_bytes >= heap_mib * MIB:
+        sheet.error(
+            "rest.producer.buffer",
+            f"producer.buffer.memory is {buffer_bytes} bytes, and the whole heap has {heap_mib * MIB}",
+            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less, or give the process more heap",
+        )
+    elif buffer_bytes > heap_mib * MIB // 2:
+        sheet.warning(
+            "rest.producer.buffer",
+            f"producer.buffer.memory is {buffer_bytes} bytes, more than half of the heap of {heap_mib} MiB: "
+            "nothing is left for consumers and requests",
+            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less",
+        )
+
+
+def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None:
+    """Find a workload that a proxy carries badly, and a host that is small for it."""
+    workload = variables.workload
+    if facts.cores < _CORES:
+        sheet.note(
+            "rest.cores",
+            f"the host has {facts.cores} cores; at least {_CORES} are recommended ({GUIDE}, CPUs), fewer "
+            "serve a "
+            "low throughput",
+            "compare the measured throughput with the load before giving the host more of it",
+        )
+    size = workload.record_bytes
+    article = "MapR article, About message size"
+    if size > _LARGEST_BYTES:
+        sheet.warning(
+            "rest.record_bytes",
+            f"records have {size} bytes, above the largest advisable size of {_LARGEST_BYTES} ({article})",
+            "send a reference to such a record instead of the record",
+        )
+    elif size > _LARGE_BYTES:
+        sheet.note(
+            "rest.record_bytes",
+            f"records have {size} bytes: above {_LARGE_BYTES} the throughput falls ({article})",
+            "split them, or compare the measured throughput with the load",
+        )
+    request = number(variables.settings.get("producer.max.request.size")) or _MAX_REQUEST_BYTES
+    if size > request:
+        sheet.error(
+            "rest.record_bytes",
+            f"records have {size} bytes, and the proxy's producer refuses more than {request}",
+            f"set producer.max.request.size to {2 * size} in kafka_rest_settings, and max.message.bytes of "
+            "the "
+            "topics with it",
+        )
+    per_request = workload.records_per_request
+    if per_request == 1:
+        sheet.warning(
+            "rest.records_per_request",
+            "each request carries one record: 2,006 records/s were measured so, 56,400 with 10 in a "
+            "request and "
+            f"193,000 with 100 ({MEASURED}, Producing)",
+            "let clients send arrays of records over a connection that they keep; producer.linger.ms=0 "
+            "helps the "
+            "ones that cannot",
+        )
+    elif per_request >= 1000:
+        sheet.note(
+            "rest.records_per_request",
+            f"{per_request} records in a request give little more throughput than 100, and take 70 instead "
+            "of 8 ms "
+            f"({MEASURED}, Producing)",
+            "let clients send about 100 records in a request",
+        )

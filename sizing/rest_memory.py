@@ -1,0 +1,200 @@
+"""Memory of a REST proxy: what its consumers and its producer need, in the heap and outside it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from sizing.model import MIB, Choice
+from sizing.workload import KafkaRest
+
+GUIDE: Final = "Confluent REST Proxy production guide"
+MEASURED: Final = "REST proxy measurements"
+
+#: The guide, JVM: larger heaps pause too long; more instances instead.
+HEAP_LIMIT_MIB: Final = 8192
+MOST_INSTANCES: Final = 64
+_GUIDE_HEAP_MIB: Final = 1024
+_GUIDE_CONSUMER_MIB: Final = 16
+
+#: Measurements, Memory per consumer instance: live heap, and outside it, of no instance and of an idle one.
+_LIVE_MIB: Final = 23
+_OUTSIDE_MIB: Final = 250
+_IDLE_LIVE_MIB: Final = 0.3
+_IDLE_OUTSIDE_MIB: Final = 0.7
+#: A reading instance holds up to twice its fetches in the heap, 1.25 times outside it (15 MiB of 12).
+_READ_LIVE: Final = 2.0
+_READ_OUTSIDE: Final = 1.25
+#: A read filled to consumer.request.max.bytes took 190 MiB where the limit was 64.
+FULL_READ: Final = 3
+#: G1 starts its concurrent cycle at 35 percent: live data stays below half of the heap.
+_HEAP_TO_LIVE: Final = 2
+_STEP_MIB: Final = 256
+#: Nobody measured how far what is outside the heap swings.
+_OUTSIDE_MARGIN: Final = 1.25
+
+BUFFER_BYTES: Final = 32 * MIB  # buffer.memory of a producer, unchanged to 4.3
+REQUEST_MAX_BYTES: Final = 64 * MIB  # consumer.request.max.bytes
+_PARTITION_FETCH_BYTES: Final = MIB  # max.partition.fetch.bytes
+_FETCH_BYTES: Final = 50 * MIB  # fetch.max.bytes
+#: Measurements, Reading: 39 MB/s where the default of 50 MiB gave 43.8.
+SMALL_FETCH_BYTES: Final = 4 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one process carries: its share of the workload, and the client settings that cost memory."""
+
+    consumers: int
+    readers: int
+    partitions: int
+    full_reads: int
+    fetch_bytes: int
+    partition_fetch_bytes: int
+    request_max_bytes: int
+    buffer_bytes: int
+
+    @property
+    def fetched_mib(self) -> float:
+        """What the fetches of one reader may hold, in MiB."""
+        return min(self.partitions * self.partition_fetch_bytes, self.fetch_bytes) / MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Heap and resident limit of one process in MiB, each with its reason."""
+
+    heap_mib: int
+    heap: Choice
+    limit_mib: int
+    limit: Choice
+
+
+def load_of(variables: KafkaRest, instances: int, *, small_fetch: bool = False) -> Load:
+    """Return the share of one of ``instances`` processes; ``small_fetch`` bounds its readers' fetches."""
+    w = variables.workload
+    settings = variables.settings
+    fetch = number(settings.get("consumer.fetch.max.bytes")) or (
+        SMALL_FETCH_BYTES if small_fetch else _FETCH_BYTES
+    )
+    return Load(
+        consumers=math.ceil(w.consumers / instances),
+        readers=math.ceil((w.consumers if w.readers is None else w.readers) / instances),
+        partitions=w.partitions,
+        full_reads=math.ceil(w.full_reads / instances),
+        fetch_bytes=fetch,
+        partition_fetch_bytes=number(settings.get("consumer.max.partition.fetch.bytes"))
+        or _PARTITION_FETCH_BYTES,
+        request_max_bytes=number(settings.get("consumer.request.max.bytes")) or REQUEST_MAX_BYTES,
+        buffer_bytes=number(settings.get("producer.buffer.memory")) or BUFFER_BYTES,
+    )
+
+
+def documented_heap(consumers: int) -> Choice:
+    """Return the heap of the guide in MiB: 1 GiB, and 16 MiB for each consumer instance on the process."""
+    mib = _GUIDE_HEAP_MIB + _GUIDE_CONSUMER_MIB * consumers
+    because = f"1 GiB for producing and administration, and 16 MiB for each of {consumers} consumer instances"
+    return Choice(mib, because, f"{GUIDE}, Memory")
+
+
+def measured_heap(load: Load) -> Choice:
+    """Return the heap in MiB that measurements ask for: twice what may be live at once, 1 GiB at least."""
+    live = _live_mib(load)
+    mib = max(_GUIDE_HEAP_MIB, math.ceil(live * _HEAP_TO_LIVE / _STEP_MIB) * _STEP_MIB)
+    parts = [
+        f"{_LIVE_MIB} MiB",
+        f"{load.buffer_bytes / MIB:.0f} MiB producer buffer",
+        f"{load.consumers} consumer instances x {_IDLE_LIVE_MIB} MiB",
+        f"{load.readers} readers x {_READ_LIVE:.0f} x {load.fetched_mib:g} MiB fetched",
+    ]
+    if load.full_reads:
+        parts.append(f"{load.full_reads} full reads x {FULL_READ} x {load.request_max_bytes / MIB:g} MiB")
+    because = (
+        f"{', '.join(parts)} are {live:.0f} MiB live; twice that, so that the collector keeps up and the "
+        "consumers of an instance that restarts fit as well"
+    )
+    floor = "; 1 GiB at least" if mib == _GUIDE_HEAP_MIB else ""
+    return Choice(mib, because + floor, f"{MEASURED}, Memory per consumer instance")
+
+
+def resident_limit(heap_mib: int, load: Load) -> Choice:
+    """Return the resident limit of the unit in MiB: the heap, and what lies outside it with a margin."""
+    readers = load.consumers * _IDLE_OUTSIDE_MIB + load.readers * _READ_OUTSIDE * load.fetched_mib
+    limit = heap_mib + math.ceil((_OUTSIDE_MIB + readers) * _OUTSIDE_MARGIN)
+    because = (
+        f"{heap_mib} MiB heap, and outside it {_OUTSIDE_MIB} MiB of the JVM and {readers:.0f} MiB of "
+        f"{load.consumers} consumer instances, {load.readers} of them reading, with a quarter to spare"
+    )
+    return Choice(limit, because, f"{MEASURED}, What the plan does with it")
+
+
+def request_max_bytes(heap_mib: int, load: Load) -> Choice:
+    """Return how much one read may answer, so that all readers at that limit still fit into the heap.
+
+    Half of the heap is for it, because the other half holds what is live anyway; 4 MiB at least, which is
+    more than a read moves at default settings.
+    """
+    room = heap_mib * MIB // 2 // (FULL_READ * max(1, load.readers))
+    value = min(REQUEST_MAX_BYTES, max(4 * MIB, 2 ** (max(1, room).bit_length() - 1)))
+    because = (
+        f"a full read takes {FULL_READ} times its limit, so {load.readers} readers at {value // MIB} MiB "
+        f"take {FULL_READ * load.readers * value // MIB} MiB of the {heap_mib} MiB heap; a read moves "
+        "2 to 3 MB at default settings"
+    )
+    return Choice(value, because, f"{MEASURED}, Memory per consumer instance")
+
+
+def instances_for_heap(variables: KafkaRest, at_least: int, *, documented: bool) -> tuple[int, bool]:
+    """Return how many processes keep every heap within 8 GiB, and whether fetches are bounded for it.
+
+    By measurement fetches are bounded before a process is split: 4 MiB of them read at nine tenths of the
+    speed of 50 MiB, for a sixth of the memory on twelve partitions.
+    """
+    if documented:
+        count = at_least
+        while _mib(documented_heap(math.ceil(variables.workload.consumers / count))) > HEAP_LIMIT_MIB:
+            count += 1
+        return count, False
+    if _mib(measured_heap(load_of(variables, at_least))) <= HEAP_LIMIT_MIB:
+        return at_least, False
+    count = at_least
+    while (
+        _mib(measured_heap(load_of(variables, count, small_fetch=True))) > HEAP_LIMIT_MIB
+        and count < MOST_INSTANCES
+    ):
+        count += 1
+    return count, True
+
+
+def maximum_heap_mib(flags: str) -> int | None:
+    """Read -Xmx out of JVM flags, in MiB; None where they set none."""
+    found = re.findall(r"-Xmx(\d+)([kmgt]?)\b", flags, re.IGNORECASE)
+    if not found:
+        return None
+    size, unit = found[-1]  # the last one counts
+    scale = {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+    return int(int(size) * scale[unit.lower()])
+
+
+def number(value: object) -> int | None:
+    """Return a whole number that a person wrote for a key; None where it is none."""
+    try:
+        return int(str(value)) if value is not None else None
+    except ValueError:
+        return None
+
+
+def _live_mib(load: Load) -> float:
+    return (
+        _LIVE_MIB
+        + load.buffer_bytes / MIB
+        + load.consumers * _IDLE_LIVE_MIB
+        + load.readers * _READ_LIVE * load.fetched_mib
+        + load.full_reads * FULL_READ * load.request_max_bytes / MIB
+    )
+
+
+def _mib(choice: Choice) -> int:
+    return int(choice.value or 0)

@@ -1,0 +1,166 @@
+"""One REST process to plan, and how many of them a host gets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from sizing.jetty import Requests, requests_of
+from sizing.model import Advice, Sheet
+from sizing.rest_memory import (
+    HEAP_LIMIT_MIB,
+    MEASURED,
+    MOST_INSTANCES,
+    Load,
+    documented_heap,
+    instances_for_heap,
+    load_of,
+    measured_heap,
+)
+from sizing.workload import HostFacts, KafkaRest
+
+SERVICE: Final = "kafka_rest"
+
+#: Measurements, Producing: records in a request -> records/s of one process on two cores, warm.
+_PRODUCED: Final = {1: 2_006, 10: 56_400, 100: 193_000, 1000: 227_000}
+#: The same, Producing: a JVM that has just started does half.
+_COLD: Final = 2
+_CORES_MEASURED: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One instance of a host, with all that its settings follow from.
+
+    ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
+    the heap within its limit; ``stall_s`` is the service level for a group that gets nothing.
+    """
+
+    host: str
+    address: str
+    number: int
+    instances: int
+    servers: str
+    balancer_url: str | None
+    stall_s: float | None
+    variables: KafkaRest
+    facts: HostFacts
+    small_fetch: bool
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self.variables.first_port + self.number
+
+    @property
+    def id(self) -> str:
+        """The name that tells it from all others, whatever hosts come and go."""
+        return f"{self.host}-{self.port}"
+
+    @property
+    def load(self) -> Load:
+        """Its share of what its host carries."""
+        return load_of(self.variables, self.instances, small_fetch=self.small_fetch)
+
+    @property
+    def requests(self) -> Requests:
+        """Its share of the requests that reach its host."""
+        return requests_of(self.variables.workload, self.instances)
+
+
+def instance_count(
+    sheet: Sheet, variables: KafkaRest, facts: HostFacts, advice: Advice, *, dedicated: bool
+) -> tuple[int, bool]:
+    """Return the number of processes of a host, and whether their readers' fetches are bounded.
+
+    From cores and load, then as many more as keep every heap within 8 GiB; a person's number stands, and is
+    held against the same limit.
+    """
+    documented = advice == "documented"
+    given = variables.instances_per_host
+    if variables.heap_mib is not None:
+        return given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated), False
+    count = given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated)
+    needed, small_fetch = instances_for_heap(variables, count, documented=documented)
+    if needed > MOST_INSTANCES or (not documented and _heap_mib(variables, needed, advice) > HEAP_LIMIT_MIB):
+        sheet.error(
+            "rest.heap.split",
+            f"the workload of the host needs more than {MOST_INSTANCES} processes of {HEAP_LIMIT_MIB} MiB "
+            "heap",
+            "spread kafka_rest_workload over more hosts, or correct it",
+        )
+        return count, small_fetch
+    if needed == count:
+        return count, small_fetch
+    one = _heap_mib(variables, count, advice, small_fetch=small_fetch)
+    if given:
+        sheet.error(
+            "rest.heap.split",
+            f"kafka_rest_instances_per_host is {given}, and each of them would need {one} MiB of heap, above "
+            f"{HEAP_LIMIT_MIB}; a process is split over more instances, never grown",
+            f"set kafka_rest_instances_per_host to {needed} or more, or take it out",
+        )
+        return count, small_fetch
+    sheet.note(
+        "rest.heap.split",
+        f"{needed} instances instead of {count}: {variables.workload.consumers} consumer instances on "
+        f"{count} "
+        f"would need {one} MiB of heap each, above {HEAP_LIMIT_MIB}",
+        "nothing; spread the consumers over more hosts to have fewer",
+    )
+    return needed, small_fetch
+
+
+def _from_cores(
+    sheet: Sheet, variables: KafkaRest, facts: HostFacts, advice: Advice, *, dedicated: bool
+) -> int:
+    load = _from_load(sheet, variables, facts)
+    if not dedicated:
+        sheet.note(
+            "rest.dedicated",
+            "the host runs other services as well, so it gets one proxy; a dedicated host has the best "
+            "performance "
+            "(MapR article, Run the Proxy on dedicated server(s))",
+            "give the proxies hosts of their own, or set kafka_rest_instances_per_host",
+        )
+        return load
+    cores = max(2, facts.cores // 16)
+    if advice == "measured" and facts.cores < 2 * _CORES_MEASURED:
+        sheet.note(
+            "rest.instances",
+            f"one instance on {facts.cores} cores by measurement (two processes did 0.85 to 0.99 of one "
+            "where no "
+            f"core is idle; {MEASURED}, Producing), where MapR article, Cluster Architecture says two or "
+            "more",
+            "set kafka_rest_instances_per_host to 2 where one has to serve while the other restarts",
+        )
+        cores = 1
+    return max(cores, load)
+
+
+def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
+    workload = variables.workload
+    if workload.records_per_s is None:
+        return 1
+    size = max(n for n in _PRODUCED if n <= workload.records_per_request)
+    each = _PRODUCED[size] // _COLD
+    wanted = math.ceil(workload.records_per_s / each)
+    room = max(1, facts.cores // _CORES_MEASURED)
+    if wanted > room:
+        sheet.warning(
+            "rest.load",
+            f"{workload.records_per_s} records/s in requests of {workload.records_per_request} ask for "
+            f"{wanted} "
+            f"processes of {_CORES_MEASURED} cores ({each} records/s each: half of what {size} records a "
+            "request "
+            f"did warm; {MEASURED}, Producing), and {facts.cores} cores have room for {room}",
+            "send more records in a request, or spread the load over more hosts",
+        )
+    return min(wanted, room)
+
+
+def _heap_mib(variables: KafkaRest, count: int, advice: Advice, *, small_fetch: bool = True) -> int:
+    if advice == "documented":
+        return int(documented_heap(math.ceil(variables.workload.consumers / count)).value or 0)
+    return int(measured_heap(load_of(variables, count, small_fetch=small_fetch)).value or 0)

@@ -1,0 +1,220 @@
+"""Rules for consumers of a REST proxy: latency, time-outs, threads, fetch sizes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.model import MIB, Choice, Sheet
+from sizing.rest_memory import (
+    GUIDE,
+    MEASURED,
+    SMALL_FETCH_BYTES,
+    Load,
+    number,
+    request_max_bytes,
+)
+from sizing.workload import RestWorkload
+
+_THREADS: Final = 50  # consumer.threads
+_TIMEOUT_MS: Final = 1000  # consumer.request.timeout.ms
+_INSTANCE_TIMEOUT_MS: Final = 300_000  # consumer.instance.timeout.ms
+_SESSION_MS: Final = 45_000  # session.timeout.ms of a consumer since 3.0
+_SHORTEST_SESSION_MS: Final = 6_000  # group.min.session.timeout.ms of a broker
+_MOST_FETCH_MIN_BYTES: Final = 10_000_000
+
+#: Measurements, Reading, at 100 records/s: what a read adds to its time-out, and the p99 without waiting.
+_OVER_TIMEOUT_MS: Final = 31
+_FIRST_RECORD_MS: Final = 56
+_BUSY_BACKOFF_MS: Final = 9
+
+
+def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
+    """Plan when a read is answered; return how long it may wait, in ms."""
+    wanted = workload.delivery_latency_ms
+    waits = wanted > _FIRST_RECORD_MS * 2 + _OVER_TIMEOUT_MS
+    documented = Choice(
+        wanted,
+        f"a read waits this long for records, which is a lower bound of the latency; {wanted} ms are wanted",
+        f"{GUIDE}, consumer.request.timeout.ms",
+    )
+    measured = None
+    if waits and wanted < _TIMEOUT_MS:
+        measured = Choice(
+            wanted - _OVER_TIMEOUT_MS,
+            f"{wanted} ms are wanted, and the slowest percent of reads took {_OVER_TIMEOUT_MS} ms over its "
+            "time-out",
+            f"{MEASURED}, Reading",
+        )
+    elif not waits:
+        measured = Choice(
+            _TIMEOUT_MS,
+            "with fetch.min.bytes=1 a read is answered as soon as there is a record, so the time-out is no "
+            "lower bound of the latency, and a longer one saves empty reads",
+            f"{MEASURED}, Reading",
+        )
+    timeout = sheet.put(file, "consumer.request.timeout.ms", "rest.consumer.latency", documented, measured)
+    fetch = sheet.put(
+        file,
+        "fetch.min.bytes",
+        "rest.consumer.fetch_min",
+        Choice(
+            -1,
+            "off: a read is answered when its time-out passes, or with consumer.request.max.bytes",
+            f"{GUIDE}, fetch.min.bytes",
+        ),
+        None
+        if waits
+        else Choice(
+            1,
+            f"{wanted} ms are wanted: a read that is answered with the first record took 30 ms, 56 in the "
+            "slowest percent, for 23 instead of 7 percent of a core at 100 records/s",
+            f"{MEASURED}, Reading",
+        ),
+    )
+    if (bytes_ := number(fetch)) is not None and bytes_ > _MOST_FETCH_MIN_BYTES:
+        sheet.error(
+            "rest.consumer.fetch_min",
+            f"fetch.min.bytes is {bytes_}, and the proxy takes {_MOST_FETCH_MIN_BYTES} at most",
+            f"set it to {_MOST_FETCH_MIN_BYTES} or less",
+        )
+    if wanted < _FIRST_RECORD_MS and workload.consumers:
+        reach = (
+            "no measured setting reaches that"
+            if wanted < _BUSY_BACKOFF_MS
+            else f"consumer.iterator.backoff.ms=5 took {_BUSY_BACKOFF_MS} ms for 44 percent of a core"
+        )
+        sheet.warning(
+            "rest.consumer.latency",
+            f"records are wanted within {wanted} ms, and the slowest percent of reads took "
+            f"{_FIRST_RECORD_MS} "
+            f"ms with fetch.min.bytes=1; {reach}",
+            "let those consumers speak Kafka's own protocol, or raise delivery_latency_ms",
+        )
+    return number(timeout) or _TIMEOUT_MS
+
+
+def plan_consumers(
+    sheet: Sheet, file: str, workload: RestWorkload, *, threads_deadlock: bool, subject: str
+) -> int:
+    """Plan threads and the time-out of an instance that nobody asks any more; return the threads."""
+    group = workload.largest_group
+    documented = Choice(
+        max(_THREADS, group + 1),
+        f"above the {group} members of the largest group, {_THREADS} at least",
+        f"{GUIDE}, consumer.threads",
+    )
+    measured = Choice(
+        _THREADS,
+        f"the default: reads wait in a queue since the new consumer, and one thread served a group of 8; the "
+        f"largest group has {group} members",
+        f"{MEASURED}, Groups and restarts",
+    )
+    threads = sheet.put(
+        file,
+        "consumer.threads",
+        "rest.consumer.threads",
+        documented,
+        None if threads_deadlock else measured,
+    )
+    count = number(threads)
+    if count is not None and 0 <= count <= group:
+        message = f"consumer.threads is {count}, and the largest group has {group} members"
+        fix = f"set consumer.threads to {group + 1} or more"
+        if threads_deadlock or sheet.advice == "documented":
+            sheet.error("rest.consumer.threads", f"{message}: its rebalances deadlock on {subject}", fix)
+        else:
+            sheet.note("rest.consumer.threads", f"{message}: large parallel reads wait for each other", fix)
+    pause = workload.client_pause_ms
+    instance = sheet.put(
+        file,
+        "consumer.instance.timeout.ms",
+        "rest.consumer.instance_timeout",
+        Choice(
+            _INSTANCE_TIMEOUT_MS,
+            "the default, 5 minutes; may be worth lowering",
+            f"{GUIDE}, High Availability",
+        ),
+        Choice(
+            max(20_000, 5 * pause),
+            f"5 times the {pause} ms for which a client may ask for nothing, 20 s at least: a client that "
+            "vanished holds its partitions this long, 304 s were measured at the default",
+            f"{MEASURED}, Groups and restarts",
+        ),
+    )
+    if (ms := number(instance)) is not None and 0 <= ms <= pause:
+        sheet.error(
+            "rest.consumer.instance_timeout",
+            f"consumer.instance.timeout.ms is {ms}, and a living client may ask for nothing for {pause} ms",
+            f"set it to {5 * pause}, or kafka_rest_workload.client_pause_ms to what is true",
+        )
+    return count if count and count > 0 else _THREADS
+
+
+def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fetch: bool) -> None:
+    """Plan the keys of the consumers inside; ``stall_s`` is how long a group may get nothing."""
+    sheet.put(
+        file,
+        "consumer.receive.buffer.bytes",
+        "rest.consumer.buffer",
+        None,
+        Choice(
+            -1,
+            "the kernel sizes the buffer: 43.8 MB/s where the default of 64 KiB read 2.3, because each poll "
+            "takes one buffer and then waits",
+            f"{MEASURED}, Reading",
+        ),
+    )
+    if small_fetch:
+        sheet.put(
+            file,
+            "consumer.fetch.max.bytes",
+            "rest.consumer.fetch_max",
+            None,
+            Choice(
+                SMALL_FETCH_BYTES,
+                f"{SMALL_FETCH_BYTES // MIB} MiB instead of 50 keep the heap within 8 GiB, and read 39.0 "
+                "MB/s "
+                "instead of 43.8",
+                f"{MEASURED}, Reading",
+            ),
+        )
+    if stall_s is None or sheet.own("consumer.group.protocol") == "consumer":
+        return  # the new protocol has its session time-out on the broker
+    session = max(_SHORTEST_SESSION_MS, min(_SESSION_MS, int(stall_s * 1000 * 2 / 3)))
+    sheet.put(
+        file,
+        "consumer.session.timeout.ms",
+        "rest.consumer.session",
+        None,
+        Choice(
+            session,
+            f"two thirds of the {stall_s:g} s for which service_levels.rebalance.consume_stall_s lets a "
+            "group get "
+            f"nothing: a killed proxy stops its groups for the whole session, {_SESSION_MS // 1000} s by "
+            "default",
+            f"{MEASURED}, Groups and restarts",
+        ),
+    )
+
+
+def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> int:
+    """Plan how much one read may answer, in bytes; report the worst case beside the average."""
+    default = 64 * MIB
+    documented = Choice(default, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes")
+    measured = request_max_bytes(heap_mib, load) if load.readers else None
+    chosen = sheet.put(
+        file, "consumer.request.max.bytes", "rest.consumer.request_bytes", documented, measured
+    )
+    limit = number(chosen) or default
+    if load.readers:
+        worst = load.readers * limit // MIB
+        sheet.note(
+            "rest.memory.worst_case",
+            f"average and worst case of a process: {load.readers} readers hold {load.fetched_mib:g} MiB "
+            "each on "
+            f"average; all of them filled to consumer.request.max.bytes of {limit / MIB:g} MiB hold "
+            f"{worst} MiB of "
+            f"records, {3 * worst} MiB as measured, beside a heap of {heap_mib} MiB",
+            "nothing, where reads are short; else lower consumer.request.max.bytes, or the readers a process",
+        )
+    return limit
