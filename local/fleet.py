@@ -38,7 +38,9 @@ def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) ->
     engine = find_engine()
     with _alone(fleet.name):
         found = _check(engine, fleet, wanted)
-        say(f"fleet {fleet.name}: {len(wanted)} nodes on {fleet.subnet}, {engine.name}")
+        say(
+            f"fleet {fleet.name} on {fleet.subnet} ({engine.name}): {', '.join(node.name for node in wanted)}"
+        )
         node_image.ensure(engine, lambda line: say(f"  node image: {line}"))
         keys.make_keys(fleet)
         kept = _clear_leftovers(engine, fleet, found, wanted)
@@ -130,15 +132,16 @@ def down(name: str | None, limit: Collection[str] = ()) -> None:
     label, value = (FLEET_LABEL, name) if name else (PROJECT_LABEL, str(PROJECT))
     with _alone(name) if name else contextlib.nullcontext():
         own = [container for container in survey.containers(engine) if container.labels.get(label) == value]
-        gone = [container for container in own if not limit or container.name in limit]
+        gone = [container for container in own if container.name in limit] if limit else own
+        gone = [container for container in gone if not survey.is_foreign(container)]
         nodes.remove(engine, gone)
         for container in gone:
             say(f"  {container.name}: removed")
-        if len(gone) == len(own):
-            for network in survey.networks(engine):
-                if network.labels.get(label) == value and FLEET_LABEL in network.labels:
-                    engine.run("network", "rm", "--force", network.name)
-                    say(f"  network {network.name}: removed")
+        left = {container.labels[FLEET_LABEL] for container in own if container not in gone}
+        for network in survey.networks(engine):
+            if network.labels.get(label) == value and network.labels.get(FLEET_LABEL, "") not in {"", *left}:
+                engine.run("network", "rm", "--force", network.name)
+                say(f"  network {network.name}: removed")
     if name is None:
         nodes.close_connections()
 
@@ -152,6 +155,8 @@ def status(fleet: Fleet) -> bool:
         container = records.get(fleet.container(node))
         if container is None or container.labels.get(FLEET_LABEL) != fleet.name:
             state = "not started" + (" (on demand)" if node.on_demand else "")
+        elif survey.is_foreign(container):
+            state = f"runs for the project in {container.labels.get(PROJECT_LABEL)}"
         elif not container.alive:
             state = "stopped or killed; 'make fleet-up' makes it anew"
         else:

@@ -129,6 +129,11 @@ def _overlap(subnet: ipaddress.IPv4Network, text: str) -> bool:
     return isinstance(other, ipaddress.IPv4Network) and subnet.overlaps(other)
 
 
+def is_foreign(container: Container) -> bool:
+    """Whether another project's live fleet has this container; a dead one may be cleared by anyone."""
+    return container.alive and container.labels.get(PROJECT_LABEL) != str(PROJECT)
+
+
 def check_owner(fleet: Fleet, found: Iterable[Container], known: Iterable[Network]) -> None:
     """Raise Problem where a name is something else's, or another project runs this fleet."""
     names = {fleet.container(node) for node in fleet.nodes}
@@ -139,9 +144,9 @@ def check_owner(fleet: Fleet, found: Iterable[Container], known: Iterable[Networ
                     f"container {container.name} exists and is not this fleet's: remove or rename it, "
                     f"or change fleet.name in {fleet.source}"
                 )
-        elif container.alive and (other := container.labels.get(PROJECT_LABEL)) != str(PROJECT):
+        elif is_foreign(container):
             raise Problem(
-                f"fleet {fleet.name} already runs for the project in {other}: run 'make fleet-down' there, "
+                f"fleet {fleet.name} already runs for the project in {container.labels.get(PROJECT_LABEL)}: run 'make fleet-down' there, "
                 f"or change fleet.name and fleet.subnet in {fleet.source}"
             )
     for network in known:
