@@ -145,8 +145,9 @@ def check_owner(fleet: Fleet, found: Iterable[Container], known: Iterable[Networ
                     f"or change fleet.name in {fleet.source}"
                 )
         elif is_foreign(container):
+            other = container.labels.get(PROJECT_LABEL)
             raise Problem(
-                f"fleet {fleet.name} already runs for the project in {container.labels.get(PROJECT_LABEL)}: run 'make fleet-down' there, "
+                f"fleet {fleet.name} already runs for the project in {other}: run 'make fleet-down' there, "
                 f"or change fleet.name and fleet.subnet in {fleet.source}"
             )
     for network in known:
