@@ -51,6 +51,10 @@ def text(plan: Plan) -> str:
     for cluster, topics in plan.topics.items():
         for topic, settings in topics.items():
             lines += ["", f"topic {topic} on {cluster}: " + ", ".join(f"{s.key}={s.value}" for s in settings)]
+    for client, of_client in plan.clients.items():
+        lines += ["", f"client {client}"]
+        for s in of_client:
+            lines += [f"  {s.file}: {s.key}={s.value}", f"      {s.rule}: {s.because} [{s.source}]"]
     if plan.findings:
         lines += ["", "findings"]
     lines += [f"  {f.severity}: {f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings]

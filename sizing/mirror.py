@@ -60,6 +60,13 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
     return Part(services=services, findings=tuple(findings))
 
 
+def mirrored_clusters(inventory: Inventory) -> frozenset[str]:
+    """Return the clusters that flows come from and go to."""
+    variables, _ = mirror_makers(inventory)
+    flows = [flow for of_host in variables.values() for flow in of_host.flows.values()]
+    return frozenset(f.source for f in flows) | frozenset(f.target for f in flows)
+
+
 def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[Finding]:
     sheet = Sheet("mirror_maker", "measured", {})
     version = numbers(role.version)

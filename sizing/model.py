@@ -72,11 +72,13 @@ class Part:
     Attributes:
         services: host -> service -> instances.
         topics: cluster -> topic -> settings (``partitions``, ``replication.factor`` and topic keys).
+        clients: client -> settings, files relative to where the person puts them.
         findings: in the order in which they were found.
     """
 
     services: Mapping[str, Mapping[str, tuple[Instance, ...]]] = field(default_factory=dict)
     topics: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
+    clients: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
 
@@ -90,7 +92,7 @@ class Plan(Part):
         return any(f.severity == "error" for f in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form (DESIGN: hosts, topics, findings)."""
+        """Return the documented JSON form (DESIGN: hosts, topics, clients, findings)."""
         return {
             "hosts": {
                 host: {
@@ -116,6 +118,10 @@ class Plan(Part):
                     for topic, settings in topics.items()
                 }
                 for cluster, topics in self.topics.items()
+            },
+            "clients": {
+                client: {"settings": [_setting_json(s) for s in settings]}
+                for client, settings in self.clients.items()
             },
             "findings": [
                 {
@@ -147,17 +153,20 @@ def merge(parts: Iterable[Part]) -> Plan:
     """Put the parts of all subjects together; hosts and topics come out sorted by name."""
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}
     topics: dict[str, dict[str, tuple[Setting, ...]]] = {}
+    clients: dict[str, tuple[Setting, ...]] = {}
     findings: list[Finding] = []
     for part in parts:
         for host, of_host in part.services.items():
             services.setdefault(host, {}).update(of_host)
         for cluster, of_cluster in part.topics.items():
             topics.setdefault(cluster, {}).update(of_cluster)
+        clients.update(part.clients)
         findings += part.findings
     order = {"error": 0, "warning": 1, "note": 2}
     return Plan(
         services=dict(sorted(services.items())),
         topics={c: dict(sorted(t.items())) for c, t in sorted(topics.items())},
+        clients=dict(sorted(clients.items())),
         findings=tuple(sorted(_together(findings), key=lambda f: order[f.severity])),
     )
 

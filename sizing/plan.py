@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from sizing.balancer import plan_balancers
 from sizing.broker import plan_brokers
+from sizing.clients import plan_clients
+from sizing.mirror import mirrored_clusters, plan_mirrors
 from sizing.model import Advice, Finding, Inventory, Part, Plan, merge
 from sizing.rest import plan_rest
+from sizing.streams import plan_streams
 from sizing.topics import plan_topics
 
 
@@ -27,8 +30,18 @@ def make_plan(inventory: Inventory) -> Plan:
     topics = plan_topics(inventory)
     rest = plan_rest(inventory, advice)
     used = frozenset(topics.topics) | {
-        str(inventory.hosts[host].get("kafka_rest_cluster")) for host in inventory.group("kafka_rest")
+        str(inventory.hosts[host].get(f"{role}_cluster"))
+        for role in ("kafka_rest", "streams_app")
+        for host in inventory.group(role)
     }
     return merge(
-        [topics, rest, plan_balancers(inventory, rest, advice), plan_brokers(inventory, used, advice)]
+        [
+            topics,
+            rest,
+            plan_balancers(inventory, rest, advice),
+            plan_brokers(inventory, used | mirrored_clusters(inventory), advice),
+            plan_mirrors(inventory, topics, advice),
+            plan_streams(inventory, advice),
+            plan_clients(inventory, topics),
+        ]
     )

@@ -1,0 +1,230 @@
+"""Client profiles: settings for somebody's producers and consumers, held against the service levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sizing.client_profiles import (
+    GUIDE,
+    PROFILES,
+    Role,
+    Row,
+    client_version,
+    default_value,
+    key_name,
+)
+from sizing.keys import check_keys, numbers
+from sizing.model import KIB, MIB, Choice, Finding, Inventory, Part, Setting, Sheet
+from sizing.topics import planned_partitions
+from sizing.values import number
+from sizing.workload import clusters
+from sizing.workload_topics import Client, clients
+
+_BUFFER_MIN: Final = 32 * MIB
+#: "At least a few tens of KB per partition being produced".
+_BYTES_A_PARTITION: Final = 32 * KIB
+#: Room that a library already gives by default is never taken away.
+_ONLY_RAISED: Final = frozenset({"batch.size", "buffer.memory", "delivery.timeout.ms"})
+_IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
+_IDEMPOTENCE_SINCE: Final = (0, 11)
+_OBSOLETE_PARTITIONERS: Final = ("DefaultPartitioner", "UniformStickyPartitioner")
+
+
+def plan_clients(inventory: Inventory, topics: Part) -> Part:
+    """Plan the clients of ``kafka_clients``; ``topics`` are the planned ones.
+
+    Files are relative: ``clients/NAME/producer.properties``; of Spark, ``clients/NAME/*.options``.
+    """
+    known, _ = clusters(inventory)
+    declared, findings = clients(inventory)
+    levels = inventory.common("service_levels") or {}
+    planned: dict[str, tuple[Setting, ...]] = {}
+    for client in declared:
+        sheet = Sheet(f"client {client.name}", "measured", {})
+        if client.cluster not in known:
+            sheet.error(
+                "clients.cluster",
+                f"cluster {client.cluster} of client {client.name} is not in kafka_clusters",
+                f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it",
+            )
+        of_cluster = topics.topics.get(client.cluster, {})
+        for missing in (t for t in client.topics if client.cluster in known and t not in of_cluster):
+            sheet.error(
+                "clients.topics",
+                f"topic {missing} of client {client.name} is not in kafka_topics for cluster "
+                f"{client.cluster}",
+                "declare it, or take it out",
+            )
+        partitions = sum(planned_partitions(of_cluster[t]) for t in client.topics if t in of_cluster)
+        producer = _profile(client, "producer", client.producer_settings, partitions)
+        consumer = _profile(client, "consumer", client.consumer_settings, partitions)
+        _check_levels(sheet, client, producer, consumer, levels)
+        _check_version(sheet, client)
+        _check_topics(sheet, client, producer, {t: of_cluster[t] for t in client.topics if t in of_cluster})
+        planned[client.name] = tuple(producer.settings + consumer.settings)
+        findings += producer.findings + consumer.findings + sheet.findings + _key_findings(client)
+    return Part(clients=planned, findings=tuple(findings))
+
+
+def profile(client: Client, role: Role, partitions: int = 0) -> tuple[Setting, ...]:
+    """Return the settings of a client's producer or consumer that writes to that many partitions."""
+    own = client.producer_settings if role == "producer" else client.consumer_settings
+    return tuple(_profile(client, role, own, partitions).settings)
+
+
+def _profile(client: Client, role: Role, own: Mapping[str, Any], partitions: int) -> Sheet:
+    file = f"clients/{client.name}/{role}.{'options' if client.library == 'spark' else 'properties'}"
+    sheet = Sheet(f"client {client.name}", "measured", {_own_name(client, k): v for k, v in own.items()})
+    rows = list(PROFILES[client.profile][role])
+    if role == "producer":
+        rows.append(_buffer(client, own, rows, partitions))
+    elif client.library == "spark" and client.profile == "throughput":
+        rows.append(
+            Row("max.poll.records", "10000", "executors take 500 records a poll by default",
+                "memory for 10,000 records a task", "Broker, client and JVM facts, Spark's Kafka source")
+        )  # fmt: skip
+    for row in rows:
+        key = key_name(client.library, row.key)
+        if key is None or _too_old(client, row.key):
+            continue
+        sheet.put(file, key, f"clients.{client.profile}.{row.key}", _choice(client, row))
+    sheet.rest_of_own(file, "clients.own")
+    return sheet
+
+
+def _choice(client: Client, row: Row) -> Choice:
+    kib = client.library == "librdkafka" and row.key == "buffer.memory"
+    value = str(-(-int(row.value) // KIB)) if kib else row.value
+    default = default_value(client.library, client.version, row.key)
+    because = f"{row.because}; the price: {row.price}"
+    if default is None:
+        return Choice(value, because, row.source)
+    raised = row.key in _ONLY_RAISED or (client.profile == "throughput" and row.key == _IN_FLIGHT)
+    library = f"{client.library} {client.version}"
+    if raised and number(default) > number(value):
+        return Choice(
+            default, f"the default of {library} is above the profile's {value}, and stays", row.source
+        )
+    unset = "the same" if default == value else default
+    return Choice(value, f"{because}; unset, {library} has {unset}", row.source)
+
+
+def _buffer(client: Client, own: Mapping[str, Any], rows: list[Row], partitions: int) -> Row:
+    planned = next((r.value for r in rows if r.key == "batch.size"), "16384")
+    batch = number(own.get("batch.size", planned))
+    each = max(batch, _BYTES_A_PARTITION)
+    value = max(_BUFFER_MIN, partitions * each)
+    because = f"{each} bytes for each of {partitions} partitions written to, 32 MiB at least"
+    return Row("buffer.memory", str(value), because, f"{value // MIB} MiB of memory at most",
+               f"{GUIDE}, Memory Allocation")  # fmt: skip
+
+
+def _own_name(client: Client, key: str) -> str:
+    """Return a person's own key as the library names it; Java's names are understood everywhere."""
+    if client.library == "spark" and key.startswith("kafka."):
+        return key
+    return key_name(client.library, key) or key
+
+
+def _too_old(client: Client, key: str) -> bool:
+    version = numbers(client_version(client.library, client.version))
+    return client.library != "librdkafka" and key == "enable.idempotence" and version < _IDEMPOTENCE_SINCE
+
+
+def _effective(client: Client, sheet: Sheet, key: str) -> str:
+    name = key_name(client.library, key)
+    planned = next((s.value for s in sheet.settings if s.key == name), None)
+    return (planned or default_value(client.library, client.version, key) or "").replace("-1", "all")
+
+
+def _check_levels(
+    sheet: Sheet, client: Client, producer: Sheet, consumer: Sheet, levels: Mapping[str, Any]
+) -> None:
+    delivery = levels.get("delivery") or {}
+    acks = _effective(client, producer, "acks")
+    if acks != "all" and delivery.get("lost", 0) == 0:
+        sheet.error(
+            "clients.acks",
+            f"client {client.name} has acks={acks} (profile {client.profile}), and "
+            "service_levels.delivery.lost is "
+            "0: what a leader took is lost when it fails",
+            "use profile balanced, or acks: all and enable.idempotence: true in producer_settings, or "
+            "allow loss",
+        )
+    elif _effective(client, producer, "enable.idempotence") != "true":
+        for kind in ("duplicated", "reordered"):
+            if delivery.get(kind, 0) == 0:
+                sheet.error(
+                    "clients.idempotence",
+                    f"client {client.name} has no idempotence, and service_levels.delivery.{kind} is 0: "
+                    "a retry "
+                    "can double and reorder records",
+                    "set enable.idempotence: true in producer_settings, or allow it",
+                )
+                break
+    latency = (levels.get("latency") or {}).get("kafka") or {}
+    for key, of, level in (
+        ("linger.ms", producer, "ack_p99_ms"),
+        ("fetch.max.wait.ms", consumer, "delivery_p99_ms"),
+    ):
+        wanted = latency.get(level)
+        waits = number(_effective(client, of, key))
+        if key == "fetch.max.wait.ms" and number(_effective(client, of, "fetch.min.bytes")) <= 1:
+            continue  # the first record ends the wait
+        if isinstance(wanted, int | float) and waits >= wanted:
+            sheet.error(
+                "clients.latency",
+                f"client {client.name} waits up to {key}={waits}, and "
+                f"service_levels.latency.kafka.{level} is "
+                f"{wanted:g}",
+                f"use profile latency, or set {key} below {wanted:g}",
+            )
+
+
+def _check_version(sheet: Sheet, client: Client) -> None:
+    partitioner = str(client.producer_settings.get("partitioner.class", ""))
+    if partitioner.endswith(_OBSOLETE_PARTITIONERS):
+        sheet.warning(
+            "clients.partitioner",
+            f"client {client.name} sets partitioner.class to {partitioner}, which turns the adaptive "
+            "partitioner off "
+            "(since 3.3)",
+            "take partitioner.class out",
+        )
+    if client.profile != "throughput" and _too_old(client, "enable.idempotence"):
+        sheet.error(
+            "clients.version",
+            f"client {client.name} is {client.library} {client.version}, which has no idempotence",
+            "use a client of 0.11 or later",
+        )
+
+
+def _check_topics(
+    sheet: Sheet, client: Client, producer: Sheet, written: Mapping[str, tuple[Setting, ...]]
+) -> None:
+    if client.profile != "durability" or _effective(client, producer, "acks") != "all":
+        return
+    for topic, settings in sorted(written.items()):
+        values = {s.key: s.value for s in settings}
+        copies, in_sync = number(values.get("replication.factor")), number(values.get("min.insync.replicas"))
+        if copies > 1 and in_sync < 2:
+            sheet.warning(
+                "clients.min_insync",
+                f"topic {topic} of client {client.name} has no min.insync.replicas of 2: acks=all is "
+                "content with "
+                "the leader alone when the other copies are away",
+                f"set min.insync.replicas: 2 in the settings of topic {topic}",
+            )
+
+
+def _key_findings(client: Client) -> list[Finding]:
+    if client.library == "librdkafka":
+        return []
+    version = client_version(client.library, client.version)
+    findings: list[Finding] = []
+    for role, own in (("producer", client.producer_settings), ("consumer", client.consumer_settings)):
+        where = f"client {client.name}: {role}_settings"
+        bare = [k.removeprefix("kafka.") for k in own]
+        findings += check_keys("producer" if role == "producer" else "consumer", version, bare, where)
+    return findings
