@@ -165,6 +165,30 @@ def test_idle_instance_expires_and_leaves_its_group(own_proxy: Start, broker: Br
         assert reader.get_records().json()["error_code"] == 40403
 
 
+@pytest.mark.parametrize(("polled", "next_read"), [("false", 2), ("true", 5)])
+def test_commit_covers_what_was_returned_or_with_the_trait_what_was_fetched(
+    own_proxy: Start, broker: Broker, group: str, polled: str, next_read: int
+) -> None:
+    topic = f"commit-{group}"
+    broker.create_topic(topic)
+    with (
+        own_proxy({"sandbox.commit.polled": polled, "fetch.min.bytes": "1"}) as proxy,
+        httpx.Client(base_url=proxy.url) as rest,
+    ):
+        offsets(produce(rest, topic, [{"value": b64(bytes(1000))}] * 5))
+        first = Consumer(rest, group)
+        first.subscribe(topic)
+        got = first.read_until(bool, max_bytes=2500)
+        assert [each["offset"] for each in got] == [0, 1]
+        first.commit()
+        first.delete()
+        offsets(produce(rest, topic, [{"value": "eA=="}]))
+        second = Consumer(rest, group)
+        second.subscribe(topic)
+        assert second.read_until(bool)[0]["offset"] == next_read
+        second.delete()
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_stop_leaves_the_groups(own_proxy: Start, broker: Broker, group: str, protocol: str) -> None:
     with own_proxy({"consumer.group.protocol": protocol}) as proxy:

@@ -215,14 +215,18 @@ final class Api extends Handler.Abstract {
         number(query, "timeout"),
         number(query, "max_bytes"),
         (records, failure) -> {
-          try {
-            if (failure != null) {
-              throw failure;
-            }
-            exchange.answer(200, format.mediaType(), Wire.writeRecords(records, format));
-          } catch (RuntimeException e) {
-            exchange.fail(e);
+          if (failure != null) {
+            exchange.fail(failure);
+            return;
           }
+          byte[] body;
+          try {
+            body = Wire.writeRecords(records, format);
+          } catch (RuntimeException | OutOfMemoryError e) {
+            exchange.fail(e);
+            return;
+          }
+          exchange.answer(200, format.mediaType(), body);
         });
   }
 

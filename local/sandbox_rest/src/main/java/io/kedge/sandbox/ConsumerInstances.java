@@ -5,15 +5,11 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -31,7 +27,7 @@ final class ConsumerInstances {
 
   private final ProxyConfig config;
   private final Map<Id, ConsumerInstance> instances = new ConcurrentHashMap<>();
-  private final ThreadPoolExecutor readers;
+  private final Readers readers;
   private final ScheduledExecutorService expiry;
   private final AtomicBoolean stopping = new AtomicBoolean();
 
@@ -48,19 +44,9 @@ final class ConsumerInstances {
 
   ConsumerInstances(ProxyConfig config) {
     this.config = config;
-    this.readers = readers(config.consumerThreads());
+    this.readers = new Readers(config.consumerThreads(), named("consumer-reader-"));
     this.expiry = Executors.newSingleThreadScheduledExecutor(named("consumer-expiry-"));
     expiry.scheduleWithFixedDelay(this::expire, 1, 1, TimeUnit.SECONDS);
-  }
-
-  private static ThreadPoolExecutor readers(int threads) {
-    BlockingQueue<Runnable> queue = threads < 0 ? new SynchronousQueue<>() : new LinkedBlockingQueue<>();
-    int core = threads < 0 ? 0 : Math.max(1, threads);
-    int most = threads < 0 ? Integer.MAX_VALUE : core;
-    ThreadPoolExecutor pool =
-        new ThreadPoolExecutor(core, most, 60, TimeUnit.SECONDS, queue, named("consumer-reader-"));
-    pool.allowCoreThreadTimeOut(true);
-    return pool;
   }
 
   private static ThreadFactory named(String prefix) {
@@ -144,7 +130,7 @@ final class ConsumerInstances {
       ConsumerInstance instance,
       long timeoutMs,
       long maxBytes,
-      BiConsumer<List<ConsumerRecord<byte[], byte[]>>, RuntimeException> whenDone) {
+      BiConsumer<List<ConsumerRecord<byte[], byte[]>>, Throwable> whenDone) {
     long most = instance.options().requestTimeoutMs();
     readers.execute(
         new Read(
@@ -183,6 +169,6 @@ final class ConsumerInstances {
     if (!closers.awaitTermination(limitMs, TimeUnit.MILLISECONDS)) {
       LOG.warn("Some consumer instances were not closed within {} ms", limitMs);
     }
-    readers.shutdownNow();
+    readers.shutdown();
   }
 }

@@ -3,7 +3,6 @@ package io.kedge.sandbox;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -21,9 +20,9 @@ final class Read implements Runnable, ConsumerInstance.Taking {
   private final long deadlineNanos;
   private final long maxBytes;
   private final long turnMs;
-  private final ThreadPoolExecutor pool;
+  private final Readers pool;
   private final AtomicBoolean stopping;
-  private final BiConsumer<List<ConsumerRecord<byte[], byte[]>>, RuntimeException> whenDone;
+  private final BiConsumer<List<ConsumerRecord<byte[], byte[]>>, Throwable> whenDone;
   private final List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
   private long bytes;
   private boolean full;
@@ -33,9 +32,9 @@ final class Read implements Runnable, ConsumerInstance.Taking {
       long timeoutMs,
       long maxBytes,
       long turnMs,
-      ThreadPoolExecutor pool,
+      Readers pool,
       AtomicBoolean stopping,
-      BiConsumer<List<ConsumerRecord<byte[], byte[]>>, RuntimeException> whenDone) {
+      BiConsumer<List<ConsumerRecord<byte[], byte[]>>, Throwable> whenDone) {
     this.instance = instance;
     this.deadlineNanos = System.nanoTime() + Duration.ofMillis(timeoutMs).toNanos();
     this.maxBytes = maxBytes;
@@ -50,12 +49,13 @@ final class Read implements Runnable, ConsumerInstance.Taking {
     try {
       do {
         instance.poll(turn(), this);
-        if (!finished() && !pool.getQueue().isEmpty()) {
+        if (!finished() && pool.crowded()) {
           pool.execute(this);
           return;
         }
       } while (!finished());
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
+      // Too little memory for one answer must not leave its client waiting for ever.
       whenDone.accept(null, e);
       return;
     }
@@ -63,7 +63,7 @@ final class Read implements Runnable, ConsumerInstance.Taking {
   }
 
   private Duration turn() {
-    if (!pool.getQueue().isEmpty()) {
+    if (pool.crowded()) {
       return CROWDED_TURN;
     }
     Duration left = Duration.ofNanos(Math.max(0, deadlineNanos - System.nanoTime()));
