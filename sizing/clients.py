@@ -192,6 +192,14 @@ def _check_version(sheet: Sheet, client: Client) -> None:
             "(since 3.3)",
             "take partitioner.class out",
         )
+    for role, own in (("producer", client.producer_settings), ("consumer", client.consumer_settings)):
+        for key in own:
+            if key_name(client.library, key.removeprefix("kafka.")) is None:
+                sheet.error(
+                    "clients.refused",
+                    f"{role}_settings of client {client.name} hold {key}, which {client.library} refuses",
+                    "take it out",
+                )
     if client.profile != "throughput" and _too_old(client, "enable.idempotence"):
         sheet.error(
             "clients.version",
