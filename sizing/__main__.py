@@ -7,9 +7,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
-from sizing.model import Inventory, Plan
+from sizing.model import Advice, Inventory
 from sizing.plan import make_plan
+from sizing.report import difference, text
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,48 +19,57 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sizing", description=__doc__)
     parser.add_argument("--inventory", "-i", required=True, type=Path, help="an Ansible inventory")
     parser.add_argument("--format", choices=["text", "json"], default="text")
-    options = parser.parse_args(arguments)
-    if not options.inventory.exists():
-        print(f"{options.inventory}: no such inventory", file=sys.stderr)
-        return 2
-    tool = Path(sys.executable).with_name("ansible-inventory")
-    listing = subprocess.run(
-        [str(tool), "-i", str(options.inventory), "--list"], capture_output=True, text=True, check=False
+    parser.add_argument("--advice", choices=get_args(Advice), help="instead of the inventory's own choice")
+    parser.add_argument(
+        "--diff",
+        choices=get_args(Advice),
+        metavar="ADVICE",
+        help="print only the settings in which the plan differs from the one by this advice",
     )
-    if listing.returncode:
-        print(f"{options.inventory}: {listing.stderr.strip()}", file=sys.stderr)
+    options = parser.parse_args(arguments)
+    try:
+        inventory = read_inventory(options.inventory)
+    except InventoryError as error:
+        print(error, file=sys.stderr)
         return 2
-    plan = make_plan(Inventory.from_ansible(json.loads(listing.stdout)))
-    print(json.dumps(plan.to_json(), indent=2) if options.format == "json" else text(plan))
+    plan = make_plan(inventory, options.advice)
+    if options.diff:
+        own = options.advice or inventory.common("advice", "measured")
+        print(difference(plan, make_plan(inventory, options.diff), own, options.diff))
+    elif options.format == "json":
+        print(json.dumps(plan.to_json(), indent=2))
+    else:
+        print(text(plan))
     return 1 if plan.has_errors else 0
 
 
-def text(plan: Plan) -> str:
-    """Return the plan as a person reads it: per host and file, each setting with its reason."""
-    lines: list[str] = []
-    for host, services in plan.services.items():
-        for service, instances in services.items():
-            for instance in instances:
-                lines += ["", f"{host}  {service}@{instance.name}"]
-                file = ""
-                for s in instance.settings:
-                    if s.file != file:
-                        file = s.file
-                        lines.append(f"  {file}")
-                    mark = " (yours)" if s.by == "person" else ""
-                    lines.append(f"    {s.key}={'***' if s.secret else s.value}{mark}")
-                    lines.append(f"      {s.rule}: {s.because} [{s.source}]")
-    for cluster, topics in plan.topics.items():
-        for topic, settings in topics.items():
-            lines += ["", f"topic {topic} on {cluster}: " + ", ".join(f"{s.key}={s.value}" for s in settings)]
-    for client, of_client in plan.clients.items():
-        lines += ["", f"client {client}"]
-        for s in of_client:
-            lines += [f"  {s.file}: {s.key}={s.value}", f"      {s.rule}: {s.because} [{s.source}]"]
-    if plan.findings:
-        lines += ["", "findings"]
-    lines += [f"  {f.severity}: {f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings]
-    return "\n".join(lines).lstrip("\n")
+class InventoryError(Exception):
+    """An inventory that cannot be read; the message is one line for the user."""
+
+
+def read_inventory(path: Path) -> Inventory:
+    """Read an Ansible inventory with Ansible's own reader, without any host.
+
+    Raises:
+        InventoryError: when it is not there, cannot be parsed, or holds no host.
+    """
+    if not path.exists():
+        message = f"{path}: no such inventory; give the folder or file that ansible-playbook -i takes"
+        raise InventoryError(message)
+    tool = Path(sys.executable).with_name("ansible-inventory")
+    command = [str(tool), "-i", str(path), "--list"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Ansible warns about a file that it cannot parse, and goes on without it.
+    unread = [line for line in listing.stderr.splitlines() if "unable to parse" in line.lower()]
+    if listing.returncode or unread:
+        lines = [line.strip() for line in listing.stderr.splitlines() if line.strip()]
+        message = f"{path}: {unread[0] if unread else lines[-1] if lines else 'ansible-inventory failed'}"
+        raise InventoryError(message)
+    inventory = Inventory.from_ansible(json.loads(listing.stdout))
+    if not inventory.hosts:
+        message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
+        raise InventoryError(message)
+    return inventory
 
 
 if __name__ == "__main__":

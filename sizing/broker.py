@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+import zlib
 
 from sizing import jvm
+from sizing.keys import check_keys
 from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
+from sizing.numbers import check_numbers
 from sizing.workload import KafkaBroker, clusters, role_variables
 
 SERVICE = "kafka_broker"
 _KRAFT = "Kafka documentation, KRaft"
 _OPERATIONS = "Kafka documentation, Hardware and OS"
 _CONTROLLER_PORT = 9093
+#: Numbers at the end of a host's name up to here are its id; other names get one above.
+_MOST_NAMED = 99_999
+#: Metaspace, code, threads and network buffers of a broker: an estimate, measured by nobody here.
+_OUTSIDE_MIB = 384
 
 
 def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> Part:
@@ -26,16 +34,27 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
     for name, cluster in known.items():
         if cluster.brokers is None or name not in used:
             continue
-        hosts = inventory.group(cluster.brokers)
-        for host in hosts:
+        read: dict[str, KafkaBroker] = {}
+        for host in inventory.group(cluster.brokers):
             variables = role_variables(KafkaBroker, SERVICE, host, inventory.hosts[host])
             if isinstance(variables, list):
                 findings += variables
-                continue
-            sheet = Sheet(host, advice, variables.settings)
-            _settings(sheet, inventory, name, host, hosts, variables)
+            elif wrong := check_numbers(f"{SERVICE}_settings", host, variables.settings):
+                findings += wrong
+            else:
+                read[host] = variables
+        ids = {host: _node_id(host, variables) for host, variables in read.items()}
+        findings += _clashes(name, ids)
+        for host, variables in read.items():
+            sheet = Sheet(f"{host} {SERVICE}@{name}", advice, variables.settings)
+            _settings(sheet, inventory, name, host, ids, variables)
             findings += sheet.findings
-            services[host] = {SERVICE: (Instance(name, tuple(sheet.settings), variables.port),)}
+            findings += check_keys(
+                "broker", cluster.version, variables.settings, sheet.where, rule="broker.keys"
+            )
+            of_host = services.setdefault(host, {})
+            instance = Instance(name, sheet.by_file(), variables.port)
+            of_host[SERVICE] = (*of_host.get(SERVICE, ()), instance)
     return Part(services=services, findings=tuple(findings))
 
 
@@ -44,22 +63,24 @@ def _settings(
     inventory: Inventory,
     cluster: str,
     host: str,
-    hosts: tuple[str, ...],
+    ids: dict[str, int],
     variables: KafkaBroker,
 ) -> None:
     folder = f"/etc/kafka-broker/{cluster}"
     properties = f"{folder}/server.properties"
-    node_id = hosts.index(host) + 1
     address = inventory.address(host)
-    copies = min(3, len(hosts))
-    voters = ",".join(f"{n}@{inventory.address(h)}:{_CONTROLLER_PORT}" for n, h in enumerate(hosts, start=1))
+    copies = min(3, len(ids))
+    voters = ",".join(
+        f"{node_id}@{inventory.address(h)}:{_CONTROLLER_PORT}"
+        for node_id, h in sorted((node_id, h) for h, node_id in ids.items())
+    )
 
     def put(key: str, rule: str, value: str | int, because: str, source: str = _KRAFT) -> None:
         sheet.put(properties, key, f"broker.{rule}", Choice(value, because, source))
 
     put("process.roles", "roles", "broker,controller", "a small cluster needs no controllers of its own")
-    put("node.id", "identity", node_id, f"place of {host} in its group")
-    put("controller.quorum.voters", "quorum", voters, f"the {len(hosts)} hosts of cluster {cluster}")
+    put("node.id", "identity", ids[host], _why_id(host, variables))
+    put("controller.quorum.voters", "quorum", voters, f"the {len(ids)} hosts of cluster {cluster}")
     put("controller.listener.names", "listeners", "CONTROLLER", "the quorum has a listener of its own")
     put(
         "listeners",
@@ -82,12 +103,12 @@ def _settings(
     )
     put("num.partitions", "topics", 1, "topics are declared with their own number")
     for key in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-        put(key, "replication", copies, f"{copies} of {len(hosts)} brokers")
+        put(key, "replication", copies, f"{copies} of {len(ids)} brokers")
     put(
         "transaction.state.log.min.isr",
         "replication",
         max(1, copies - 1),
-        f"{copies} copies, one may be away",
+        f"{copies} copies, of which one may be away" if copies > 1 else "there is one copy",
     )
     sheet.rest_of_own(properties, "broker.own")
 
@@ -118,6 +139,69 @@ def _settings(
         ),
     )
     jvm.console_logging(sheet, f"{folder}/log4j2.properties", "broker")
+    _unit(sheet, cluster, heap, variables.open_files)
+
+
+def _unit(sheet: Sheet, cluster: str, heap_mib: int, open_files: int) -> None:
+    """Plan the limits of the unit: memory is kept for the process, and its page cache is left unbounded."""
+    file = f"/etc/systemd/system/kafka-broker@{cluster}.service.d/10-kedge.conf"
+    flags = next(s.value for s in sheet.settings if s.key == "KAFKA_HEAP_OPTS")
+    mib = jvm.maximum_heap_mib(flags) or heap_mib
+    sheet.put(
+        file,
+        "MemoryLow",
+        "broker.memory",
+        Choice(
+            f"{mib + _OUTSIDE_MIB}M",
+            f"{mib} MiB heap and {_OUTSIDE_MIB} MiB outside it are not taken back for other services; no "
+            "MemoryMax, "
+            "which would count the page cache that a broker lives on",
+            "systemd.resource-control; Kafka documentation, Hardware and OS",
+        ),
+    )
+    sheet.put(
+        file,
+        "LimitNOFILE",
+        "broker.files",
+        Choice(
+            open_files,
+            "Kafka asks for at least 100000: two for each log segment and one a connection",
+            _OPERATIONS,
+        ),
+    )
+
+
+def _node_id(host: str, variables: KafkaBroker) -> int:
+    """Return an id that depends on nothing but the host itself, so that others may come and go."""
+    if variables.id is not None:
+        return variables.id
+    number = re.search(r"(\d+)$", host.partition(".")[0])
+    if number and int(number[1]) <= _MOST_NAMED:
+        return int(number[1])
+    return _MOST_NAMED + 1 + zlib.crc32(host.encode()) % (2**31 - 1 - _MOST_NAMED - 1)
+
+
+def _why_id(host: str, variables: KafkaBroker) -> str:
+    if variables.id is not None:
+        return "kafka_broker_id"
+    return f"from the name {host} alone, so that it stays whatever hosts come and go"
+
+
+def _clashes(cluster: str, ids: dict[str, int]) -> list[Finding]:
+    hosts: dict[int, list[str]] = {}
+    for host, node_id in ids.items():
+        hosts.setdefault(node_id, []).append(host)
+    return [
+        Finding(
+            "error",
+            "broker.identity",
+            f"{same[-1]}: kafka_broker_id",
+            f"the brokers {' and '.join(same)} of cluster {cluster} would all have kafka_broker_id {node_id}",
+            "set kafka_broker_id of each to a number of its own",
+        )
+        for node_id, same in hosts.items()
+        if len(same) > 1
+    ]
 
 
 def cluster_id(name: str) -> str:

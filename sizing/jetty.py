@@ -11,7 +11,7 @@ from sizing.rest_memory import number
 from sizing.workload import HostFacts, RestWorkload
 
 _REST_UTILS: Final = "rest-utils, RestConfig"
-_HIGH_LOAD: Final = "Jetty, High Load, Thread Pool"
+_HIGH_LOAD: Final = "Jetty documentation, Thread Pool"
 
 _THREADS_MIN: Final = 8  # thread.pool.min
 _THREADS_MAX: Final = 200  # thread.pool.max
@@ -79,7 +79,8 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         "queue",
         max(_QUEUE_AT_LEAST, math.ceil(rate * recovery_s)),
         (f"{rate:.0f} requests/s x {recovery_s} s, after which clients have given up; " if rate else "")
-        + f"{_QUEUE_AT_LEAST} at least. Unbounded, as the default is, the proxy would work on requests that nobody waits for",
+        + f"{_QUEUE_AT_LEAST} at least. Unbounded, as the default is, the proxy would work on requests that "
+        "nobody waits for",
         _HIGH_LOAD,
     )
     if (capacity := number(queue)) is not None and capacity < _QUEUE_INIT:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from sizing.model import Choice, Sheet
+from sizing.model import MIB, Choice, Sheet
 
 #: What kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
 KAFKA_G1: Final = (
@@ -16,6 +17,16 @@ KAFKA_G1: Final = (
 def heap(mib: int) -> str:
     """Return the heap flags: fixed size, so that the heap never waits for memory while it grows."""
     return f"-Xms{mib}m -Xmx{mib}m"
+
+
+def maximum_heap_mib(flags: str) -> int | None:
+    """Read -Xmx out of JVM flags, in MiB; None where they set none."""
+    found = re.findall(r"-Xmx(\d+)([kmgt]?)\b", flags, re.IGNORECASE)
+    if not found:
+        return None
+    size, unit = found[-1]  # the last one counts
+    scale = {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+    return int(int(size) * scale[unit.lower()])
 
 
 def gc_log(folder: str) -> str:

@@ -275,7 +275,7 @@ class Sheet:
         if chosen is None:
             return None
         if chosen is measured and documented is not None and documented.value != measured.value:
-            here, there = _apart(_shown(measured), _shown(documented))
+            here, there = apart(_shown(measured), _shown(documented))
             self.note(
                 rule,
                 f"{key} {here} by measurement ({measured.because}; {measured.source}), where "
@@ -333,7 +333,7 @@ def _shown(choice: Choice) -> str | None:
     return None if choice.value is None else _text(choice.value)
 
 
-def _apart(measured: str | None, documented: str | None) -> tuple[str, str]:
+def apart(measured: str | None, documented: str | None) -> tuple[str, str]:
     """Say in what two forms of a value differ; of lists of flags, only the flags that are not in both."""
     if measured is None or documented is None:
         return (

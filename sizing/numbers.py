@@ -14,6 +14,11 @@ _WHOLE: Final = (".ms", ".bytes", ".threads", ".batch.size", ".pool.min", ".pool
 _NUMBER: Final = re.compile(r"-?\d+")
 
 
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def check_numbers(variable: str, host: str, settings: Mapping[str, Any]) -> list[Finding]:
     """Return a complaint for each key of ``variable`` whose value is no whole number where one is needed."""
     return [
@@ -26,5 +31,5 @@ def check_numbers(variable: str, host: str, settings: Mapping[str, Any]) -> list
             else "write a whole number",
         )
         for key, value in settings.items()
-        if key.endswith(_WHOLE) and (isinstance(value, bool) or not _NUMBER.fullmatch(str(value)))
+        if key.endswith(_WHOLE) and (isinstance(value, bool) or not is_whole(str(value)))
     ]

@@ -2,46 +2,50 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from sizing.balancer import plan_balancers
 from sizing.broker import plan_brokers
 from sizing.clients import plan_clients
+from sizing.host import plan_hosts
+from sizing.inventory import check_inventory
 from sizing.mirror import mirrored_clusters, plan_mirrors
-from sizing.model import Advice, Finding, Inventory, Part, Plan, merge
+from sizing.model import Advice, Inventory, Part, Plan, merge
+from sizing.ports import check_ports
 from sizing.rest import plan_rest
 from sizing.streams import plan_streams
 from sizing.topics import plan_topics
 
 
-def make_plan(inventory: Inventory) -> Plan:
+def make_plan(inventory: Inventory, advice: Advice | None = None) -> Plan:
     """Return the plan; pure: the same inventory gives the same plan.
 
-    What is wrong with the inventory comes back as findings of severity error, never as an exception.
+    ``advice`` overrides the inventory's own choice between measured and documented values. What is wrong with
+    the inventory comes back as findings of severity error, never as an exception.
     """
-    advice: Advice = inventory.common("advice", "measured")
-    if advice not in ("measured", "documented"):
-        wrong = Finding(
-            "error",
-            "inventory.variable",
-            "all: advice",
-            f"advice is {advice!r}",
-            "write measured or documented",
-        )
-        return merge([Part(findings=(wrong,))])
+    checked = Part(findings=tuple(check_inventory(inventory)))
+    wanted = inventory.common("advice", "measured")
+    if wanted not in get_args(Advice):
+        return merge([checked])
+    form: Advice = advice or wanted
     topics = plan_topics(inventory)
-    rest = plan_rest(inventory, advice)
+    rest = plan_rest(inventory, form)
     used = frozenset(topics.topics) | {
         str(inventory.hosts[host].get(f"{role}_cluster"))
         for role in ("kafka_rest", "streams_app")
         for host in inventory.group(role)
     }
-    return merge(
-        [
-            topics,
-            rest,
-            plan_balancers(inventory, rest, advice),
-            plan_brokers(inventory, used | mirrored_clusters(inventory), advice),
-            plan_mirrors(inventory, topics, advice),
-            plan_streams(inventory, advice),
-            plan_clients(inventory, topics),
-        ]
-    )
+    parts = [
+        checked,
+        topics,
+        rest,
+        plan_balancers(inventory, rest, form),
+        plan_brokers(inventory, used | mirrored_clusters(inventory), form),
+        plan_mirrors(inventory, topics, form),
+        plan_streams(inventory, form),
+        plan_clients(inventory, topics),
+    ]
+    services = merge(parts).services
+    hosts = plan_hosts(inventory, services, form)
+    ports = Part(findings=tuple(check_ports(inventory, services)))
+    return merge([*parts, hosts, ports])

@@ -12,7 +12,6 @@ from sizing.rest_memory import (
     GUIDE,
     MEASURED,
     documented_heap,
-    maximum_heap_mib,
     measured_heap,
     resident_limit,
 )
@@ -48,7 +47,7 @@ def put_heap(sheet: Sheet, file: str, key: str, process: Process) -> int:
         Choice(jvm.heap(int(documented.value or 0)), documented.because, documented.source),
         Choice(jvm.heap(int(measured.value or 0)), measured.because, measured.source),
     )
-    mib = maximum_heap_mib(chosen or "")
+    mib = jvm.maximum_heap_mib(chosen or "")
     if mib is None:
         sheet.error(
             "rest.heap.consumers",

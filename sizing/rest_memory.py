@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -166,16 +165,6 @@ def instances_for_heap(variables: KafkaRest, at_least: int, *, documented: bool)
     ):
         count += 1
     return count, True
-
-
-def maximum_heap_mib(flags: str) -> int | None:
-    """Read -Xmx out of JVM flags, in MiB; None where they set none."""
-    found = re.findall(r"-Xmx(\d+)([kmgt]?)\b", flags, re.IGNORECASE)
-    if not found:
-        return None
-    size, unit = found[-1]  # the last one counts
-    scale = {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
-    return int(int(size) * scale[unit.lower()])
 
 
 def number(value: object) -> int | None:

@@ -156,7 +156,7 @@ def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fe
         file,
         "consumer.receive.buffer.bytes",
         "rest.consumer.buffer",
-        None,
+        _unnamed("consumer.receive.buffer.bytes"),
         Choice(
             -1,
             "the kernel sizes the buffer: 43.8 MB/s where the default of 64 KiB read 2.3, because each poll "
@@ -169,7 +169,7 @@ def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fe
             file,
             "consumer.fetch.max.bytes",
             "rest.consumer.fetch_max",
-            None,
+            _unnamed("consumer.fetch.max.bytes"),
             Choice(
                 SMALL_FETCH_BYTES,
                 f"{SMALL_FETCH_BYTES // MIB} MiB instead of 50 keep the heap within 8 GiB, and read 39.0 "
@@ -185,7 +185,7 @@ def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fe
         file,
         "consumer.session.timeout.ms",
         "rest.consumer.session",
-        None,
+        _unnamed("consumer.session.timeout.ms"),
         Choice(
             session,
             f"two thirds of the {stall_s:g} s for which service_levels.rebalance.consume_stall_s lets a "
@@ -195,6 +195,11 @@ def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fe
             f"{MEASURED}, Groups and restarts",
         ),
     )
+
+
+def _unnamed(key: str) -> Choice:
+    """Return the documented form of a key that the documents do not name: it is left out."""
+    return Choice(None, f"the guide does not name {key}", GUIDE)
 
 
 def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from sizing import jvm
 from sizing.keys import numbers
 from sizing.model import MIB, Choice, Sheet
 from sizing.rest_checks import check_heap
 from sizing.rest_common import collectors, heaps, put_unit
-from sizing.rest_memory import BUFFER_BYTES, GUIDE, MEASURED, maximum_heap_mib, number
+from sizing.rest_memory import BUFFER_BYTES, GUIDE, MEASURED, number
 from sizing.rest_process import Process
 
 _DOCUMENTATION: Final = "Strimzi HTTP bridge, Configuring HTTP Bridge properties"
@@ -134,7 +135,7 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
         "rest.logs",
         Choice(logs, "one log folder an instance: two processes must not write to one file", _DOCUMENTATION),
     )
-    flagged = maximum_heap_mib(chosen or "")
+    flagged = jvm.maximum_heap_mib(chosen or "")
     if flagged is None:
         sheet.error(
             "rest.heap.consumers",

@@ -167,6 +167,12 @@ class HostFacts(Strict):
     round_trip_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
 
 
+class HostTuning(Strict):
+    """The variables of the role host_tuning: kernel settings of a person's own, by their sysctl names."""
+
+    settings: dict[str, Scalar] = {}
+
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -193,7 +199,14 @@ def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Findin
     """Read ``kafka_clusters``."""
     found: dict[str, KafkaCluster] = {}
     wrong: list[Finding] = []
-    for name, value in (inventory.common("kafka_clusters") or {}).items():
+    declared = inventory.common("kafka_clusters") or {}
+    if not isinstance(declared, Mapping):
+        return found, [
+            wrong_variable(
+                "kafka_clusters", "all", f"is {declared!r}", "write a mapping from name to cluster"
+            )
+        ]
+    for name, value in declared.items():
         cluster = read_model(KafkaCluster, value, f"kafka_clusters.{name}.", "all")
         if isinstance(cluster, list):
             wrong += cluster

@@ -1,0 +1,276 @@
+"""Rules for the machine: kernel settings for what runs on it, and room for all of it in its memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from sizing.complaints import wrong_variable
+from sizing.mirror_producer import bandwidth_delay_bytes
+from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
+from sizing.numbers import is_whole
+from sizing.workload import HostTuning, host_facts, role_variables
+from sizing.workload_mirror import mirror_makers
+
+SERVICE: Final = "host_tuning"
+_SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"
+_LIMITS: Final = "/etc/security/limits.d/60-kedge.conf"
+
+_HIGH_LOAD: Final = "Jetty 9.4 documentation, High Load"
+_FACTS: Final = "host tuning facts"
+_KAFKA: Final = "Kafka documentation, Hardware and OS"
+_MAX_BUFFER: Final = 16_777_216
+#: Groups that take or make many connections.
+_BUSY: Final = ("kafka_rest", "rest_balancer", "load_generator")
+_RESERVE_MIB: Final = 512
+
+
+def plan_hosts(
+    inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]], advice: Advice
+) -> Part:
+    """Plan the kernel of every host that has a service or makes load; ``services`` is the plan so far.
+
+    A wanted value is never meant to lower what the host has: the role sets ``effective(key, now, wanted)``.
+    """
+    busy = {host for group in _BUSY for host in inventory.group(group)}
+    links = _bandwidth_delays(inventory)
+    planned: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    findings: list[Finding] = []
+    generators = frozenset(inventory.group("load_generator"))
+    for host in sorted({*services, *generators}):
+        variables = role_variables(HostTuning, SERVICE, host, inventory.hosts[host])
+        if isinstance(variables, list):
+            findings += variables
+            continue
+        of_host = services.get(host, {})
+        sheet = Sheet(f"{host} {SERVICE}", advice, variables.settings)
+        _buffers(sheet, links.get(host), busy=host in busy)
+        if host in busy:
+            _high_load(sheet)
+        if "kafka_broker" in of_host:
+            sheet.put(
+                _SYSCTL,
+                "vm.max_map_count",
+                "host.maps",
+                Choice(262_144, "two maps for each log segment of the brokers here, beyond 65530", _KAFKA),
+            )
+        if host in generators:
+            sheet.put(
+                _LIMITS,
+                "* - nofile",
+                "host.files",
+                Choice(40_000, "a generator holds one descriptor a connection", _HIGH_LOAD),
+            )
+        ports = ports_of(of_host)
+        if ports and (host in busy or host in links):
+            sheet.put(
+                _SYSCTL,
+                "net.ipv4.ip_local_reserved_ports",
+                "host.ports",
+                Choice(
+                    _ranges(ports),
+                    "the ports of this host's services: the kernel gives them to no outgoing connection",
+                    _FACTS,
+                ),
+            )
+        for key in sheet.rest_of_own(_SYSCTL, "host.own"):
+            if "." not in key:
+                findings.append(_no_sysctl(host, key))
+        findings += sheet.findings
+        if sheet.settings:
+            planned[host] = {SERVICE: (Instance("host", sheet.by_file()),)}
+    findings += room(inventory, services)
+    return Part(services=planned, findings=tuple(findings))
+
+
+def effective(key: str, current: str, wanted: str) -> str:
+    """Return the value that a host shall have: the larger of what it has and what is wanted, part by part.
+
+    A port range becomes the wider one, reserved ports are united, and a congestion control other than reno
+    stays.
+    """
+    if key.endswith("ip_local_reserved_ports"):
+        return _ranges(_expand(current) | _expand(wanted))
+    if key.endswith("congestion_control"):
+        return wanted if current in ("", "reno") else current
+    now, then = current.split(), wanted.split()
+    if len(now) != len(then) or not all(is_whole(part) for part in now + then):
+        return wanted
+    pairs = [(int(a), int(b)) for a, b in zip(now, then, strict=True)]
+    if key.endswith("ip_local_port_range"):
+        return f"{min(pairs[0])} {max(pairs[1])}"
+    return " ".join(str(max(pair)) for pair in pairs)
+
+
+def ports_of(services: Mapping[str, tuple[Instance, ...]]) -> frozenset[int]:
+    """Return every port on which a host's services listen."""
+    found = set()
+    for service, instances in services.items():
+        for instance in instances:
+            if instance.port:
+                found.add(instance.port)
+            found |= {int(s.value) for s in instance.settings if s.key == "http.management.port"}
+            if service == "kafka_broker":
+                found |= {
+                    int(p) for p in re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners"))
+                }
+    return frozenset(found)
+
+
+def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]]) -> list[Finding]:
+    """Find hosts whose services together may take more memory than the host has."""
+    found = []
+    for host, of_host in services.items():
+        facts = host_facts(host, inventory.hosts[host])
+        if isinstance(facts, list):
+            continue
+        needs = {
+            service: [mib for instance in instances if (mib := needed_mib(instance))]
+            for service, instances in of_host.items()
+        }
+        total = sum(map(sum, needs.values()))
+        parts = ", ".join(
+            f"{service} {len(each)} x {max(each)} MiB" for service, each in needs.items() if each
+        )
+        if total > facts.memory_mib:
+            found.append(
+                Finding(
+                    "error",
+                    "host.memory",
+                    f"{host}: host_memory_mib",
+                    f"host_memory_mib is {facts.memory_mib}, and the services of the host may take {total} "
+                    "MiB: "
+                    f"{parts}",
+                    "move a service to another host, plan fewer instances or a smaller workload, or correct "
+                    "host_memory_mib",
+                )
+            )
+        elif total > facts.memory_mib - _RESERVE_MIB:
+            found.append(
+                Finding(
+                    "warning",
+                    "host.memory",
+                    f"{host}: host_memory_mib",
+                    f"the services of the host may take {total} of its {facts.memory_mib} MiB ({parts}), "
+                    "which "
+                    f"leaves less than {_RESERVE_MIB} to the system and its page cache",
+                    "plan fewer instances or a smaller workload, or give the host more memory",
+                )
+            )
+    return found
+
+
+def needed_mib(instance: Instance) -> int:
+    """Return the memory that the unit of an instance may take, in MiB; 0 when the plan sets it no limit."""
+    value = instance.value("MemoryMax") or instance.value("MemoryLow")
+    match = re.fullmatch(r"(\d+)([KMGT]?)", value)
+    if match is None:
+        return 0
+    scale = {"": 1 / 1024 / 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+    return int(int(match[1]) * scale[match[2]])
+
+
+def _high_load(sheet: Sheet) -> None:
+    def put(key: str, rule: str, value: str | int, because: str) -> None:
+        sheet.put(_SYSCTL, key, f"host.{rule}", Choice(value, because, _HIGH_LOAD))
+
+    put(
+        "net.core.somaxconn",
+        "queues",
+        4096,
+        "the longest accept queue that a process may ask for; HAProxy and Strimzi's bridge do, kafka-rest "
+        "asks for 50 "
+        "whatever this says",
+    )
+    put("net.core.netdev_max_backlog", "queues", 16_384, "packets that wait for a processor in a burst")
+    put("net.ipv4.tcp_max_syn_backlog", "queues", 8192, "connections that are being opened in a burst")
+    put("net.ipv4.tcp_syncookies", "queues", 1, "a full queue of half-open connections refuses nobody")
+    put(
+        "net.ipv4.ip_local_port_range",
+        "ports",
+        "1024 65535",
+        "64,512 ports for outgoing connections, so that many short ones do not run out of them",
+    )
+    sheet.put(
+        _SYSCTL,
+        "net.ipv4.tcp_congestion_control",
+        "host.congestion",
+        Choice("cubic", "the page's choice among the kernel's", _HIGH_LOAD),
+        Choice(None, "cubic is the kernel's default already, and would downgrade a host on bbr", _FACTS),
+    )
+    sheet.note(
+        "host.obsolete",
+        f"net.ipv4.tcp_tw_recycle=1 ({_HIGH_LOAD}) is not planned: Linux has it no more since 4.12, and "
+        "sysctl "
+        "would end with an error",
+        "nothing; tcp_tw_reuse stays at the kernel's own value",
+    )
+
+
+def _buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
+    """Plan how far a connection's buffers may grow: for many connections, or to hold what a long link "
+    "holds."""
+    size, because, source = _MAX_BUFFER, "so that a long way does not slow a connection down", _HIGH_LOAD
+    rule = "host.buffers"
+    if link and (2 * link[0] > size or not busy):
+        size, source, rule = 2 * link[0], _KAFKA, "host.bandwidth_delay"
+        because = (
+            f"{link[1]} keep {link[0]} on their way; twice that, as half of a buffer is the kernel's own"
+        )
+    elif not busy:
+        return
+    for key, value in (
+        ("net.core.rmem_max", f"{size}"),
+        ("net.core.wmem_max", f"{size}"),
+        ("net.ipv4.tcp_rmem", f"4096 87380 {size}"),
+        ("net.ipv4.tcp_wmem", f"4096 16384 {size}"),
+    ):
+        sheet.put(_SYSCTL, key, rule, Choice(value, f"buffers may grow to {size} bytes: {because}", source))
+
+
+def _bandwidth_delays(inventory: Inventory) -> dict[str, tuple[int, str]]:
+    """Return for each host with a long fast link the bytes that it keeps on their way, and why."""
+    found: dict[str, tuple[int, str]] = {}
+    for host, variables in mirror_makers(inventory)[0].items():
+        for name, flow in variables.flows.items():
+            bytes_ = bandwidth_delay_bytes(flow)
+            if bytes_ > found.get(host, (0, ""))[0]:
+                link = f"{flow.round_trip_ms:g} ms at {flow.link_mbit_per_s:g} Mbit/s of flow {name}"
+                found[host] = (bytes_, link)
+    for host in inventory.hosts:
+        facts = host_facts(host, inventory.hosts[host])
+        if isinstance(facts, list) or facts.link_mbit_per_s is None or facts.round_trip_ms is None:
+            continue
+        bytes_ = int(facts.link_mbit_per_s * 1e6 / 8 * facts.round_trip_ms / 1000)
+        if bytes_ > found.get(host, (0, ""))[0]:
+            found[host] = (bytes_, f"{facts.round_trip_ms:g} ms at {facts.link_mbit_per_s} Mbit/s")
+    return found
+
+
+def _no_sysctl(host: str, key: str) -> Finding:
+    return wrong_variable(
+        f"{SERVICE}_settings.{key}",
+        host,
+        "is no kernel setting",
+        "write its full name, such as net.core.somaxconn",
+    )
+
+
+def _ranges(ports: frozenset[int]) -> str:
+    """Return ports as the kernel writes them: 8082-8085,9092."""
+    runs: list[list[int]] = []
+    for port in sorted(ports):
+        if runs and port == runs[-1][1] + 1:
+            runs[-1][1] = port
+        else:
+            runs.append([port, port])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _expand(ranges: str) -> frozenset[int]:
+    found: set[int] = set()
+    for part in filter(None, ranges.replace(" ", "").split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)

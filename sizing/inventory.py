@@ -1,0 +1,166 @@
+"""Checks over the whole inventory: names nobody reads, clusters nobody can reach, values at odds."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from pydantic import BaseModel
+
+from sizing.complaints import wrong_variable
+from sizing.keys import numbers
+from sizing.model import Finding, Inventory
+from sizing.workload import (
+    HostFacts,
+    HostTuning,
+    KafkaBroker,
+    KafkaCluster,
+    KafkaRest,
+    RestBalancer,
+    clusters,
+    host_facts,
+)
+from sizing.workload_mirror import MirrorMaker
+from sizing.workload_streams import StreamsApp
+
+#: Roles that have variables, with their models; a variable begins with its role's name.
+_ROLES: Final[Mapping[str, type[BaseModel]]] = {
+    "kafka_rest": KafkaRest,
+    "kafka_broker": KafkaBroker,
+    "rest_balancer": RestBalancer,
+    "mirror_maker": MirrorMaker,
+    "streams_app": StreamsApp,
+    "host_tuning": HostTuning,
+}
+#: Variables of no role.
+_COMMON: Final = (
+    "advice",
+    "data_center",
+    "kafka_clusters",
+    "kafka_topics",
+    "kafka_clients",
+    "service_levels",
+)
+#: Variables that a plan reads once for all hosts.
+_SAME: Final = ("advice", "kafka_clusters", "kafka_topics", "kafka_clients", "service_levels")
+_LIKE: Final = 0.88
+#: What clients of today reach, and the newest major version that there is.
+_OLDEST_KAFKA: Final = (2, 1)
+_NEWER_KAFKA: Final = (5,)
+_SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
+
+
+def check_inventory(inventory: Inventory) -> list[Finding]:
+    """Return what is wrong with the inventory as a whole; the models of the roles say the rest."""
+    return [
+        *_advice(inventory),
+        *_differing(inventory),
+        *_misspelt(inventory),
+        *_clusters(inventory),
+        *_facts(inventory),
+    ]
+
+
+def _advice(inventory: Inventory) -> Iterator[Finding]:
+    advice = inventory.common("advice", "measured")
+    if advice not in ("measured", "documented"):
+        yield wrong_variable("advice", "all", f"is {advice!r}", "write measured or documented")
+
+
+def _differing(inventory: Inventory) -> Iterator[Finding]:
+    for name in _SAME:
+        values = [(host, v[name]) for host, v in inventory.hosts.items() if name in v]
+        other = next((host for host, value in values if value != values[0][1]), None)
+        if other is not None:
+            yield wrong_variable(
+                name, other, f"is not what it is on {values[0][0]}", "set it once, in group_vars/all"
+            )
+
+
+def _misspelt(inventory: Inventory) -> Iterator[Finding]:
+    for host, variables in inventory.hosts.items():
+        for name in variables:
+            near = _near(name)
+            if near and near not in variables:
+                yield Finding(
+                    "warning",
+                    "inventory.variable",
+                    f"{host}: {name}",
+                    f"nothing reads {name}",
+                    f"did you mean {near}?",
+                )
+
+
+@cache
+def _near(name: str) -> str | None:
+    """Return the known variable that a name is probably meant to be; None where it is one, or none is "
+    "near."""
+    known = _known()
+    if name in known or name.startswith(("ansible_", "_")):
+        return None
+    if any(name.startswith(f"{role}_") for role in _ROLES):
+        return None  # the model of that role complains
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)), None)
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    facts = [f"host_{field}" for field in HostFacts.model_fields]
+    of_roles = [f"{role}_{field}" for role, model in _ROLES.items() for field in model.model_fields]
+    return (*_COMMON, *facts, *of_roles)
+
+
+def _clusters(inventory: Inventory) -> Iterator[Finding]:
+    found, wrong = clusters(inventory)
+    yield from wrong
+    for name, cluster in found.items():
+        yield from _cluster(inventory, f"kafka_clusters.{name}", cluster)
+
+
+def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator[Finding]:
+    if not _OLDEST_KAFKA <= numbers(cluster.version) < _NEWER_KAFKA:
+        yield wrong_variable(
+            f"{name}.version",
+            "all",
+            f"is {cluster.version}, which is no version of Apache Kafka that today's clients talk to",
+            "write Kafka's own version, 2.1 or later (Confluent Platform 7.9 carries Kafka 3.9, 8.0 "
+            "carries 4.0)",
+        )
+    if cluster.brokers is None and cluster.bootstrap_servers is None:
+        yield wrong_variable(
+            name, "all", "names no brokers", "add brokers, the group of its hosts, or bootstrap_servers"
+        )
+    if cluster.brokers is not None and cluster.bootstrap_servers is not None:
+        yield wrong_variable(
+            f"{name}.bootstrap_servers",
+            "all",
+            f"contradicts {name}.brokers: a cluster is the kit's own or somebody else's",
+            "keep one of the two",
+        )
+    if cluster.brokers is not None and not inventory.group(cluster.brokers):
+        near = difflib.get_close_matches(cluster.brokers, inventory.groups, n=1)
+        yield wrong_variable(
+            f"{name}.brokers",
+            "all",
+            f"is {cluster.brokers}, and the inventory has no such group with hosts in it",
+            f"did you mean {near[0]}?" if near else "add the group, or give bootstrap_servers",
+        )
+    for server in (cluster.bootstrap_servers or "").split(",") if cluster.bootstrap_servers else ():
+        if not _SERVER.fullmatch(server.strip()) or not 0 < int(server.rpartition(":")[2]) < 65536:
+            yield wrong_variable(
+                f"{name}.bootstrap_servers",
+                "all",
+                f"has {server.strip()!r}, which is no host:port",
+                "write host1:9092,host2:9092",
+            )
+
+
+def _facts(inventory: Inventory) -> Iterator[Finding]:
+    """Ask for the facts of hosts whose roles do not ask for them: memory has to be known to be enough."""
+    for host in inventory.group("kafka_broker"):
+        facts = host_facts(host, inventory.hosts[host])
+        if isinstance(facts, list):
+            yield from facts

@@ -1,0 +1,105 @@
+"""The plan as a person reads it: every setting with its reason, the findings, what two plans differ in."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Final
+
+from sizing.model import Finding, Plan, Setting, apart
+from sizing.places import compact
+
+_COLUMNS: Final = 110
+_SEVERITIES: Final = ("error", "warning", "note")
+
+
+def text(plan: Plan) -> str:
+    """Return the plan: per host, instance and file each setting above its reason, then the findings."""
+    lines: list[str] = []
+    for host, services in plan.services.items():
+        for service, instances in services.items():
+            for instance in instances:
+                lines += ["", f"{host}  {service}@{instance.name}", *_settings(instance.settings)]
+    for cluster, topics in plan.topics.items():
+        for topic, settings in topics.items():
+            lines += ["", f"topic {topic} on {cluster}", *_settings(settings)]
+    return "\n".join([*lines, "", *findings(plan.findings)]).lstrip("\n")
+
+
+def findings(found: tuple[Finding, ...]) -> Iterator[str]:
+    """Return the findings as lines, the severe ones first, and their number last."""
+    for severity in _SEVERITIES:
+        for f in found:
+            if f.severity == severity:
+                yield f"{severity}: {f.where} ({f.rule})"
+                yield from _wrapped(_sentence(f.message), 4)
+                yield from _wrapped(f"Mend: {_sentence(f.fix, capital=False)}", 4)
+    counts = [(sum(f.severity == s for f in found), s) for s in _SEVERITIES]
+    yield ", ".join(f"{n} {s}{'' if n == 1 else 's'}" for n, s in counts)
+
+
+def difference(plan: Plan, other: Plan, name: str, other_name: str) -> str:
+    """Return the settings in which two plans differ, each once for all its places."""
+    places: dict[tuple[str, str, str, str], list[str]] = {}
+    mine, theirs = _flat(plan), _flat(other)
+    for where, file, key in dict.fromkeys([*mine, *theirs]):
+        a, b = mine.get((where, file, key)), theirs.get((where, file, key))
+        here, there = a.value if a else None, b.value if b else None
+        if here != there:
+            said = _differently(here, there)
+            places.setdefault((file.rpartition("/")[2], key, *said), []).append(where)
+    lines = []
+    for (file, key, mine_says, other_says), wheres in places.items():
+        lines += [compact(wheres), f"    {file}  {key}"]
+        lines += _wrapped(f"{name}: {mine_says}", 8) + _wrapped(f"{other_name}: {other_says}", 8)
+    if not lines:
+        return f"{name} and {other_name} are the same plan"
+    return "\n".join([*lines, f"{len(places)} settings differ between {name} and {other_name}"])
+
+
+def _differently(here: str | None, there: str | None) -> tuple[str, str]:
+    """Return two values, of long lists of flags only what is not in both."""
+    if here is None or there is None or len(here.split()) < 3:
+        return ("(not set)" if here is None else here, "(not set)" if there is None else there)
+    return apart(here, there)
+
+
+def _flat(plan: Plan) -> dict[tuple[str, str, str], Setting]:
+    return {
+        (f"{host} {service}@{instance.name}", s.file, s.key): s
+        for host, services in plan.services.items()
+        for service, instances in services.items()
+        for instance in instances
+        for s in instance.settings
+    }
+
+
+def _settings(settings: tuple[Setting, ...]) -> Iterator[str]:
+    file = ""
+    for s in settings:
+        if s.file != file:
+            file = s.file
+            yield f"  {file}"
+        mark = "   (yours)" if s.by == "person" else ""
+        yield f"    {s.key}={'***' if s.secret else s.value}{mark}"
+        yield from _wrapped(f"{_sentence(s.because)} [{s.rule}; {s.source}]", 8)
+
+
+def _sentence(words: str, *, capital: bool = True) -> str:
+    first = words[:1].upper() if capital and words[:1].isalpha() and " " in words[:20] else words[:1]
+    # A key or a flag at the beginning keeps its own spelling.
+    if "." in words.split(" ", 1)[0] or "_" in words.split(" ", 1)[0] or words[:1] == "-":
+        first = words[:1]
+    return f"{first}{words[1:]}{'' if words.endswith(('.', '?', '!')) else '.'}"
+
+
+def _wrapped(words: str, indent: int) -> list[str]:
+    pad = " " * indent
+    return textwrap.wrap(
+        words,
+        _COLUMNS,
+        initial_indent=pad,
+        subsequent_indent=pad,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
