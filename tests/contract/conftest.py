@@ -8,6 +8,7 @@ stop or configure a process run against the sandbox only.
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ import pytest
 
 from tests.brokers import Broker, kafka_jars, running_broker
 from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
-from tests.contract.rest_client import Consumer
+from tests.contract.rest_client import Consumer, produce
 
 URL = os.environ.get("KEDGE_REST_URL")
 
@@ -81,7 +82,17 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     first = running_proxy(home, tmp_path_factory.mktemp("first"), {"id": "first", **properties})
     second = running_proxy(home, tmp_path_factory.mktemp("second"), {"id": "second", **properties})
     with first as one, second as two:
+        for each in (one, two):
+            _await_produce(each.url, "contract.topic")
         yield Target(one.url, two.url, "contract.topic")
+
+
+def _await_produce(url: str, topic: str) -> None:
+    """Produce until it succeeds: a cold client on a busy machine needs longer than the short max.block.ms."""
+    deadline = time.monotonic() + 60
+    with httpx.Client(base_url=url, timeout=30) as rest:
+        while any(each["error_code"] for each in produce(rest, topic, [{"value": None}]).json()["offsets"]):
+            assert time.monotonic() < deadline, f"{url} does not produce"
 
 
 @pytest.fixture
