@@ -1,0 +1,305 @@
+"""Mirrors: the article's examples by their numbers, and what must hold for any flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sizing.mirror_producer import bandwidth_delay_bytes
+from sizing.placement import place, quotas
+from sizing.plan import make_plan
+from sizing.workload_mirror import MirrorFlow
+from tests.planned import CLUSTERS, METRICS, files, findings, instances, mirrors, value
+
+SERVICE = "mirror_maker"
+MM2: dict[str, Any] = {"kind": "mirror_maker_2", "version": "4.3.1"}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "spread"), [(1, [20]), (2, [10, 10]), (3, [7, 7, 6]), (4, [5, 5, 5, 5]), (21, [1] * 20 + [0])]
+)
+def test_twenty_partitions_are_twenty_processes_spread_evenly(hosts: int, spread: list[int]) -> None:
+    planned = instances(make_plan(mirrors(hosts, cores=64)), SERVICE)
+    assert [len(planned[f"mm{n}"]) for n in range(1, hosts + 1)] == spread
+    assert sorted(i.name for of_host in planned.values() for i in of_host) == sorted(
+        f"metrics-{n}" for n in range(20)
+    )
+
+
+def test_processes_are_bounded_by_cores_by_measurement_and_the_note_has_both_values() -> None:
+    inventory = mirrors(2, cores=2, common={"advice": "measured"})
+    assert [len(i) for i in instances(make_plan(inventory), SERVICE).values()] == [2, 2]
+    (note,) = findings(inventory, "mirror.processes")
+    assert note.severity == "note"
+    assert "4 processes by measurement" in note.message
+    assert "says 20" in note.message
+    assert "single runs" in note.message
+
+
+def test_measured_processes_rise_to_what_the_round_trip_asks_for() -> None:
+    # 20 partitions on 3 brokers: 7 batches of 50 kB a broker and 100 ms are 10.5 MB/s a producer.
+    flow = {"mb_per_s": 40, "round_trip_ms": 100}
+    inventory = mirrors(1, flow, cores=1, common={"advice": "measured"})
+    assert len(instances(make_plan(inventory), SERVICE)["mm1"]) == 4
+
+
+def test_a_rate_that_no_number_of_producers_carries_over_the_round_trip_is_a_warning() -> None:
+    (warning,) = findings(mirrors(2, {"mb_per_s": 400, "round_trip_ms": 100}), "mirror.round_trip")
+    assert warning.severity == "warning"
+    assert "20 producers" in warning.message
+
+
+def test_the_producer_has_the_articles_values_by_their_numbers() -> None:
+    plan = make_plan(mirrors(2))
+    for of_host in instances(plan, SERVICE).values():
+        for process in of_host:
+            assert value(process, "compression.type") == "gzip"
+            assert value(process, "batch.size") == "50000"
+            assert value(process, "max.request.size") == "1000000"
+            assert value(process, "linger.ms") == "15000"
+            assert value(process, "client.id") == process.name
+            assert value(process, "MIRROR_NUM_STREAMS") == "1"
+            assert value(process, "MIRROR_ABORT_ON_SEND_FAILURE") == "true"
+            assert value(process, "send.buffer.bytes") == "-1"
+            assert value(process, "receive.buffer.bytes") == "-1"
+
+
+@pytest.mark.parametrize(
+    ("flow", "linger"),
+    [
+        ({"priority": "bulk"}, "30000"),
+        ({"priority": "latency"}, "15000"),
+        ({"priority": "bulk", "fill_ms_p95": 7000, "fill_ms_p99": 9000}, "9000"),
+        ({"priority": "latency", "fill_ms_p95": 7000, "fill_ms_p99": 9000}, "7000"),
+        ({"priority": "latency", "fill_ms_p99": 9000}, "9000"),
+    ],
+)
+def test_linger_comes_from_the_fill_times_or_the_article(flow: dict[str, object], linger: str) -> None:
+    plan = make_plan(mirrors(1, flow | {"latency_budget_ms": 120_000}))
+    assert value(instances(plan, SERVICE)["mm1"][0], "linger.ms") == linger
+
+
+def test_linger_is_half_of_what_the_latency_budget_leaves_by_measurement() -> None:
+    flow = {"latency_budget_ms": 5_560, "round_trip_ms": 60}
+    measured = make_plan(mirrors(1, flow, common={"advice": "measured"}))
+    assert value(instances(measured, SERVICE)["mm1"][0], "linger.ms") == "2500"
+    documented = make_plan(mirrors(1, flow))
+    assert value(instances(documented, SERVICE)["mm1"][0], "linger.ms") == "15000"
+    (warning,) = findings(mirrors(1, flow), "mirror.latency")
+    assert "leaves 5000 ms" in warning.message
+
+
+def test_buffer_memory_holds_a_batch_for_each_target_partition_and_the_heap_holds_it() -> None:
+    process = instances(make_plan(mirrors(1, {"target_partitions": 4000})), SERVICE)["mm1"][0]
+    assert value(process, "buffer.memory") == str(4000 * 50_000)
+    # 256 + 190 + 100 MiB, rounded up to 64
+    assert value(process, "KAFKA_HEAP_OPTS") == "-Xms576m -Xmx576m"
+    assert value(process, "MemoryMax") == "832M"
+    small = instances(make_plan(mirrors(1)), SERVICE)["mm1"][0]
+    assert value(small, "buffer.memory") == str(32 * 1024 * 1024)
+
+
+def test_partitions_and_message_sizes_come_from_the_declared_topics() -> None:
+    topics = [
+        {
+            "name": "metrics.cpu",
+            "cluster": "leaf",
+            "partitions": 20,
+            "settings": {"max.message.bytes": 2_000_000},
+        },
+        {"name": "metrics.disk", "cluster": "leaf", "partitions": 12},
+        {"name": "other", "cluster": "leaf", "partitions": 99},
+        {
+            "name": "metrics.cpu",
+            "cluster": "agg",
+            "partitions": 600,
+            "settings": {"max.message.bytes": 2_000_000},
+        },
+        {
+            "name": "metrics.disk",
+            "cluster": "agg",
+            "partitions": 600,
+            "settings": {"max.message.bytes": 2_000_000},
+        },
+    ]
+    flow = {k: v for k, v in METRICS.items() if k not in ("largest_topic_partitions", "max_message_bytes")}
+    plan = make_plan(mirrors(1, flows={"metrics": flow}, cores=64, common={"kafka_topics": topics}))
+    assert not plan.has_errors
+    processes = instances(plan, SERVICE)["mm1"]
+    assert len(processes) == 20
+    assert value(processes[0], "max.request.size") == "2000000"
+    assert value(processes[0], "batch.size") == "100000"
+    assert value(processes[0], "buffer.memory") == str(1200 * 100_000)
+
+
+def test_socket_buffers_name_the_bandwidth_delay_product() -> None:
+    flow = METRICS | {"round_trip_ms": 60, "link_mbit_per_s": 1000}
+    assert bandwidth_delay_bytes(MirrorFlow.model_validate(flow)) == 7_500_000
+    process = instances(make_plan(mirrors(1, flow)), SERVICE)["mm1"][0]
+    assert "7500000 bytes" in next(s.because for s in process.settings if s.key == "send.buffer.bytes")
+    own = flow | {"producer_settings": {"send.buffer.bytes": 131_072}}
+    assert [f.severity for f in findings(mirrors(1, own), "mirror.producer.socket")] == ["warning"]
+
+
+def test_a_persons_own_values_win_are_marked_and_still_checked() -> None:
+    own = {"batch.size": 1_000_000, "linger.ms": 100, "max.request.size": 1_000_000}
+    plan = make_plan(mirrors(1, {"producer_settings": own}))
+    process = instances(plan, SERVICE)["mm1"][0]
+    assert value(process, "batch.size") == "1000000"
+    assert {s.key for s in process.settings if s.by == "person"} == set(own)
+    rules = {f.rule: f.message for f in plan.findings if f.severity == "warning"}
+    assert "outgrows the 1000000 bytes" in rules["mirror.producer.batch"]
+
+
+def test_mirror_maker_2_has_the_same_producer_under_its_own_keys() -> None:
+    plan = make_plan(mirrors(2, {"exactly_once": True, "round_trip_ms": 60}, **MM2))
+    assert not plan.has_errors
+    planned = instances(plan, SERVICE)
+    assert {h: [i.name for i in found] for h, found in planned.items()} == {
+        "mm1": ["metrics-0"],
+        "mm2": ["metrics-0"],
+    }
+    worker = planned["mm1"][0]
+    for key, expected in {
+        "clusters": "leaf, agg",
+        "tasks.max": "20",
+        "leaf->agg.enabled": "true",
+        "leaf->agg.topics": "metrics[.].*",
+        "agg.producer.compression.type": "gzip",
+        "agg.producer.batch.size": "50000",
+        "agg.producer.linger.ms": "15000",
+        "agg.producer.max.request.size": "1000000",
+        "agg.producer.send.buffer.bytes": "-1",
+        "leaf.consumer.receive.buffer.bytes": "-1",
+        "agg.exactly.once.source.support": "enabled",
+        "leaf.consumer.isolation.level": "read_committed",
+        "dedicated.mode.enable.internal.rest": "true",
+        "listeners": "http://mm1:0",
+        "replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+    }.items():
+        assert value(worker, key) == expected
+
+
+def test_two_flows_between_the_same_clusters_are_worker_groups_apart() -> None:
+    logs = METRICS | {"topics": ["logs[.].*"], "priority": "bulk"}
+    plan = make_plan(mirrors(1, flows={"metrics": METRICS, "logs": logs}, **MM2))
+    groups = [value(i, "agg.group.id") for i in instances(plan, SERVICE)["mm1"]]
+    assert groups == ["logs-mm2", "metrics-mm2"]
+
+
+def test_a_host_more_or_less_leaves_every_process_its_files() -> None:
+    before = _files_by_name(["a", "b", "c"])
+    assert _files_by_name(["a", "b", "c", "d"]) == before
+    assert _files_by_name(["b", "c"]) == before
+
+
+def test_a_process_more_leaves_the_others_their_files() -> None:
+    before = _files_by_name(["a", "b"], processes=9)
+    after = _files_by_name(["a", "b"], processes=10)
+    assert {n: after[n] for n in before} == before
+    assert set(after) - set(before) == {"metrics-9"}
+
+
+def test_a_worker_of_mirror_maker_2_keeps_its_files_when_hosts_come_and_go() -> None:
+    def of_b(hosts: list[str]) -> list[object]:
+        plan = make_plan(mirrors(hosts, **MM2))
+        return [files(i) for i in instances(plan, SERVICE)["b"]]
+
+    assert of_b(["a", "b"]) == of_b(["b"]) == of_b(["b", "c", "d"])
+
+
+def test_both_forms_of_advice_name_their_sources() -> None:
+    for advice in ("measured", "documented"):
+        plan = make_plan(mirrors(2, {"round_trip_ms": 60}, common={"advice": advice}))
+        for of_host in instances(plan, SERVICE).values():
+            for s in (s for i in of_host for s in i.settings):
+                assert s.rule and s.because and s.source, s
+
+
+def _files_by_name(hosts: list[str], **flow: object) -> dict[str, object]:
+    planned = instances(make_plan(mirrors(hosts, flow, cores=64)), SERVICE)
+    return {i.name: files(i) for of_host in planned.values() for i in of_host}
+
+
+names = st.lists(st.text("abcdef0123456789-", min_size=1, max_size=8), min_size=1, max_size=12, unique=True)
+
+
+@given(
+    hosts=names,
+    count=st.integers(0, 120),
+    load=st.dictionaries(st.text("abc", max_size=2), st.integers(0, 9)),
+)
+def test_all_processes_are_placed_evenly(hosts: list[str], count: int, load: dict[str, int]) -> None:
+    placed = place("flow", count, hosts, load)
+    assert sorted(n for numbers in placed.values() for n in numbers) == list(range(count))
+    each = [len(numbers) for numbers in placed.values()]
+    assert max(each) - min(each) <= 1
+    assert placed == place("flow", count, hosts, load)
+    assert {h: len(n) for h, n in placed.items()} == quotas(count, hosts, load)
+
+
+@given(hosts=st.integers(2, 12), count=st.integers(1, 150))
+@settings(max_examples=60)
+def test_a_host_more_moves_few_processes(hosts: int, count: int) -> None:
+    before = _places([f"mm{n}" for n in range(hosts)], count)
+    after = _places([f"mm{n}" for n in range(hosts + 1)], count)
+    moved = sum(before[n] != after[n] for n in range(count))
+    assert moved <= 2.5 * count / (hosts + 1) + 3
+
+
+def _places(hosts: list[str], count: int) -> dict[int, str]:
+    return {n: host for host, numbers in place("flow", count, hosts).items() for n in numbers}
+
+
+flow_shapes = st.fixed_dictionaries(
+    {
+        "largest_topic_partitions": st.integers(1, 60),
+        "target_partitions": st.integers(1, 5000),
+        "latency_budget_ms": st.integers(1_000, 600_000),
+        "round_trip_ms": st.integers(0, 200),
+        "max_message_bytes": st.integers(10_000, 1_048_588),
+        "priority": st.sampled_from(["bulk", "latency"]),
+    }
+)
+
+
+@given(
+    hosts=st.integers(1, 5),
+    cores=st.integers(1, 32),
+    flow=flow_shapes,
+    advice=st.sampled_from(["measured", "documented"]),
+    kind=st.sampled_from([{"kind": "classic", "version": "3.9.2"}, MM2]),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_flow_is_planned_whole_and_the_same_each_time(
+    hosts: int, cores: int, flow: dict[str, Any], advice: str, kind: dict[str, Any]
+) -> None:
+    inventory = mirrors(hosts, flow, cores=cores, memory_mib=262_144, common={"advice": advice}, **kind)
+    plan = make_plan(inventory)
+    assert not plan.has_errors
+    assert plan == make_plan(inventory)
+    planned = instances(plan, SERVICE)
+    found = [i for of_host in planned.values() for i in of_host]
+    if kind["kind"] == "classic":
+        assert len({i.name for i in found}) == len(found) <= flow["largest_topic_partitions"]
+        assert len({value(i, "client.id") for i in found}) == len(found)
+    counts = [len(of_host) for of_host in planned.values()]
+    assert max(counts) - min(counts) <= 1
+    prefix = "" if kind["kind"] == "classic" else "agg.producer."
+    for process in found:
+        batch, buffer = (int(value(process, f"{prefix}{k}")) for k in ("batch.size", "buffer.memory"))
+        request = int(value(process, f"{prefix}max.request.size"))
+        heap = int(value(process, "KAFKA_HEAP_OPTS").split("-Xmx")[1].removesuffix("m"))
+        assert batch <= 0.05 * request + 1
+        assert buffer >= batch * flow["target_partitions"]
+        assert heap * 1024 * 1024 > buffer
+        assert int(value(process, "MemoryMax").removesuffix("M")) > heap
+
+
+def test_clusters_of_the_inventory_are_enough_for_bootstrap_servers() -> None:
+    process = instances(make_plan(mirrors(1)), SERVICE)["mm1"][0]
+    servers = [s.value for s in process.settings if s.key == "bootstrap.servers"]
+    assert servers == [CLUSTERS["leaf"]["bootstrap_servers"], CLUSTERS["agg"]["bootstrap_servers"]]

@@ -1,0 +1,210 @@
+"""Streams applications: the article's sums, the measured bound, and what must hold for any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sizing.model import MIB
+from sizing.plan import make_plan
+from sizing.streams_memory import restore_bytes, segments, state, store_mib
+from sizing.workload_streams import Store
+from tests.planned import JOINS, files, findings, instances, streams, value
+
+SERVICE = "streams_app"
+WINDOWED = Store(name="w", kind="windowed", count=8, partitions=12, window_ms=300_000)
+
+
+def test_a_windowed_store_takes_3528_mb_and_eight_take_28224() -> None:
+    assert store_mib(partitions=12) == 12 * 3 * 98 == 3528
+    assert state([WINDOWED], 1, 0, measured=False).unbounded_mib == 28_224
+    assert state([WINDOWED], 1, 0, measured=True).unbounded_mib == 28_224
+
+
+def test_eight_joins_are_sixteen_stores_and_576_databases_of_which_192_take_writes() -> None:
+    joins = Store.model_validate(JOINS)
+    counted = state([joins], 1, 0, measured=True)
+    assert (counted.stores, counted.databases, counted.writing) == (16, 576, 192)
+    assert state([joins], 1, 0, measured=False).unbounded_mib == 28_224
+    (note,) = findings(streams(), "streams.memory.unbounded")
+    assert "28224 MB" in note.message
+    assert "16 stores, 576 databases and 56448 MB" in note.message
+
+
+def test_the_measured_bound_gives_each_writing_database_8_mib() -> None:
+    (instance,) = instances(make_plan(streams()), SERVICE)["st1"]
+    assert value(instance, "cache.bytes") == str(2048 * MIB)
+    assert value(instance, "memtables.bytes") == str(1536 * MIB)
+    assert value(instance, "write.buffer.count") == "2"
+    assert value(instance, "write.buffer.bytes") == str(16 * MIB)
+    assert value(instance, "rocksdb.config.setter") == "kedge.BoundedRocksDb"
+
+
+def test_the_documented_bound_is_4_gb_and_each_deviation_is_a_note_with_both_values() -> None:
+    (instance,) = instances(make_plan(streams(common={"advice": "documented"})), SERVICE)["st1"]
+    assert value(instance, "cache.bytes") == str(4096 * MIB)
+    assert value(instance, "write.buffer.count") == "3"
+    (note,) = findings(streams(), "streams.rocksdb.bound")
+    assert note.severity == "note"
+    assert str(2048 * MIB) in note.message
+    assert str(4096 * MIB) in note.message
+
+
+@pytest.mark.parametrize(
+    ("bound_mib", "severity"),
+    [(2048, None), (2047, "warning"), (1024, "warning"), (341, "error"), (256, "error")],
+)
+def test_a_bound_under_the_measured_floor_is_a_finding(bound_mib: int, severity: str | None) -> None:
+    found = [f.severity for f in findings(streams(rocksdb_mib=bound_mib), "streams.rocksdb.floor")]
+    assert found == ([severity] if severity else [])
+
+
+def test_heap_rocksdb_and_overhead_are_the_units_limit() -> None:
+    (instance,) = instances(make_plan(streams()), SERVICE)["st1"]
+    # 256 MiB, 2 producers with 96 batches of 1 MiB, 2 x 64 MiB; 576 databases with 0.45 MiB each and 256 MiB
+    assert value(instance, "KAFKA_HEAP_OPTS") == "-Xms576m -Xmx576m"
+    assert value(instance, "MemoryMax") == f"{576 + 2048 + 516}M"
+    assert value(instance, "LimitNOFILE") == "17408"
+
+
+def test_what_does_not_fit_in_the_hosts_memory_is_an_error() -> None:
+    assert findings(streams(memory_mib=4096), "", "error") == []
+    (error,) = findings(streams(memory_mib=4096, rocksdb_mib=4000), "streams.memory.room", "error")
+    assert "host_memory_mib is 4096" in error.message
+    squeezed = findings(streams(memory_mib=2600), "streams.rocksdb.floor")
+    assert [f.severity for f in squeezed] == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "record_bytes", "exactly_once", "expected"),
+    [
+        (1_000, 6_000, False, {"commit.interval.ms": "500", "batch": str(MIB), "linger": "50"}),
+        (120_000, 6_000, False, {"commit.interval.ms": "30000", "batch": str(MIB), "linger": "50"}),
+        (100, 100, False, {"commit.interval.ms": "50", "batch": "18432", "linger": "25"}),
+        (60_000, 50, True, {"commit.interval.ms": "5000", "batch": "16384", "linger": "50"}),
+    ],
+)
+def test_commit_batch_and_linger_follow_from_latency_and_record_size(
+    latency_ms: int, record_bytes: int, exactly_once: bool, expected: dict[str, str]
+) -> None:
+    inventory = streams(latency_ms=latency_ms, record_bytes=record_bytes, exactly_once=exactly_once)
+    (instance,) = instances(make_plan(inventory), SERVICE)["st1"]
+    assert value(instance, "commit.interval.ms") == expected["commit.interval.ms"]
+    assert value(instance, "producer.batch.size") == expected["batch"]
+    assert value(instance, "producer.linger.ms") == expected["linger"]
+
+
+def test_changelogs_keep_the_window_and_the_restore_is_predicted() -> None:
+    store = JOINS | {"records_per_s": 10, "record_bytes": 6000}
+    # Two minutes each way and a minute of grace are 5 minutes, and 10 more for clocks: 900 s.
+    read = 16 * 900 * 10 * 6000
+    assert restore_bytes([Store.model_validate(store)], 1, 600_000) == read
+    (instance,) = instances(make_plan(streams(stores=[store])), SERVICE)["st1"]
+    assert value(instance, "windowstore.changelog.additional.retention.ms") == "600000"
+    (warning,) = findings(streams(stores=[store], restore_s=30), "streams.restore")
+    assert f"about {read / 20e6:.0f} s at 20 MB/s (assumed" in warning.message
+    assert findings(streams(stores=[store], restore_s=60), "streams.restore") == []
+
+
+def test_a_long_restore_gets_a_standby_where_a_second_host_can_hold_it() -> None:
+    stores = [JOINS | {"records_per_s": 600, "record_bytes": 6000}]
+    (alone,) = instances(make_plan(streams(1, stores=stores)), SERVICE)["st1"]
+    assert value(alone, "num.standby.replicas") == "0"
+    (one_of_two,) = instances(make_plan(streams(2, stores=stores)), SERVICE)["st1"]
+    assert value(one_of_two, "num.standby.replicas") == "1"
+
+
+def test_retention_of_a_week_is_named_as_what_it_would_cost() -> None:
+    store = JOINS | {"records_per_s": 10, "record_bytes": 6000}
+    own = {"windowstore.changelog.additional.retention.ms": 7 * 86_400_000}
+    (warning,) = findings(streams(stores=[store], settings=own), "streams.restore")
+    assert warning.severity == "warning"
+
+
+def test_the_state_is_sized_for_one_host_away() -> None:
+    writing = [
+        int(value(instances(make_plan(streams(n)), SERVICE)["st1"][0], "cache.bytes")) // MIB
+        for n in (1, 2, 3, 4)
+    ]
+    assert writing == [2048, 2048, 1024, 704]
+
+
+@pytest.mark.parametrize(("retention_ms", "live"), [(60_000, 2), (90_000, 3), (120_000, 3), (3_600_000, 3)])
+def test_segments_follow_from_the_retention(retention_ms: int, live: int) -> None:
+    assert segments(Store(name="w", partitions=1, window_ms=retention_ms)) == live
+
+
+def test_a_host_more_or_less_changes_no_others_identity() -> None:
+    def of_b(hosts: list[str]) -> dict[str, str]:
+        (instance,) = instances(make_plan(streams(hosts)), SERVICE)["b"]
+        keys = ("client.id", "main.consumer.group.instance.id", "application.id", "state.dir")
+        return {"name": instance.name} | {k: value(instance, k) for k in keys}
+
+    assert of_b(["a", "b"]) == of_b(["b"]) == of_b(["b", "c"])
+
+
+def test_a_persons_own_values_win_and_are_marked() -> None:
+    inventory = streams(settings={"commit.interval.ms": 9_000, "num.stream.threads": 4}, heap_mib=2048)
+    (instance,) = instances(make_plan(inventory), SERVICE)["st1"]
+    assert value(instance, "commit.interval.ms") == "9000"
+    assert value(instance, "KAFKA_HEAP_OPTS") == "-Xms2048m -Xmx2048m"
+    own = {s.key for s in instance.settings if s.by == "person"}
+    assert own == {"commit.interval.ms", "num.stream.threads", "KAFKA_HEAP_OPTS"}
+    assert [f.severity for f in findings(inventory, "streams.latency")] == ["warning"]
+
+
+def test_an_application_without_state_has_no_rocksdb() -> None:
+    (instance,) = instances(make_plan(streams(stores=[])), SERVICE)["st1"]
+    assert not any("rocksdb" in s.file or "rocksdb" in s.key for s in instance.settings)
+
+
+stores = st.lists(
+    st.builds(
+        lambda kind, count, partitions, window: (
+            {"kind": kind, "count": count, "partitions": partitions}
+            | ({} if kind == "key_value" else {"window_ms": window})
+        ),
+        st.sampled_from(["windowed", "session", "join", "key_value"]),
+        st.integers(1, 10),
+        st.integers(1, 60),
+        st.integers(1_000, 86_400_000),
+    ),
+    max_size=4,
+).map(lambda found: [{"name": f"s{n}"} | s for n, s in enumerate(found)])
+
+
+@given(
+    hosts=st.integers(1, 4),
+    cores=st.integers(1, 32),
+    memory_mib=st.integers(1024, 65_536),
+    stores=stores,
+    each=st.integers(1, 3),
+    bound=st.none() | st.integers(1, 20_000),
+    advice=st.sampled_from(["measured", "documented"]),
+)
+@settings(max_examples=80, deadline=None)
+def test_memory_is_never_above_ram_without_a_finding(
+    hosts: int,
+    cores: int,
+    memory_mib: int,
+    stores: list[dict[str, Any]],
+    each: int,
+    bound: int | None,
+    advice: str,
+) -> None:
+    role: dict[str, Any] = {"stores": stores, "instances_per_host": each, "rocksdb_mib": bound}
+    inventory = streams(hosts, cores, memory_mib, {"advice": advice}, **role)
+    plan = make_plan(inventory)
+    assert plan == make_plan(inventory)
+    for found in instances(plan, SERVICE).values():
+        total = sum(int(value(i, "MemoryMax").removesuffix("M")) for i in found)
+        assert total <= memory_mib or any(f.rule == "streams.memory.room" for f in plan.findings)
+        for i in found:
+            assert files(i)
+            assert all(s.rule and s.because and s.source for s in i.settings)
+            heap = int(value(i, "KAFKA_HEAP_OPTS").split("-Xmx")[1].removesuffix("m")) * MIB
+            threads = int(value(i, "num.stream.threads"))
+            assert heap > threads * int(value(i, "producer.buffer.memory"))
