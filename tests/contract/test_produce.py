@@ -49,8 +49,8 @@ def test_records_keep_their_order_in_a_partition(
 
     reader = consumer()
     reader.subscribe(topic)
-    got = reader.read_until(lambda found: sum(each["value"].startswith(tag) for each in found) == 60)
-    ours = [each for each in got if each["value"].startswith(tag)]
+    got = reader.read_until(lambda found: sum((each["value"] or b"").startswith(tag) for each in found) == 60)
+    ours = [each for each in got if (each["value"] or b"").startswith(tag)]
     assert [each["value"] for each in ours] == sent
     assert [each["offset"] for each in ours] == [offset for _, offset in places]
 
