@@ -39,6 +39,10 @@ class Cell(IntEnum):
     WORST_SAMPLE_US = 7
     CPU_US = 8  # of the actor's process
     BYTES = 9  # sum of acked values
+    STABLE = 10  # of a group: 1 while its state is Stable
+    MEMBERS = 11
+    ASSIGNED = 12
+    SAMPLED_US = 13  # when the group last was
 
 
 class State(IntEnum):

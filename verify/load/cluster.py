@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from verify.load.board import Cell
 from verify.load.config import Load, LoadError
-from verify.watch.sampler import describe
 
 _ASK_S: Final = 10.0
+#: A broker that has just started needs a while until it coordinates groups.
+_COORDINATOR_S: Final = 30.0
+_NO_COORDINATOR_YET: Final = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError._TIMED_OUT,
+    }
+)
 Offsets = dict[int, int]
 
 
@@ -27,7 +40,7 @@ def _said_plainly(what: str) -> Iterator[None]:
 def connect(load: Load) -> AdminClient:
     """Return an admin client of the load's cluster, which has answered once."""
     with _said_plainly("the client's configuration is not accepted"):
-        admin = AdminClient({**load.client_config(), "client.id": "load"})
+        admin = AdminClient({**load.client_config(), "log_level": 0, "client.id": "load"})
     try:
         admin.list_topics(timeout=_ASK_S)
     except KafkaException as error:
@@ -66,39 +79,45 @@ def topic_config(admin: AdminClient, topic: str) -> tuple[str, int]:
 
 def place_group(admin: AdminClient, group: str, topic: str, at: Offsets) -> None:
     """Have a group without members begin at these offsets, so that no rebalance can make it skip a record."""
+    deadline = time.monotonic() + _COORDINATOR_S
+    while (error := _try_to_place(admin, group, topic, at)) is not None:
+        if error.code() not in _NO_COORDINATOR_YET or time.monotonic() >= deadline:
+            raise LoadError(
+                f"consumer group {group} cannot be placed at the start of the run ({error.str()}); "
+                f"is another load or application using it? Stop it, or give the load another group"
+            )
+        time.sleep(0.2)
+
+
+def _try_to_place(admin: AdminClient, group: str, topic: str, at: Offsets) -> KafkaError | None:
     where = [TopicPartition(topic, partition, offset) for partition, offset in at.items()]
+    request = [ConsumerGroupTopicPartitions(group, where)]
     try:
-        request = [ConsumerGroupTopicPartitions(group, where)]
-        for answer in admin.alter_consumer_group_offsets(request, request_timeout=_ASK_S).values():
-            answer.result()
+        answer = admin.alter_consumer_group_offsets(request, request_timeout=_ASK_S)[group].result()
     except KafkaException as error:
-        raise LoadError(
-            f"consumer group {group} cannot be placed at the start of the run ({error.args[0].str()}); "
-            f"is another load or application using it? Stop it, or give the load another group"
-        ) from error
+        refusal: KafkaError = error.args[0]
+        return refusal
+    return next((placed.error for placed in answer.topic_partitions if placed.error is not None), None)
 
 
-def committed(admin: AdminClient, group: str, topic: str, count: int) -> Offsets:
-    """Return the offsets that a group has committed."""
+def committed(load: Load, group: str, topic: str, count: int) -> Offsets:
+    """Return the offsets that a group has committed.
+
+    A consumer that never joins asks, because an admin client may abort the process when a connection breaks.
+    """
+    asker = Consumer({**load.client_config(), "log_level": 0, "group.id": group, "client.id": "load"})
     asked = [TopicPartition(topic, number) for number in range(count)]
-    with _said_plainly(f"the offsets of group {group} cannot be read"):
-        answers = admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, asked)], request_timeout=_ASK_S
-        )
-        found = answers[group].result().topic_partitions
-    return {each.partition: each.offset for each in found if each.offset >= 0}
+    with _said_plainly(f"the offsets of group {group} cannot be read"), closing(asker):
+        found = asker.committed(asked, timeout=_ASK_S)
+        return {each.partition: each.offset for each in found if each.offset >= 0}
 
 
-def group_waits_for(admin: AdminClient, group: str, topic: str, count: int, members: int) -> str:
-    """Return what a group still lacks to be whole (Stable, all members, all partitions); empty when it is."""
-    with _said_plainly(f"group {group} cannot be described"):
-        sample = describe(admin, group)
-    owned = {partition for member in sample.members.values() for partition in member}
-    assigned = sum(1 for owner_topic, _ in owned if owner_topic == topic)
-    # librdkafka has no name for the states of a KIP-848 group that is not Stable.
-    if sample.state == "Stable" and assigned == count and len(sample.members) == members:
+def group_lacks(cells: npt.NDArray[np.int64], group: str, partitions: int, members: int) -> str:
+    """Return what a group, as its row of the board tells it, lacks to be whole; empty when it is."""
+    is_stable, has, assigned = bool(cells[Cell.STABLE]), int(cells[Cell.MEMBERS]), int(cells[Cell.ASSIGNED])
+    if is_stable and has == members and assigned == partitions:
         return ""
     return (
-        f"group {group} is {sample.state} with {len(sample.members)} of {members} members "
-        f"and {assigned} of {count} partitions"
+        f"group {group} is {'' if is_stable else 'not '}Stable, with {has} of {members} members "
+        f"and {assigned} of {partitions} partitions"
     )

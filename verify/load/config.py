@@ -104,6 +104,11 @@ class Lane:
 WATCH: Final = "watch"
 
 
+def group_actor(via: str) -> str:
+    """Return the row of the board where the watcher tells what the group of that way is doing."""
+    return f"group-{via}"
+
+
 def lanes(load: Load) -> list[Lane]:
     """Return all producers: those by the Kafka protocol first, numbered on through REST's."""
     found = []
@@ -140,7 +145,9 @@ def lanes(load: Load) -> list[Lane]:
 
 def workers(load: Load) -> dict[str, list[str]]:
     """Return the processes to start, each with the actors that it runs."""
-    found = {WATCH: [WATCH]} if load.groups() else {}
+    found = (
+        {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if load.groups() else {}
+    )
     if load.kafka:
         found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}
     if load.rest and load.rest.consumers:

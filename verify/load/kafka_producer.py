@@ -25,7 +25,9 @@ from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 from verify.record import run_tag
 
 SLICE_S: Final = 0.005
-BLOCK: Final = 8192
+#: Records of the ledger that are settled together: a quarter of a second's, within these bounds.
+_BLOCK_S: Final = 0.25
+_BLOCKS: Final = (64, 8192)
 #: Records handed over in one call while catching up; between two calls acknowledgements are served.
 _AT_ONCE: Final = 4096
 #: What may wait in librdkafka. At 55,000 records/s the first number is an outage of 36 s; beyond it the
@@ -136,7 +138,8 @@ class _Sender:
         self.producer = producer
         self.planned = 0
         self.handed_over = 0
-        self.ledger = Ledger(writer, lane, cells, BLOCK)
+        self._block = max(_BLOCKS[0], min(_BLOCKS[1], int(lane.rate * _BLOCK_S)))
+        self.ledger = Ledger(writer, lane, cells, self._block)
         self._cells = cells
         self._writer = writer
         self._most = min(queue, _QUEUE_BYTES // lane.record_bytes) * 9 // 10
@@ -159,14 +162,14 @@ class _Sender:
     def hand_over(self, count: int, start_us: int) -> None:
         """Hand over the next records, as many as asked for or as the block still has."""
         first = self.handed_over
-        if first % BLOCK == 0:
-            seq = np.arange(first, first + BLOCK)
+        if first % self._block == 0:
+            seq = np.arange(first, first + self._block)
             intended = due_us(start_us, self.lane.rate, seq)
             self._values, crc = self._encoder.encode(seq, intended)
             self._first = first
             self.ledger.add(first, intended, crc)
             self._cells[Cell.CPU_US] = cpu_us()
-        end = min(first + count, self._first + BLOCK)
+        end = min(first + count, self._first + self._block)
         size, values, all_keys = self.lane.record_bytes, self._values, self._keys
         base = self._first
         batch = [

@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
 from verify.load import cluster
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import Load, LoadError, lanes, workers
+from verify.load.config import WATCH, Load, LoadError, group_actor, lanes, workers
 from verify.load.mend import mend_ledger
 from verify.load.process import Ending, now_us
 from verify.load.report import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
@@ -24,6 +24,8 @@ from verify.record import run_tag
 _READY_S: Final = 90.0
 _END_S: Final = 20.0
 _TICK_S: Final = 0.1
+_ASK_EVERY_TICKS: Final = 3
+_WATCH_EVERY_S: Final = 1.0
 _STATE_EVERY_S: Final = 1.0
 _LINE_EVERY_S: Final = 2.0
 #: From the order to start until records are due, so that every producer has seen it.
@@ -56,7 +58,7 @@ class _Run:
         self._facts = RunFacts()
         self._board: Board | None = None
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
-        self._logs: list[IO[bytes]] = []
+        self._watch_due = 0.0
         self._phase: Phase = "starting"
         self._message = ""
         self._began = time.monotonic()
@@ -70,7 +72,7 @@ class _Run:
         try:
             admin = self._check()
             board = self._start()
-            self._await_ready(admin, board)
+            self._await_ready(board)
             self._load_until_enough(board)
             self._drain(admin, board)
             self._end(board)
@@ -103,11 +105,13 @@ class _Run:
         self._board = Board(self._dir, [actor for actors in plan.values() for actor in actors], create=True)
         self._facts.started_us = now_us()
         self._write_run()
-        logs = self._dir / "logs"
-        logs.mkdir(exist_ok=True)
+        (self._dir / "logs").mkdir(exist_ok=True)
         for name in plan:
-            log = (logs / f"{name}.log").open("wb")
-            self._logs.append(log)
+            self._start_worker(name)
+        return self._board
+
+    def _start_worker(self, name: str) -> None:
+        with (self._dir / "logs" / f"{name}.log").open("ab") as log:
             self._workers[name] = subprocess.Popen(
                 [sys.executable, "-m", "verify.load.worker", str(self._dir), name, str(os.getpid())],
                 stdin=subprocess.DEVNULL,
@@ -116,18 +120,16 @@ class _Run:
                 # Ctrl-C reaches a terminal's whole group: the children are told by their parent.
                 start_new_session=True,
             )
-        return self._board
 
-    def _await_ready(self, admin: AdminClient, board: Board) -> None:
+    def _await_ready(self, board: Board) -> None:
         actors = [actor for part in workers(self._load).values() for actor in part]
         self._await(
             lambda: board.all_at_least(actors, State.READY), _READY_S, "the load's processes are not ready"
         )
-        for group, (_, topic, members) in self._load.groups().items():
-            count = self._facts.topics[topic].partitions
-            lacks = "it was not asked"
+        for group, (via, topic, members) in self._load.groups().items():
+            cells, count = board.cells(group_actor(via)), self._facts.topics[topic].partitions
             deadline = time.monotonic() + _READY_S
-            while lacks := cluster.group_waits_for(admin, group, topic, count, members):
+            while lacks := cluster.group_lacks(cells, group, count, members):
                 if time.monotonic() >= deadline:
                     raise LoadError(f"{lacks} after {_READY_S:.0f} s; see {self._dir / 'logs'}")
                 self._tick(board)
@@ -167,25 +169,33 @@ class _Run:
             self._load.drain_s + _END_S,
             "the producers do not end",
         )
-        self._note_offsets(admin)
-        behind = True
-        while behind and time.monotonic() < deadline:
-            self._tick(board)
-            try:
-                behind = not self._caught_up(admin)
-            except LoadError:
-                continue
+        while not self._all_delivered(admin, last=time.monotonic() >= deadline):
+            if time.monotonic() >= deadline:
+                return
+            for _ in range(_ASK_EVERY_TICKS):
+                self._tick(board)
+
+    def _all_delivered(self, admin: AdminClient, last: bool) -> bool:
+        """Note the end offsets and tell whether all groups have committed them; a broker may need a while."""
+        try:
+            if not all(topic.end for topic in self._facts.topics.values()):
+                self._note_offsets(admin)
+            return self._caught_up()
+        except LoadError:
+            if last:
+                raise
+            return False
 
     def _note_offsets(self, admin: AdminClient) -> None:
         for name, topic in self._facts.topics.items():
-            topic.end = cluster.offsets(admin, name, topic.partitions)
             topic.log_start = cluster.offsets(admin, name, topic.partitions, earliest=True)
+            topic.end = cluster.offsets(admin, name, topic.partitions)
         self._write_run()
 
-    def _caught_up(self, admin: AdminClient) -> bool:
+    def _caught_up(self) -> bool:
         for group, (_, name, _) in self._load.groups().items():
             end = self._facts.topics[name].end
-            committed = cluster.committed(admin, group, name, len(end))
+            committed = cluster.committed(self._load, group, name, len(end))
             if any(committed.get(partition, -1) < offset for partition, offset in end.items()):
                 return False
         return True
@@ -214,12 +224,21 @@ class _Run:
         if self._ending:
             raise InterruptedLoadError(f"ended by signal {self._ending.signal}; the evidence so far is kept")
         for name, worker in self._workers.items():
-            if worker.poll():
+            if worker.poll() and not self._watches_again(name):
                 raise WorkerDiedError(
                     f"{name} ended with status {worker.returncode}: {self._last_line(name)}"
                 )
         if board is not None:
             self._say(board)
+
+    def _watches_again(self, name: str) -> bool:
+        """Start the watcher anew: librdkafka may have aborted it. What it missed is a gap in its samples."""
+        if name != WATCH or self._board is None:
+            return False
+        if time.monotonic() >= self._watch_due:
+            self._watch_due = time.monotonic() + _WATCH_EVERY_S
+            self._start_worker(name)
+        return True
 
     def _say(self, board: Board) -> None:
         now = time.monotonic()
@@ -247,8 +266,6 @@ class _Run:
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
-        for log in self._logs:
-            log.close()
         if self._board is not None:
             self._mend(self._board)
             self._write_run()

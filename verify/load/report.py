@@ -9,7 +9,7 @@ from typing import Any, Literal
 from verify.evidence import write_json
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
-from verify.load.config import WATCH, Load, lanes, workers
+from verify.load.config import Load, group_actor, lanes, workers
 
 Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
 
@@ -46,7 +46,10 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
     automatic = bool(load.kafka and load.kafka.consumer.get("enable.auto.commit"))
     sampling = {"group_states": load.sampling_ms * 1000, "assignments_rest": load.sampling_ms * 1000}
     if board is not None and load.groups():
-        sampling["group_states_worst"] = int(board.cells(WATCH)[Cell.WORST_SAMPLE_US])
+        ways = [via for via, _, _ in load.groups().values()]
+        sampling["group_states_worst"] = max(
+            int(board.cells(group_actor(w))[Cell.WORST_SAMPLE_US]) for w in ways
+        )
     return {
         "run_id": load.run_id,
         "started_us": facts.started_us,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 #: Assignors by which members keep their partitions while the group rebalances.
@@ -47,6 +47,17 @@ def owners_after(before: Owners, assignor_before: str, sample: Sample) -> Owners
     if sample.state == "Unknown":
         return before
     return {}
+
+
+def owners_from(changes_so_far: Iterable[Change]) -> Owners:
+    """Return who owns what after these changes, in the order in which they happened."""
+    owners: Owners = {}
+    for consumer, topic, partition, event in changes_so_far:
+        if event == "assigned":
+            owners[topic, partition] = consumer
+        elif owners.get((topic, partition)) == consumer:
+            del owners[topic, partition]
+    return owners
 
 
 def changes(before: Owners, after: Owners) -> list[Change]:

@@ -1,40 +1,80 @@
-"""The watcher as a process of a load: one thread a group."""
+"""The watcher as a process of a load: one thread a group.
+
+librdkafka aborts its process when a connection breaks while a group is being described (its issue 4605, so
+still in 2.16.0). Hence only this process describes groups; it tells the parent through the board, and can be
+started again.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Final
 
+import pyarrow.parquet as pq
 from confluent_kafka.admin import AdminClient
 
 from verify.evidence import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import WATCH, Load
+from verify.load.config import WATCH, Load, group_actor
 from verify.load.process import Ending, cpu_us
+from verify.watch.ownership import Change, Owners, Sample, owners_from
 from verify.watch.sampler import GroupWatcher
+
+#: No more than this is lost when librdkafka aborts.
+_ROTATE_S: Final = 1.0
 
 
 def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
     """Watch the load's groups until the board says end; raises what ended a group's thread."""
     cells = board.cells(WATCH)
     admin = AdminClient({**load.client_config(), "client.id": WATCH})
-
-    def worst(interval_us: int) -> None:
-        if board.head[Head.GO] and not board.head[Head.STOP]:
-            cells[Cell.WORST_SAMPLE_US] = max(int(cells[Cell.WORST_SAMPLE_US]), interval_us)
-
     watchers = []
     for group, (via, _, _) in load.groups().items():
-        states = EvidenceWriter(evidence, "group_states", f"{WATCH}-{via}")
-        owned: Any = EvidenceWriter(evidence, "assignments", f"{WATCH}-{via}") if via == "rest" else None
-        watchers.append(GroupWatcher(admin, group, load.sampling_ms / 1000, states, owned, worst))
+        name = f"{WATCH}-{via}"
+        states = EvidenceWriter(evidence, "group_states", name, _ROTATE_S)
+        by_rest = via == "rest"
+        owned = EvidenceWriter(evidence, "assignments", name, _ROTATE_S) if by_rest else None
+        owners = _owners_so_far(evidence, name) if by_rest else {}
+        tell = _teller(board, group_actor(via))
+        watchers.append(GroupWatcher(admin, group, load.sampling_ms / 1000, states, owned, tell, owners))
+    rows = [cells, *(board.cells(group_actor(via)) for via, _, _ in load.groups().values())]
     for watcher in watchers:
         watcher.start()
-    cells[Cell.STATE] = State.READY
+    for row in rows:
+        row[Cell.STATE] = State.READY
     while not board.head[Head.END] and not ending and not any(w.failure for w in watchers):
         cells[Cell.CPU_US] = cpu_us()
         time.sleep(0.1)
     for watcher in watchers:
         watcher.stop()
-    cells[Cell.STATE] = State.DONE
+    for row in rows:
+        row[Cell.STATE] = State.DONE
+
+
+def _teller(board: Board, actor: str) -> Callable[[Sample, int], None]:
+    cells = board.cells(actor)
+
+    def tell(sample: Sample, at_us: int) -> None:
+        cells[Cell.STABLE] = sample.state == "Stable"
+        cells[Cell.MEMBERS] = len(sample.members)
+        cells[Cell.ASSIGNED] = sum(len(owned) for owned in sample.members.values())
+        if cells[Cell.SAMPLED_US] and board.head[Head.GO] and not board.head[Head.STOP]:
+            interval_us = at_us - int(cells[Cell.SAMPLED_US])
+            cells[Cell.WORST_SAMPLE_US] = max(int(cells[Cell.WORST_SAMPLE_US]), interval_us)
+        cells[Cell.SAMPLED_US] = at_us
+
+    return tell
+
+
+def _owners_so_far(evidence: Path, name: str) -> Owners:
+    """Return who owned what when an earlier watcher of the run last wrote."""
+    rows = [
+        row
+        for path in (evidence / "assignments").glob(f"{name}-*.parquet")
+        for row in pq.read_table(path).to_pylist()
+    ]
+    # Revocations of a sample come before its assignments, as they were written.
+    rows.sort(key=lambda row: (row["at_us"], row["event"] == "assigned"))
+    return owners_from(Change(row["consumer"], row["topic"], row["partition"], row["event"]) for row in rows)

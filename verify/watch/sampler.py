@@ -51,8 +51,8 @@ def describe(admin: AdminClient, group: str, timeout_s: float = _ANSWER_S) -> Sa
 class GroupWatcher:
     """Samples one group every ``interval_s`` into ``group_states`` until stopped.
 
-    With ``assignments`` given, changes of ownership go there too, with the member id as the consumer.
-    ``worst`` is told the time (microseconds) since the previous sample, after every sample.
+    With ``assignments`` given, changes of ownership go there too, with the member id as the consumer;
+    ``owners`` is who owned what before. ``tell`` gets every sample with its time (microseconds).
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class GroupWatcher:
         interval_s: float,
         states: EvidenceWriter,
         assignments: EvidenceWriter | None,
-        worst: Callable[[int], None],
+        tell: Callable[[Sample, int], None],
+        owners: Owners,
     ) -> None:
         self._admin = admin
         self._group = group
         self._interval_s = interval_s
         self._states = states
         self._assignments = assignments
-        self._worst = worst
-        self._owners: Owners = {}
+        self._tell = tell
+        self._owners = owners
         self._assignor = ""
-        self._last_us = 0
         self._complained = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"watch-{group}", daemon=True)
@@ -110,9 +110,7 @@ class GroupWatcher:
             self._complain(error)
             return
         at_us = now_us()
-        if self._last_us:
-            self._worst(at_us - self._last_us)
-        self._last_us = at_us
+        self._tell(sample, at_us)
         self._states.append(
             {
                 "group": self._group,
