@@ -1,0 +1,179 @@
+"""The whole loop on real nodes: what make demo promises, and what a person sees when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
+INVENTORY = "inventories/local"
+RUN = ROOT / "runs" / "latest"
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1500)]
+
+
+def play(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.run(
+        [PLAYBOOK, "-i", INVENTORY, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def recap(output: str) -> dict[str, dict[str, int]]:
+    """What the last lines of a playbook say of each host."""
+    found = {}
+    for line in output.partition("PLAY RECAP")[2].splitlines():
+        if match := re.match(r"(\S+)\s+: (.*)", line):
+            found[match[1]] = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", match[2])}
+    return found
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    """What ``make demo`` printed; the fleet goes on running for the other tests and is removed at the end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "local.demo"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    (ROOT / "runs").mkdir(exist_ok=True)
+    (ROOT / "runs" / "demo.log").write_text(done.stdout)
+    assert done.returncode == 0, done.stdout[-6000:]
+    yield done.stdout
+    subprocess.run(
+        [sys.executable, "-m", "local.fleet", "down", "--inventory", INVENTORY], cwd=ROOT, check=True
+    )
+
+
+@pytest.fixture(scope="module")
+def verdicts(demo: str) -> dict[str, Any]:
+    assert "The demo in phases" in demo
+    document: dict[str, Any] = json.loads((RUN / "report" / "verdicts.json").read_text())
+    return document
+
+
+def check(verdicts: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(c for c in verdicts["checks"] if c["name"] == name)
+
+
+def test_the_verdict_is_pass_with_every_check_run(verdicts: dict[str, Any]) -> None:
+    assert verdicts["verdict"] == "pass"
+    assert {"delivery", "throughput", "latency", "rebalance"} <= {c["name"] for c in verdicts["checks"]}
+    assert all(c["verdict"] == "pass" for c in verdicts["checks"])
+
+
+def test_two_million_records_and_four_restarts_are_audited(verdicts: dict[str, Any]) -> None:
+    rows = sum(pq.read_metadata(f).num_rows for f in (RUN / "evidence" / "ledger").glob("*.parquet"))
+    assert rows >= 2_000_000
+    done = [json.loads(line) for line in (RUN / "actions.jsonl").read_text().splitlines()]
+    assert sum(a["action"] == "ready" and a["ok"] for a in done) == 4
+    assert check(verdicts, "delivery")["anomalies"] == {} or all(
+        a["count"] == 0 for kind, a in check(verdicts, "delivery")["anomalies"].items() if kind == "lost"
+    )
+
+
+def test_no_two_instances_were_down_at_once(verdicts: dict[str, Any]) -> None:
+    del verdicts
+    actions = [json.loads(line) for line in (RUN / "actions.jsonl").read_text().splitlines()]
+    stops = sorted(a["started_us"] for a in actions if a["action"] == "stop")
+    readies = sorted(a["ended_us"] for a in actions if a["action"] == "ready")
+    for ready, next_stop in zip(readies, stops[1:], strict=False):
+        assert ready < next_stop
+
+
+def test_a_removed_record_is_named(verdicts: dict[str, Any], tmp_path: Path) -> None:
+    del verdicts
+    evidence = tmp_path / "evidence"
+    shutil.copytree(RUN / "evidence", evidence)
+    part = max((evidence / "records").glob("*.parquet"), key=lambda f: f.stat().st_size)
+    table = pq.read_table(part)
+    gone = next(r for r in table.slice(table.num_rows // 2).to_pylist() if r["producer"] is not None)
+    keep = [
+        not (row_partition == gone["partition"] and row_offset == gone["offset"])
+        for row_partition, row_offset in zip(
+            table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True
+        )
+    ]
+    assert keep.count(False) == 1
+    pq.write_table(table.filter(keep), part)
+    for crc in part.parent.glob(f".{part.name}.crc"):  # the checksum that Hadoop keeps beside its files
+        crc.unlink()
+    out = tmp_path / "report"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "spark_checks",
+            "--evidence",
+            str(evidence),
+            "--slo",
+            str(RUN / "slo.yml"),
+            "--out",
+            str(out),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    lost = check(json.loads((out / "verdicts.json").read_text()), "delivery")["anomalies"]["lost"]
+    assert lost["count"] == 1
+    example = lost["examples"][0]
+    assert {k: example[k] for k in ("producer", "seq", "topic", "partition", "offset")} == {
+        k: gone[k] for k in ("producer", "seq", "topic", "partition", "offset")
+    }
+
+
+def test_check_mode_on_a_deployed_fleet_succeeds_and_changes_nothing(demo: str) -> None:
+    del demo
+    done = play("deploy.yml", "--check", "--diff")
+    assert done.returncode == 0, done.stdout
+    assert all(host["changed"] == 0 for host in recap(done.stdout).values())
+
+
+def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance(demo: str) -> None:
+    del demo
+    broken = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.acks": "sometimes"}}')
+    assert broken.returncode != 0
+    assert "is back and running" in broken.stdout + broken.stderr
+    after = play("deploy.yml")
+    assert after.returncode == 0, after.stdout
+    # Nothing but the first instance ran the broken release, and that one is back on the old one.
+    assert "Restart the instance with its planned release" not in after.stdout
+
+
+def test_a_changed_setting_restarts_each_instance_once(demo: str) -> None:
+    del demo
+    changed = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}')
+    assert changed.returncode == 0, changed.stdout
+    assert changed.stdout.count("TASK [instances : Restart the instance with its planned release") == 4
+    again = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}')
+    assert all(host["changed"] == 0 for host in recap(again.stdout).values())
+
+
+def test_an_error_in_the_inventory_stops_before_a_host_is_touched(demo: str) -> None:
+    del demo
+    done = play("deploy.yml", "-e", '{"kafka_rest_instances_per_host": -1}')
+    assert done.returncode != 0
+    assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
+    assert set(recap(done.stdout)) == {"localhost"}
