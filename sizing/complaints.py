@@ -12,7 +12,16 @@ from pydantic_core import PydanticCustomError
 
 from sizing.model import Finding
 
-_UNITS: Final = {"_mib": "MiB", "_ms": "ms", "_bytes": "bytes", "_s": "seconds", "_minutes": "minutes"}
+_UNITS: Final = {
+    "_mib": "MiB",
+    "_mb_per_s": "MB/s",
+    "_mbit_per_s": "Mbit/s",
+    "_records_per_s": "records/s",
+    "_ms": "ms",
+    "_bytes": "bytes",
+    "_s": "seconds",
+    "_minutes": "minutes",
+}
 _QUANTITY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)", re.IGNORECASE)
 #: What a unit is in the unit of a variable.
 _IN: Final[dict[str, dict[str, float]]] = {
@@ -126,7 +135,7 @@ def _kind(name: str, kind: str, context: dict[str, Any]) -> str:
 
 
 def _factor(unit: str, written: str) -> float | None:
-    scale = _IN[unit]
+    scale = _IN.get(unit, {})
     return next(
         (scale[w] for w in (written, written.removesuffix("ib"), written.removesuffix("b")) if w in scale),
         None,
@@ -157,8 +166,11 @@ def _fields(model: type[BaseModel], steps: Sequence[Any]) -> list[str]:
     """Return the names known at a path below a model."""
     for step in steps:
         field = model.model_fields.get(str(step))
-        inner = field.annotation if field else None
-        found = next((t for t in _types(inner) if isinstance(t, type) and issubclass(t, BaseModel)), None)
+        if field is None:
+            continue  # a place in a list or a name in a mapping: the model of its members is already found
+        found = next(
+            (t for t in _types(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)), None
+        )
         if found is None:
             return []
         model = found
