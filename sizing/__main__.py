@@ -26,6 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="ADVICE",
         help="print only the settings in which the plan differs from the one by this advice",
     )
+    parser.add_argument("--full", action="store_true", help="print every instance, also those like another")
     options = parser.parse_args(arguments)
     try:
         inventory = read_inventory(options.inventory)
@@ -39,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     elif options.format == "json":
         print(json.dumps(plan.to_json(), indent=2))
     else:
-        print(text(plan))
+        print(text(plan, full=options.full))
     return 1 if plan.has_errors else 0
 
 
@@ -60,16 +61,23 @@ def read_inventory(path: Path) -> Inventory:
     command = [str(tool), "-i", str(path), "--list"]
     listing = subprocess.run(command, capture_output=True, text=True, check=False)
     # Ansible warns about a file that it cannot parse, and goes on without it.
-    unread = [line for line in listing.stderr.splitlines() if "unable to parse" in line.lower()]
-    if listing.returncode or unread:
-        lines = [line.strip() for line in listing.stderr.splitlines() if line.strip()]
-        message = f"{path}: {unread[0] if unread else lines[-1] if lines else 'ansible-inventory failed'}"
-        raise InventoryError(message)
+    if listing.returncode or "unable to parse" in listing.stderr.lower():
+        raise InventoryError(f"{path}: {_why(listing.stderr)}")
     inventory = Inventory.from_ansible(json.loads(listing.stdout))
     if not inventory.hosts:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
     return inventory
+
+
+def _why(complaint: str) -> str:
+    """Return in one line what Ansible says at length: what is wrong, and where."""
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    said = next(
+        (line for line in lines if "failed" in line.lower() or "error" in line.lower()), "cannot be read"
+    )
+    origin = next((line for line in lines if line.startswith("Origin:")), "")
+    return f"{said.removeprefix('[WARNING]: ').removeprefix('[ERROR]: ')} {origin}".strip()
 
 
 if __name__ == "__main__":

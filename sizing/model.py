@@ -278,7 +278,7 @@ class Sheet:
             here, there = apart(_shown(measured), _shown(documented))
             self.note(
                 rule,
-                f"{key} {here} by measurement ({measured.because}; {measured.source}), where "
+                f"{key} {here} {_since(measured)} ({measured.because}; {measured.source}), where "
                 f"{documented.source} {there}",
                 f"set advice: documented to follow the document, or {key} to a value of your own",
             )
@@ -331,6 +331,10 @@ def _text(value: Any) -> str:
 
 def _shown(choice: Choice) -> str | None:
     return None if choice.value is None else _text(choice.value)
+
+
+def _since(choice: Choice) -> str:
+    return "by measurement" if "measure" in choice.source.lower() else "by what is known since"
 
 
 def apart(measured: str | None, documented: str | None) -> tuple[str, str]:

@@ -6,24 +6,58 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from sizing.model import Finding, Plan, Setting, apart
-from sizing.places import compact
+from sizing.model import Finding, Instance, Plan, Setting
+from sizing.model import apart as differences
+from sizing.places import compact, fold
 
 _COLUMNS: Final = 110
 _SEVERITIES: Final = ("error", "warning", "note")
 
 
-def text(plan: Plan) -> str:
-    """Return the plan: per host, instance and file each setting above its reason, then the findings."""
+def text(plan: Plan, *, full: bool = False) -> str:
+    """Return the plan: per host, instance and file each setting above its reason, then the findings.
+
+    Unless ``full``, an instance that is like the first of its service but for its name is said to be so.
+    """
     lines: list[str] = []
+    first: dict[tuple[str, str], tuple[str, Instance]] = {}
     for host, services in plan.services.items():
         for service, instances in services.items():
+            same: dict[str, list[str]] = {}  # title of the instance that they are like -> names
             for instance in instances:
-                lines += ["", f"{host}  {service}@{instance.name}", *_settings(instance.settings)]
+                kind = (service, instance.name.rstrip("0123456789"))
+                like_host, like = first.setdefault(kind, (host, instance))
+                other = f"{like_host} {service}@{like.name}"
+                apart = None if full or like is instance else _apart(host, instance, like_host, like)
+                title = f"{host}  {service}@{instance.name}"
+                if apart is None:
+                    lines += ["", title, *_settings(instance.settings)]
+                elif apart:
+                    lines += ["", f"{title}  as {other}, but for", *_settings(apart)]
+                else:
+                    same.setdefault(other, []).append(instance.name)
+            for other, names in same.items():
+                lines += ["", f"{host}  {service}@{fold(names)}  as {other}"]
     for cluster, topics in plan.topics.items():
         for topic, settings in topics.items():
             lines += ["", f"topic {topic} on {cluster}", *_settings(settings)]
     return "\n".join([*lines, "", *findings(plan.findings)]).lstrip("\n")
+
+
+def _apart(host: str, instance: Instance, like_host: str, like: Instance) -> tuple[Setting, ...] | None:
+    """Return the settings in which an instance differs from another beyond its names; None where most do."""
+    theirs = {_named(s, like_host, like) for s in like.settings}
+    mine = [(s, _named(s, host, instance)) for s in instance.settings]
+    apart = tuple(s for s, named in mine if named not in theirs)
+    missing = {named[:2] for named in theirs} - {named[:2] for _, named in mine}
+    return None if missing or len(apart) > len(mine) // 2 else apart
+
+
+def _named(s: Setting, host: str, instance: Instance) -> tuple[str, str, str]:
+    def plain(words: str) -> str:
+        return words.replace(host, "HOST").replace(instance.name, "NAME")
+
+    return plain(s.file), s.key, plain(s.value)
 
 
 def findings(found: tuple[Finding, ...]) -> Iterator[str]:
@@ -61,7 +95,7 @@ def _differently(here: str | None, there: str | None) -> tuple[str, str]:
     """Return two values, of long lists of flags only what is not in both."""
     if here is None or there is None or len(here.split()) < 3:
         return ("(not set)" if here is None else here, "(not set)" if there is None else there)
-    return apart(here, there)
+    return differences(here, there)
 
 
 def _flat(plan: Plan) -> dict[tuple[str, str, str], Setting]:
