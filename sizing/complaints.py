@@ -120,8 +120,12 @@ def _bound(name: str, value: Any, context: dict[str, Any]) -> str | None:
     if unit and value:
         hint = f"; the unit is {unit}, not a {'larger' if low is not None else 'smaller'} one"
     if low is not None:
-        return f"write {low} or more" + (hint if value > 0 else "")
-    return f"write {high} or less{hint}" if high is not None else None
+        return f"write {_plain(low)} or more" + (hint if value > 0 else "")
+    return f"write {_plain(high)} or less{hint}" if high is not None else None
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if number == int(number) else str(number)
 
 
 def _kind(name: str, kind: str, context: dict[str, Any]) -> str:
