@@ -25,15 +25,14 @@ class Engine:
     prefix: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments: str, check: bool = True, stdin: bytes | None = None) -> str:
+    def run(self, *arguments: str, check: bool = True) -> str:
         """Run one command, in a session of its own so that Ctrl-C cannot cut it; return its output.
 
         Raises Problem with the engine's own last line where it fails and `check` is set.
         """
         done = subprocess.run(
             [*self.prefix, self.name, *arguments],
-            input=stdin,
-            stdin=None if stdin is not None else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
             start_new_session=True,

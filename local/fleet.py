@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
@@ -20,7 +19,8 @@ from types import FrameType
 from local import keys, node_image, nodes, survey
 from local.engine import Engine, find_engine
 from local.inventory import Fleet, Node, choose, read_fleet
-from local.places import GENERATED, PROJECT, cache_root
+from local.lock import alone
+from local.places import GENERATED, PROJECT
 from local.problem import Problem
 from local.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container
 
@@ -36,7 +36,7 @@ def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) ->
     began = time.monotonic()
     wanted = choose(fleet, limit, also)
     engine = find_engine()
-    with _alone(fleet.name):
+    with _lock(fleet.name):
         found = _check(engine, fleet, wanted)
         say(
             f"fleet {fleet.name} on {fleet.subnet} ({engine.name}): {', '.join(node.name for node in wanted)}"
@@ -54,11 +54,10 @@ def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
     survey.check_owner(fleet, found, known)
     survey.check_subnet(fleet, known, survey.routes(Path("/proc/net/route").read_text(encoding="utf-8")))
     running = {container.name for container in found if container.alive}
-    store = Path("/var/lib/containers" if engine.name == "podman" else "/var/lib/docker")
     new = [node for node in wanted if fleet.container(node) not in running]
-    needs = [(store, survey.NODE_MB * len(new), f"{len(new)} nodes")]
+    needs = [(node_image.store(engine.name), survey.NODE_MB * len(new), f"{len(new)} nodes")]
     if not node_image.is_present(engine):
-        needs.append((cache_root(), node_image.NEEDED_MB, "the nodes' image"))
+        needs += [(folder, size, "the nodes' image") for folder, size in node_image.needs(engine.name)]
     survey.check_space(needs)
     return [container for container in found if container.labels.get(FLEET_LABEL) == fleet.name]
 
@@ -130,7 +129,7 @@ def down(name: str | None, limit: Collection[str] = ()) -> None:
         say(f"no fleet to stop ({problem})")
         return
     label, value = (FLEET_LABEL, name) if name else (PROJECT_LABEL, str(PROJECT))
-    with _alone(name) if name else contextlib.nullcontext():
+    with _lock(name) if name else contextlib.nullcontext():
         own = [container for container in survey.containers(engine) if container.labels.get(label) == value]
         gone = [container for container in own if container.name in limit] if limit else own
         gone = [container for container in gone if not survey.is_foreign(container)]
@@ -169,18 +168,8 @@ def status(fleet: Fleet) -> bool:
     return complete
 
 
-@contextlib.contextmanager
-def _alone(name: str) -> Iterator[None]:
-    """Hold the fleet's lock: two commands at once would clear each other's half-made nodes."""
-    folder = GENERATED / "fleet" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"fleet {name}: another command is at work, waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _lock(name: str) -> contextlib.AbstractContextManager[None]:
+    return alone(GENERATED / "fleet" / name / "lock", f"fleet {name}")
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -6,10 +6,7 @@ has to trust whatever answers.
 
 from __future__ import annotations
 
-import io
 import subprocess
-import tarfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from local.inventory import Fleet, Node
@@ -79,23 +76,9 @@ def _replace(path: Path, text: str) -> None:
     unfinished.replace(path)
 
 
-def node_files(fleet: Fleet, node: Node) -> bytes:
-    """A tar of what a node is given before its first start: its host key, and the user's public key."""
-    private = host_key(fleet, node)
-    return _tar(
-        [
-            ("etc/ssh/ssh_host_ed25519_key", private.read_text(encoding="utf-8"), 0o600),
-            ("etc/ssh/ssh_host_ed25519_key.pub", public(private) + "\n", 0o644),
-            ("root/.ssh/authorized_keys", public(user_key(fleet)) + "\n", 0o600),
-        ]
-    )
-
-
-def _tar(files: Iterable[tuple[str, str, int]]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, text, mode in files:
-            member = tarfile.TarInfo(name)
-            member.mode, member.size = mode, len(text.encode())
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return buffer.getvalue()
+def node_files(fleet: Fleet, node: Node) -> list[tuple[Path, str]]:
+    """What a node is given before its first start: files here, and where they go."""
+    return [
+        (host_key(fleet, node), "/etc/ssh/ssh_host_ed25519_key"),
+        (user_key(fleet).with_name("id_ed25519.pub"), "/root/.ssh/authorized_keys"),
+    ]

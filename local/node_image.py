@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from local.engine import Engine
+from local.lock import alone
 from local.places import PROJECT, cache_root
 from local.problem import Problem
 
@@ -19,8 +20,9 @@ SUITE = "bookworm"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Nobody reads manuals or builds Java runtimes in a node.
 LEFT_OUT = ("/usr/share/man/man*/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/lib/jvm/*/jmods/*")
-ROOT_FILE_MB = 450
-NEEDED_MB = 1500
+WORK = Path("/var/tmp")  # noqa: S108 - mkdtemp makes a folder of its own there
+PACKED_MB, UNPACKED_MB = 500, 700
+STEPS = ("I: downloading", "I: extracting", "I: installing", "I: creating tarball")
 _TARGETS = "$(ORIGIN) $(CODENAME) $(REPO_URI) $(RELEASE) $(COMPONENT)"
 
 
@@ -40,6 +42,16 @@ def image_name() -> str:
 def is_present(engine: Engine) -> bool:
     """Whether the engine has the image of the present recipe."""
     return bool(engine.inspect("image", [image_name()]))
+
+
+def needs(engine_name: str) -> list[tuple[Path, int]]:
+    """The space that making the image takes: folders and megabytes."""
+    return [(cache_root(), PACKED_MB), (WORK, UNPACKED_MB), (store(engine_name), PACKED_MB)]
+
+
+def store(engine_name: str) -> Path:
+    """Where the engine keeps images and what containers write."""
+    return Path("/var/lib/docker" if engine_name == "docker" else "/var/lib/containers")
 
 
 def root_file() -> Path:
@@ -92,47 +104,61 @@ def _bootstrap_command(target: Path) -> list[str]:
 def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
     if not shutil.which("mmdebstrap"):
         raise Problem("mmdebstrap is missing, which makes the nodes' image: run 'make setup'")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    last: collections.deque[str] = collections.deque(maxlen=15)
     with tempfile.TemporaryDirectory(prefix=".node-", dir=target.parent) as folder:
         unfinished = Path(folder) / "root.tar"
-        bootstrap = subprocess.Popen(
-            [*engine.prefix, *_bootstrap_command(unfinished)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        # The root is put together where apt's own user may look, which is seldom so under a home folder.
+        work = Path(tempfile.mkdtemp(prefix="kedge-node-", dir=WORK))
+        work.chmod(0o755)
         try:
-            for line in bootstrap.stdout or ():
-                last.append(line.rstrip())
-                if line.startswith(
-                    ("I: downloading", "I: extracting", "I: installing", "I: creating tarball")
-                ):
-                    say(line[3:].strip().rstrip("."))
-        except KeyboardInterrupt:
-            bootstrap.terminate()
-            bootstrap.wait()
-            raise
-        if bootstrap.wait():
-            raise Problem("mmdebstrap could not make the nodes' root; its last lines:\n" + "\n".join(last))
+            _follow(engine, _bootstrap_command(unfinished), work, say)
+        finally:
+            subprocess.run([*engine.prefix, "rm", "-rf", "--one-file-system", str(work)], check=False)
         unfinished.replace(target)
     for former in target.parent.glob("node-*.tar"):
         if former != target:
             former.unlink()
 
 
+def _follow(engine: Engine, command: list[str], work: Path, say: Callable[[str], None]) -> None:
+    """Run mmdebstrap with its steps told; interrupted, it is ended with all that it started."""
+    last: collections.deque[str] = collections.deque(maxlen=15)
+    bootstrap = subprocess.Popen(
+        [*engine.prefix, "env", f"TMPDIR={work}", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        for line in bootstrap.stdout or ():
+            last.append(line.rstrip())
+            if line.startswith(STEPS):
+                say(line[3:].strip().rstrip("."))
+        failed = bootstrap.wait() != 0
+    except KeyboardInterrupt:
+        subprocess.run([*engine.prefix, "kill", "-KILL", "--", f"-{bootstrap.pid}"], check=False)
+        bootstrap.wait()
+        raise
+    if failed:
+        raise Problem("mmdebstrap could not make the nodes' root; its last lines:\n" + "\n".join(last))
+
+
 def ensure(engine: Engine, say: Callable[[str], None]) -> bool:
     """Make the image present, building it where the recipe changed; return whether it was absent."""
     if is_present(engine):
         return False
-    if not root_file().is_file():
-        say("building a Debian root with Java (about a minute)")
-        _build(engine, root_file(), say)
-    say("importing the image")
-    changes = ['CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3", f"LABEL kedge.image={recipe_key()}"]
-    options = [part for change in changes for part in ("--change", change)]
-    engine.run("import", *options, str(root_file()), image_name())
-    remove_images(engine, keep=image_name())
+    with alone(root_file().parent / "lock", "node image"):
+        if is_present(engine):
+            return True
+        if not root_file().is_file():
+            say("building a Debian root with Java (about a minute)")
+            _build(engine, root_file(), say)
+        say("importing the image")
+        changes = ['CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3", f"LABEL kedge.image={recipe_key()}"]
+        options = [part for change in changes for part in ("--change", change)]
+        engine.run("import", *options, str(root_file()), image_name())
+        remove_images(engine, keep=image_name())
     return True
 
 

@@ -106,7 +106,8 @@ def start(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event) -> st
     """Start one node and wait until it can be worked with; return the state that its systemd reports."""
     name = fleet.container(node)
     engine.run(*create_command(engine, fleet, node))
-    engine.run("cp", "-", f"{name}:/", stdin=keys.node_files(fleet, node))
+    for source, target in keys.node_files(fleet, node):
+        engine.run("cp", str(source), f"{name}:{target}")
     engine.run("start", name)
     return wait(engine, fleet, node, stop)
 

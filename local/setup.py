@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -35,13 +35,15 @@ SANDBOX_MARKER = SANDBOX / "target" / ".sources"
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of set-up: `wanting` tells in words what is missing, or nothing; `make` makes it."""
+    """A part of set-up: `wanting` tells in words what is missing, or nothing; `make` makes it.
+
+    `needs` is the space that making takes: folders and megabytes.
+    """
 
     name: str
     wanting: Callable[[], str]
     make: Callable[[], None]
-    folder: Path = PROJECT
-    megabytes: int = 0
+    needs: Sequence[tuple[Path, int]]
 
 
 def say(line: str) -> None:
@@ -149,19 +151,19 @@ def _packages_phase(fleet: bool) -> Phase:
     known = machine.packages(not shutil.which("podman") and machine.docker_answers())
     names = machine.missing_packages(known, fleet)
     wanting = f"installs with apt-get: {' '.join(names)}" if names else ""
-    return Phase("system packages", lambda: wanting, lambda: machine.install(names), Path("/usr"), 1000)
+    return Phase("system packages", lambda: wanting, lambda: machine.install(names), [(Path("/usr"), 1000)])
 
 
 def phases(fleet: bool) -> list[Phase]:
     """The parts of set-up in their order; those of the fleet only where it is wanted."""
     made = [
         _packages_phase(fleet),
-        Phase("virtual environment", _venv_wanting, _make_venv, VENV, 2000),
-        Phase("jars", _jars_wanting, _make_jars, cache_root(), 500),
-        Phase("sandbox REST proxy", _sandbox_wanting, _make_sandbox, SANDBOX, 100),
+        Phase("virtual environment", _venv_wanting, _make_venv, [(VENV, 2000)]),
+        Phase("jars", _jars_wanting, _make_jars, [(cache_root(), 500)]),
+        Phase("sandbox REST proxy", _sandbox_wanting, _make_sandbox, [(SANDBOX, 100)]),
     ]
     if fleet:
-        made.append(Phase(IMAGE, _image_wanting, _make_image, cache_root(), node_image.NEEDED_MB))
+        made.append(Phase(IMAGE, _image_wanting, _make_image, node_image.needs("podman")))
     return made
 
 
@@ -172,7 +174,9 @@ def run(made: list[Phase], optional: str = "") -> None:
     """
     began = time.monotonic()
     wanting = {phase.name: phase.wanting() for phase in made}
-    check_space((phase.folder, phase.megabytes, phase.name) for phase in made if wanting[phase.name])
+    check_space(
+        (folder, size, phase.name) for phase in made if wanting[phase.name] for folder, size in phase.needs
+    )
     for phase in made:
         if not wanting[phase.name]:
             continue

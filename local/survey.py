@@ -162,6 +162,8 @@ def check_space(needs: Iterable[tuple[Path, int, str]]) -> None:
     """Raise Problem where a file system lacks room; each need is a folder, megabytes, and what for."""
     by_device: dict[int, tuple[Path, int, list[str]]] = {}
     for folder, megabytes, purpose in needs:
+        if not megabytes:
+            continue
         existing = next(path for path in [folder, *folder.parents] if path.exists())
         first, total, purposes = by_device.get(existing.stat().st_dev, (existing, 0, []))
         by_device[existing.stat().st_dev] = (first, total + megabytes, [*purposes, purpose])
@@ -170,5 +172,5 @@ def check_space(needs: Iterable[tuple[Path, int, str]]) -> None:
         if free < megabytes:
             raise Problem(
                 f"no space on the file system of {folder}: {megabytes} MB are needed "
-                f"({', '.join(purposes)}), {free} MB are free"
+                f"({', '.join(dict.fromkeys(purposes))}), {free} MB are free"
             )
