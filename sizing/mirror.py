@@ -18,6 +18,7 @@ from sizing.workload import HostFacts, KafkaCluster, bootstrap, clusters, host_f
 from sizing.workload_mirror import ROLE, MirrorFlow, MirrorMaker, mirror_makers
 
 SERVICE: Final = ROLE
+_SHOWN: Final = 8
 _PARALLEL: Final = f"{ARTICLE}, Increase parallelism"
 
 
@@ -204,7 +205,8 @@ def _count(
     cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
     measured = min(largest, max(len(hosts), cores, needed))
     count = spec.processes or (measured if flow.advice == "measured" else largest)
-    spread = ", ".join(str(n) for n in quotas(count, hosts).values())
+    each = list(quotas(count, hosts).values())
+    spread = ", ".join(map(str, each)) if len(each) <= _SHOWN else f"{min(each)} to {max(each)} each"
     if spec.processes is None and count != largest:
         sheet.note(
             "mirror.processes",

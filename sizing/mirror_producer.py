@@ -80,7 +80,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         ),
     )
     batch = put("batch.size", "batch", _batch(flow))
-    put("linger.ms", "linger", *_linger(flow))
+    put("linger.ms", "linger", _linger(sheet, flow))
     buffer = put("buffer.memory", "buffer", _buffer_memory(flow))
     socket_buffer(sheet, flow, file, f"{prefix}send.buffer.bytes", "mirror.producer.socket", "128 KiB")
     if not prefix:
@@ -116,7 +116,7 @@ def spare_ms(flow: MirrorFlow) -> float:
     return flow.latency_budget_ms - flow.round_trip_ms - FETCH_WAIT_MS
 
 
-def _linger(flow: Flow) -> tuple[Choice, Choice | None]:
+def _linger(sheet: Sheet, flow: Flow) -> Choice:
     spec = flow.flow
     filled = (spec.fill_ms_p99 or spec.fill_ms_p95) if spec.priority == "bulk" else (
         spec.fill_ms_p95 or spec.fill_ms_p99)  # fmt: skip
@@ -129,14 +129,20 @@ def _linger(flow: Flow) -> tuple[Choice, Choice | None]:
             "volume counts more than delay" if spec.priority == "bulk" else "the flow is sensitive to latency"
         )
         documented = Choice(LINGER_MS[spec.priority], f"no fill times are known; {kind}", source)
-    half = math.floor(spare_ms(spec) / 2)
-    if half >= int(documented.value or 0):
-        return documented, None
+    half = max(0, math.floor(spare_ms(spec) / 2))
+    if flow.advice == "documented" or half >= number(documented.value):
+        return documented
     because = (
         f"half of what the latency budget of {spec.latency_budget_ms} ms leaves after a round trip of "
-        f"{spec.round_trip_ms:g} ms and a fetch of {FETCH_WAIT_MS} ms; {documented.value} ms would use it up"
+        f"{spec.round_trip_ms:g} ms and a fetch of {FETCH_WAIT_MS} ms"
     )
-    return documented, Choice(max(0, half), because, f"mirror_maker_flows.{flow.name}.latency_budget_ms")
+    if "linger.ms" not in spec.producer_settings:
+        sheet.note(
+            "mirror.producer.linger",
+            f"linger.ms of flow {flow.name} is {half}, {because}, where {source} says {documented.value}",
+            f"raise mirror_maker_flows.{flow.name}.latency_budget_ms if batches are to fill",
+        )
+    return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms")
 
 
 def socket_buffer(sheet: Sheet, flow: Flow, file: str, key: str, rule: str, default: str) -> None:

@@ -86,6 +86,9 @@ def test_linger_is_half_of_what_the_latency_budget_leaves_by_measurement() -> No
     flow = {"latency_budget_ms": 5_560, "round_trip_ms": 60}
     measured = make_plan(mirrors(1, flow, common={"advice": "measured"}))
     assert value(instances(measured, SERVICE)["mm1"][0], "linger.ms") == "2500"
+    (note,) = findings(mirrors(1, flow, common={"advice": "measured"}), "mirror.producer.linger")
+    assert "is 2500" in note.message
+    assert "says 15000" in note.message
     documented = make_plan(mirrors(1, flow))
     assert value(instances(documented, SERVICE)["mm1"][0], "linger.ms") == "15000"
     (warning,) = findings(mirrors(1, flow), "mirror.latency")
