@@ -1,0 +1,311 @@
+"""REST proxies: the documents' examples by their numbers, the measured ones, and what is found wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sizing.plan import make_plan
+from sizing.rest_common import GUIDE_G1
+from tests.rest_inventories import heap_mib, of_rule, planned, rest
+
+DOCUMENTED = {"advice": "documented"}
+
+
+@pytest.mark.parametrize(("consumers", "mib"), [(0, 1024), (1, 1040), (10, 1184), (200, 4224), (448, 8192)])
+def test_the_guides_heap_is_one_gib_and_16_mib_a_consumer_instance(consumers: int, mib: int) -> None:
+    inventory = rest(1, {"consumers": consumers}, DOCUMENTED, instances_per_host=1)
+    assert heap_mib(inventory) == mib
+
+
+@pytest.mark.parametrize(("consumers", "instances", "mib"), [(896, 2, 8192), (897, 3, 5808), (2000, 5, 7424)])
+def test_a_heap_above_8_gib_becomes_more_instances(consumers: int, instances: int, mib: int) -> None:
+    inventory = rest(1, {"consumers": consumers}, DOCUMENTED)
+    assert len(make_plan(inventory).services["rest1"]["kafka_rest"]) == instances
+    assert heap_mib(inventory) == mib
+
+
+def test_a_fixed_number_of_instances_that_needs_more_than_8_gib_each_is_an_error() -> None:
+    plan = make_plan(rest(1, {"consumers": 2000}, DOCUMENTED, instances_per_host=2))
+    (found,) = of_rule(plan, "rest.heap.split", "error")
+    assert "kafka_rest_instances_per_host is 2" in found.message
+    assert "17024 MiB" in found.message
+    assert "5 or more" in found.fix
+
+
+def test_the_measured_heap_follows_readers_partitions_and_fetch_sizes() -> None:
+    # 23 + 32 + 100 x 0.3 + 100 x 2 x 12 = 2485 MiB live, twice that in steps of 256.
+    assert heap_mib(rest(1, {"consumers": 100, "partitions": 12}, instances_per_host=1)) == 5120
+    # One MiB a fetch: 23 + 32 + 30 + 200 = 285 MiB live.
+    small = rest(
+        1,
+        {"consumers": 100, "partitions": 12},
+        instances_per_host=1,
+        settings={"consumer.fetch.max.bytes": 1048576},
+    )
+    assert heap_mib(small) == 1024
+    assert heap_mib(rest(1, {"consumers": 100, "readers": 0, "partitions": 12}, instances_per_host=1)) == 1024
+
+
+def test_the_200_readers_that_ran_out_of_6_gib_get_more_than_that_or_smaller_fetches() -> None:
+    inventory = rest(1, {"consumers": 200, "partitions": 12}, instances_per_host=1)
+    assert planned(inventory, "consumer.fetch.max.bytes") == str(4 * 2**20)
+    assert heap_mib(inventory) == 3584
+    kept = rest(1, {"consumers": 120, "partitions": 12}, instances_per_host=1)
+    assert planned(kept, "consumer.fetch.max.bytes") == ""
+    assert heap_mib(kept) > 5120
+
+
+def test_full_reads_take_three_times_their_limit_of_heap() -> None:
+    inventory = rest(1, {"consumers": 20, "readers": 0, "full_reads": 20}, instances_per_host=1)
+    assert heap_mib(inventory) == 2 * 20 * 3 * 64 + 256  # and 61 MiB besides, in steps of 256
+
+
+def test_the_resident_limit_is_the_heap_and_what_lies_outside_it() -> None:
+    assert planned(rest(1, instances_per_host=1), "MemoryMax") == f"{1024 + 313}M"
+    # 250 + 50 x 0.7 + 50 x 1.25 x 12 = 1035 MiB outside, and a quarter.
+    with_readers = rest(1, {"consumers": 50, "partitions": 12}, instances_per_host=1)
+    assert planned(with_readers, "MemoryMax") == f"{heap_mib(with_readers) + 1294}M"
+
+
+def test_the_worst_case_is_reported_beside_the_average() -> None:
+    plan = make_plan(rest(1, {"consumers": 200, "partitions": 2}, DOCUMENTED, instances_per_host=1))
+    (note,) = of_rule(plan, "rest.memory.worst_case")
+    assert "200 readers hold 2 MiB each on average" in note.message
+    assert "12800 MiB of records, 38400 MiB as measured, beside a heap of 4224 MiB" in note.message
+
+
+@pytest.mark.parametrize(("cores", "instances"), [(2, 1), (4, 2), (16, 2), (32, 2), (64, 4)])
+def test_instances_follow_from_cores(cores: int, instances: int) -> None:
+    assert len(make_plan(rest(1, cores=cores)).services["rest1"]["kafka_rest"]) == instances
+
+
+def test_instances_follow_from_load_and_a_load_beyond_the_cores_is_a_warning() -> None:
+    many = {"records_per_s": 400_000, "records_per_request": 100}  # 96,500 each
+    plan = make_plan(rest(1, many, cores=16))
+    assert len(plan.services["rest1"]["kafka_rest"]) == 5
+    assert not of_rule(plan, "rest.load")
+    plan = make_plan(rest(1, many, cores=8))
+    assert len(plan.services["rest1"]["kafka_rest"]) == 4
+    (warning,) = of_rule(plan, "rest.load", "warning")
+    assert "ask for 5 processes" in warning.message
+
+
+def test_a_host_with_other_services_gets_one_proxy_and_a_note() -> None:
+    shared = make_plan(
+        rest(1, groups={"kafka_broker": ("rest1",)}, common={"kafka_clusters": {
+            "leaf": {"version": "4.3.1", "brokers": "kafka_broker"}}})
+    )
+    assert len(shared.services["rest1"]["kafka_rest"]) == 1
+    assert of_rule(shared, "rest.dedicated")
+
+
+def test_each_instance_has_its_port_id_and_address() -> None:
+    inventory = rest(2, common={"ansible_host": None}, instances_per_host=2)
+    rows = [
+        (host, i.port, i.value("id"), i.value("listeners"), i.value("advertised.listeners"))
+        for host, services in make_plan(inventory).services.items()
+        for i in services.get("kafka_rest", ())
+    ]
+    assert rows == [
+        (h, p, f"{h}-{p}", f"http://0.0.0.0:{p}", f"http://{h}:{p}")
+        for h in ("rest1", "rest2")
+        for p in (8082, 8083)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("common", "role", "key"),
+    [
+        ({}, {}, "advertised.listeners"),
+        (DOCUMENTED, {}, "host.name"),
+        ({}, {"distribution": "mapr", "version": "5.1.2"}, "host.name"),
+        ({"fleet": {"name": "x"}}, {"distribution": "sandbox", "version": "1.0.0"}, "host.name"),
+    ],
+)
+def test_the_address_stands_under_the_key_that_the_version_is_best_served_with(
+    common: dict[str, Any], role: dict[str, Any], key: str
+) -> None:
+    other = {"advertised.listeners": "host.name", "host.name": "advertised.listeners"}[key]
+    inventory = rest(1, common=common, **role)
+    assert planned(inventory, key)
+    assert not planned(inventory, other)
+
+
+def test_consumers_go_through_the_balancer_where_that_is_wanted() -> None:
+    inventory = rest(2, groups={"rest_balancer": ("lb1",)}, consumers_via="balancer")
+    assert planned(inventory, "advertised.listeners") == "http://lb1:8080"
+    (error,) = of_rule(make_plan(rest(2, consumers_via="balancer")), "rest.consumers_via", "error")
+    assert "rest_balancer" in error.message
+
+
+def test_consumer_threads_are_above_the_largest_group_where_a_version_needs_it() -> None:
+    group = {"largest_group": 80}
+    assert planned(rest(1, group), "consumer.threads") == "50"
+    assert planned(rest(1, group, DOCUMENTED), "consumer.threads") == "81"
+    assert planned(rest(1, group, distribution="mapr", version="5.1.2"), "consumer.threads") == "81"
+
+
+@pytest.mark.parametrize(
+    ("common", "role", "severity"),
+    [
+        ({}, {}, "note"),
+        (DOCUMENTED, {}, "error"),
+        ({}, {"distribution": "mapr", "version": "5.1.2"}, "error"),
+    ],
+)
+def test_consumer_threads_at_the_largest_group_are_found(
+    common: dict[str, Any], role: dict[str, Any], severity: str
+) -> None:
+    inventory = rest(1, {"largest_group": 8}, common, settings={"consumer.threads": 8}, **role)
+    found = of_rule(make_plan(inventory), "rest.consumer.threads", severity)
+    assert any("consumer.threads is 8, and the largest group has 8" in f.message for f in found)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "timeout", "fetch_min"),
+    [(5000, "5000", "-1"), (1000, "1000", "-1"), (500, "469", "-1"), (150, "119", "-1"), (100, "1000", "1")],
+)
+def test_latency_wanted_sets_the_time_out_or_ends_waiting(wanted: int, timeout: str, fetch_min: str) -> None:
+    inventory = rest(1, {"consumers": 1, "delivery_latency_ms": wanted})
+    assert planned(inventory, "consumer.request.timeout.ms") == timeout
+    assert planned(inventory, "fetch.min.bytes") == fetch_min
+    documented = rest(1, {"consumers": 1, "delivery_latency_ms": wanted}, DOCUMENTED)
+    assert planned(documented, "consumer.request.timeout.ms") == str(wanted)
+    assert planned(documented, "fetch.min.bytes") == "-1"
+
+
+def test_a_latency_that_no_setting_reaches_is_a_warning() -> None:
+    plan = make_plan(rest(1, {"consumers": 1, "delivery_latency_ms": 20}))
+    assert "44 percent" in of_rule(plan, "rest.consumer.latency", "warning")[0].message
+    plan = make_plan(rest(1, {"consumers": 1, "delivery_latency_ms": 5}))
+    assert "no measured setting" in of_rule(plan, "rest.consumer.latency", "warning")[0].message
+
+
+def test_a_vanished_client_is_given_up_after_five_pauses_by_measurement() -> None:
+    assert planned(rest(1, {"client_pause_ms": 6000}), "consumer.instance.timeout.ms") == "30000"
+    assert planned(rest(1, {"client_pause_ms": 1000}), "consumer.instance.timeout.ms") == "20000"
+    assert planned(rest(1, common=DOCUMENTED), "consumer.instance.timeout.ms") == "300000"
+
+
+def test_a_killed_proxy_stops_its_groups_no_longer_than_the_service_level() -> None:
+    levels = {"service_levels": {"rebalance": {"consume_stall_s": 15}}}
+    assert planned(rest(1, common=levels), "consumer.session.timeout.ms") == "10000"
+    assert planned(rest(1), "consumer.session.timeout.ms") == ""
+    new = rest(1, common=levels, settings={"consumer.group.protocol": "consumer"})
+    assert planned(new, "consumer.session.timeout.ms") == ""
+
+
+def test_the_documented_plan_has_the_guides_flags_to_the_letter_and_no_measured_key() -> None:
+    flags = planned(rest(1, common=DOCUMENTED), "KAFKAREST_JVM_PERFORMANCE_OPTS")
+    assert flags.startswith(f"{GUIDE_G1} ")
+    assert planned(rest(1, common=DOCUMENTED), "consumer.receive.buffer.bytes") == ""
+    assert "G1HeapRegionSize" not in planned(rest(1), "KAFKAREST_JVM_PERFORMANCE_OPTS")
+    assert planned(rest(1), "consumer.receive.buffer.bytes") == "-1"
+
+
+def test_each_deviation_is_one_note_with_both_values_for_all_instances() -> None:
+    plan = make_plan(rest(10, {"consumers": 200, "partitions": 1}, instances_per_host=4))
+    (note,) = of_rule(plan, "rest.consumer.instance_timeout")
+    assert note.where == "rest[1-10] kafka_rest@[8082-8085]"
+    assert "is 30000 by measurement" in note.message
+    assert "says 300000" in note.message
+
+
+def test_the_producers_buffer_stays_within_the_heap() -> None:
+    over = make_plan(rest(1, settings={"producer.buffer.memory": 2 * 2**30}, heap_mib=1024))
+    assert "whole heap has 1073741824" in of_rule(over, "rest.producer.buffer", "error")[0].message
+    large = make_plan(rest(1, settings={"producer.buffer.memory": 600 * 2**20}, heap_mib=1024))
+    assert of_rule(large, "rest.producer.buffer", "warning")
+
+
+def test_zookeeper_stands_where_the_version_reads_it_and_is_a_warning_elsewhere() -> None:
+    old = rest(1, version="7.9.9", zookeeper_connect="zk:2181")
+    assert planned(old, "zookeeper.connect") == "zk:2181"
+    new = rest(1, version="8.0.0", zookeeper_connect="zk:2181")
+    assert planned(new, "zookeeper.connect") == ""
+    assert of_rule(make_plan(new), "rest.zookeeper", "warning")
+
+
+def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Rule, severity, part of the message, arguments of ``rest``."""
+    return [
+        ("rest.dont_touch", "warning", "consumer.iterator.backoff.ms is 5", {"settings": {"consumer.iterator.backoff.ms": 5}}),
+        ("rest.no_effect", "warning", "producer.threads", {"settings": {"producer.threads": 50}}),
+        ("rest.no_effect", "warning", "consumer.iterator.timeout.ms", {"settings": {"consumer.iterator.timeout.ms": 5}}),
+        ("rest.no_effect", "warning", "simpleconsumer.pool.size.max", {"settings": {"simpleconsumer.pool.size.max": 5}}),
+        ("rest.no_effect", "warning", "client.timeout.ms", {"settings": {"client.timeout.ms": 5}}),
+        ("rest.forced", "warning", "idempotence", {"settings": {"producer.enable.idempotence": True}}),
+        ("rest.jmx", "warning", "without authentication", {"settings": {"JMX_PORT": 9999}}),
+        ("rest.keys", "warning", "does not know consumer.thread", {"settings": {"consumer.thread": 9}}),
+        ("rest.keys", "warning", "does not read zookeeper.connect", {"settings": {"zookeeper.connect": "z:1"}}),
+        ("rest.cores", "note", "at least 16", {"cores": 8}),
+        ("rest.record_bytes", "note", "102401 bytes", {"workload": {"record_bytes": 102_401}}),
+        ("rest.record_bytes", "warning", "2097153 bytes", {"workload": {"record_bytes": 2_097_153}}),
+        ("rest.record_bytes", "error", "refuses more than 1048576", {"workload": {"record_bytes": 1_048_577}}),
+        ("rest.records_per_request", "warning", "one record", {"workload": {"records_per_request": 1}}),
+        ("rest.records_per_request", "note", "1000 records", {"workload": {"records_per_request": 1000}}),
+        ("rest.heap.limit", "warning", "9000 MiB is above 8192", {"heap_mib": 9000}),
+        ("rest.heap.consumers", "warning", "below the 1024 MiB", {"heap_mib": 512}),
+        ("rest.heap.consumers", "error", "sets no -Xmx", {"settings": {"KAFKAREST_HEAP_OPTS": "-Xms1g"}}),
+        ("rest.data_center", "warning", "data center east", {"common": {
+            "data_center": "east",
+            "kafka_clusters": {"leaf": {"version": "4.3.1", "bootstrap_servers": "b:9092", "data_center": "west"}}}}),
+        ("rest.identity", "warning", "no id", {"settings": {"id": ""}, "instances_per_host": 2}),
+        ("rest.identity", "error", "the id one", {"settings": {"id": "one"}, "instances_per_host": 2}),
+        ("rest.stickiness", "warning", "not sticky", {
+            "hosts": 2, "workload": {"consumers": 1}, "balancer": {"url": "http://b", "sticky": False}}),
+        ("rest.balancing", "note", "no balancer", {"hosts": 2}),
+        ("rest.consumer.fetch_min", "error", "10000000 at most", {"settings": {"fetch.min.bytes": 10_000_001}}),
+        ("rest.consumer.instance_timeout", "error", "is 5000", {"settings": {"consumer.instance.timeout.ms": 5000}}),
+        ("rest.log_flood", "note", "51 MB", {}),
+        ("jetty.accept_queue", "note", "queue of 50", {}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "severity", "part", "arguments"), finding_cases())
+def test_what_is_wrong_is_found(rule: str, severity: str, part: str, arguments: dict[str, Any]) -> None:
+    found = of_rule(make_plan(rest(**arguments)), rule, severity)
+    assert any(part in f.message for f in found), found
+    assert all(f.fix and f.where for f in found)
+
+
+def test_a_plain_proxy_has_none_of_these_findings_above_a_note() -> None:
+    plan = make_plan(rest(1, {"consumers": 10}))
+    assert [f for f in plan.findings if f.severity != "note"] == []
+
+
+def test_a_persons_value_wins_is_marked_and_says_what_the_plan_would_have_been() -> None:
+    plan = make_plan(rest(1, settings={"consumer.instance.timeout.ms": 60000}))
+    (own,) = [
+        s
+        for s in plan.services["rest1"]["kafka_rest"][0].settings
+        if s.key == "consumer.instance.timeout.ms"
+    ]
+    assert (own.value, own.by) == ("60000", "person")
+    assert "the plan would have said 30000" in own.because
+
+
+def test_strimzis_bridge_has_its_own_file_keys_and_a_management_port_for_each_instance() -> None:
+    inventory = rest(1, {"consumers": 5}, distribution="strimzi", version="1.1.0", instances_per_host=2)
+    plan = make_plan(inventory)
+    first, second = plan.services["rest1"]["kafka_rest"]
+    assert {s.file for s in first.settings if s.key == "bridge.id"} == {
+        "/etc/kafka-rest/8082/application.properties"
+    }
+    assert [i.value("http.management.port") for i in (first, second)] == ["9082", "9083"]
+    assert first.value("kafka.bootstrap.servers") == "leaf:9092"
+    assert first.value("http.timeoutSeconds") == "30"
+    assert "-Xmx1024m" in first.value("JAVA_OPTS")
+    assert planned(rest(1, distribution="strimzi", version="0.33.1"), "http.management.port") == ""
+    assert not [f for f in plan.findings if f.severity != "note"]
+
+
+def test_the_sandbox_is_for_local_fleets_only() -> None:
+    plan = make_plan(rest(1, distribution="sandbox", version="1.0.0"))
+    assert plan.has_errors
+    assert "kafka_rest_distribution is sandbox" in plan.findings[0].message
+    assert not make_plan(
+        rest(1, common={"fleet": {"name": "x"}}, distribution="sandbox", version="1.0.0")
+    ).has_errors
