@@ -29,6 +29,12 @@ def test_twenty_partitions_are_twenty_processes_spread_evenly(hosts: int, spread
     )
 
 
+def test_remainders_of_several_flows_go_to_the_hosts_that_carry_least() -> None:
+    flows = {f"flow{n}": METRICS | {"topics": [f"t{n}"], "largest_topic_partitions": 1} for n in range(4)}
+    planned = instances(make_plan(mirrors(2, flows=flows)), SERVICE)
+    assert {host: len(found) for host, found in planned.items()} == {"mm1": 2, "mm2": 2}
+
+
 def test_processes_are_bounded_by_cores_by_measurement_and_the_note_has_both_values() -> None:
     inventory = mirrors(2, cores=2, common={"advice": "measured"})
     assert [len(i) for i in instances(make_plan(inventory), SERVICE).values()] == [2, 2]
