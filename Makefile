@@ -32,7 +32,7 @@ lint: setup-tests ## ruff, mypy, yamllint, ansible-lint
 	$(RUN) ansible-lint --offline -q
 
 test-fast: lint ## lint, and the tests that need no fleet
-	$(RUN) pytest -m "not fleet"
+	$(RUN) python -m pytest -m "not fleet"
 
 test-java: setup-tests ## build the sandbox proxy with its own tests
 	mvn -q -B -f local/sandbox_rest/pom.xml verify
@@ -41,7 +41,7 @@ test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the
 	@if reason=$$($(BIN)/python -m local.fleet check); \
 	then $(RUN) molecule test --all; \
 	else echo "skipped: molecule: $$reason"; fi
-	$(RUN) pytest -m fleet
+	$(RUN) python -m pytest -m fleet
 
 test: test-fast test-java test-fleet ## everything
 
