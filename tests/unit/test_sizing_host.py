@@ -1,0 +1,113 @@
+"""The machine: its kernel, its ports, and room for everything on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sizing.host import effective
+from sizing.model import Inventory
+from sizing.plan import make_plan
+from tests.planned import METRICS, mirrors
+from tests.rest_inventories import of_rule, planned, rest
+
+KEYS = {
+    "net.core.rmem_max": "16777216",
+    "net.core.wmem_max": "16777216",
+    "net.ipv4.tcp_rmem": "4096 87380 16777216",
+    "net.ipv4.tcp_wmem": "4096 16384 16777216",
+    "net.core.somaxconn": "4096",
+    "net.core.netdev_max_backlog": "16384",
+    "net.ipv4.tcp_max_syn_backlog": "8192",
+    "net.ipv4.tcp_syncookies": "1",
+    "net.ipv4.ip_local_port_range": "1024 65535",
+    "net.ipv4.ip_local_reserved_ports": "8082-8083",
+}
+
+
+def kernel(inventory: Inventory, host: str = "rest1") -> dict[str, str]:
+    services = make_plan(inventory).services.get(host, {})
+    return {s.key: s.value for i in services.get("host_tuning", ()) for s in i.settings}
+
+
+def test_rest_hosts_get_the_high_load_page_with_their_ports_reserved() -> None:
+    assert kernel(rest(1)) == KEYS
+
+
+def test_the_documented_plan_also_wants_cubic_and_never_the_key_that_linux_dropped() -> None:
+    assert kernel(rest(1, common={"advice": "documented"})) == KEYS | {
+        "net.ipv4.tcp_congestion_control": "cubic"
+    }
+    assert of_rule(make_plan(rest(1)), "host.obsolete", "note")
+
+
+def test_load_generators_get_ports_queues_and_descriptors() -> None:
+    inventory = rest(1, groups={"load_generator": ("load1",)})
+    wanted = kernel(inventory, "load1")
+    assert wanted["net.ipv4.ip_local_port_range"] == "1024 65535"
+    assert wanted["* - nofile"] == "40000"
+    assert "net.ipv4.ip_local_reserved_ports" not in wanted
+
+
+def test_mirror_hosts_get_buffers_for_what_their_link_holds() -> None:
+    # 100 ms at 1 Gbit/s are 12.5 MB on their way.
+    inventory = mirrors(1, METRICS | {"round_trip_ms": 100, "link_mbit_per_s": 1000})
+    wanted = kernel(inventory, "mm1")
+    assert wanted["net.core.rmem_max"] == "25000000"
+    assert wanted["net.ipv4.tcp_wmem"] == "4096 16384 25000000"
+    assert "net.core.somaxconn" not in wanted
+    assert kernel(mirrors(1, METRICS), "mm1") == {}
+
+
+def test_a_long_fat_link_of_a_rest_host_raises_its_buffers() -> None:
+    far = rest(1, common={"host_round_trip_ms": 100.0, "host_link_mbit_per_s": 10_000})
+    assert kernel(far)["net.core.rmem_max"] == "250000000"
+
+
+def test_own_kernel_settings_win() -> None:
+    inventory = rest(1, common={"host_tuning_settings": {"net.core.somaxconn": 9000, "vm.swappiness": 1}})
+    assert kernel(inventory)["net.core.somaxconn"] == "9000"
+    assert kernel(inventory)["vm.swappiness"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("key", "current", "wanted", "value"),
+    [
+        ("net.core.somaxconn", "4096", "8192", "8192"),
+        ("net.core.somaxconn", "16384", "4096", "16384"),
+        ("net.ipv4.tcp_rmem", "4096\t131072\t33554432", "4096 87380 16777216", "4096 131072 33554432"),
+        ("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 87380 16777216", "4096 131072 16777216"),
+        ("net.ipv4.ip_local_port_range", "32768 60999", "1024 65535", "1024 65535"),
+        ("net.ipv4.ip_local_port_range", "1000 65000", "1024 65535", "1000 65535"),
+        ("net.ipv4.ip_local_reserved_ports", "", "8082-8083", "8082-8083"),
+        ("net.ipv4.ip_local_reserved_ports", "9000,8080-8082", "8082-8083", "8080-8083,9000"),
+        ("net.ipv4.tcp_congestion_control", "bbr", "cubic", "bbr"),
+        ("net.ipv4.tcp_congestion_control", "reno", "cubic", "cubic"),
+    ],
+)
+def test_what_a_host_has_is_never_lowered(key: str, current: str, wanted: str, value: str) -> None:
+    assert effective(key, current, wanted) == value
+
+
+def test_services_that_need_more_memory_than_the_host_has_are_an_error() -> None:
+    plan = make_plan(rest(1, memory_mib=2000, instances_per_host=2))
+    (error,) = of_rule(plan, "host.memory", "error")
+    assert "host_memory_mib is 2000" in error.message
+    assert "kafka_rest 2 x 1337 MiB" in error.message
+    (warning,) = of_rule(make_plan(rest(1, memory_mib=3000, instances_per_host=2)), "host.memory")
+    assert warning.severity == "warning"
+    assert not of_rule(make_plan(rest(1, memory_mib=3200, instances_per_host=2)), "host.memory")
+
+
+def test_every_service_of_a_host_counts_against_its_memory() -> None:
+    both = mirrors(1).hosts["mm1"] | dict(rest(1).hosts["rest1"]) | {"host_memory_mib": 8000}
+    inventory = Inventory({"a": both}, {"mirror_maker": ("a",), "kafka_rest": ("a",)})
+    (error,) = of_rule(make_plan(inventory), "host.memory", "error")
+    assert "kafka_rest 1 x" in error.message
+    assert "mirror_maker 20 x" in error.message
+
+
+def test_the_limits_of_the_unit_are_planned() -> None:
+    inventory = rest(1, {"consumers": 30_000, "readers": 0, "connections": 20_000}, instances_per_host=1)
+    assert planned(inventory, "LimitNOFILE") == str(1000 + 5 * 30_000 + 2 * 20_000)
+    assert int(planned(inventory, "TasksMax")) >= 2 * 30_000
+    assert planned(rest(1), "LimitNOFILE") == "100000"
