@@ -11,7 +11,7 @@ from sizing import jvm
 from sizing.keys import check_keys
 from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
 from sizing.numbers import check_numbers
-from sizing.workload import KafkaBroker, clusters, role_variables
+from sizing.workload import KafkaBroker, clusters, role_variables, wrong_variable
 
 SERVICE = "kafka_broker"
 _KRAFT = "Kafka documentation, KRaft"
@@ -41,6 +41,15 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
                 findings += variables
             elif wrong := check_numbers(f"{SERVICE}_settings", host, variables.settings):
                 findings += wrong
+            elif variables.port == _CONTROLLER_PORT:
+                findings.append(
+                    wrong_variable(
+                        f"{SERVICE}_port",
+                        host,
+                        f"is {_CONTROLLER_PORT}, on which the controller of the same process listens",
+                        "use another port, such as 9092",
+                    )
+                )
             else:
                 read[host] = variables
         ids = {host: _node_id(host, variables) for host, variables in read.items()}

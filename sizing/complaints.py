@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
@@ -135,6 +135,8 @@ def _kind(name: str, kind: str, context: dict[str, Any]) -> str:
         return "write numbers with dots, such as 8.3.1"
     if kind in ("int_type", "int_from_float", "float_type"):
         return f"write a {'' if kind == 'float_type' else 'whole '}number{_unit_hint(name)}"
+    if kind == "string_pattern_mismatch":
+        return "write it in that form"
     return _WANTED.get(kind, "correct the value")
 
 
@@ -167,19 +169,21 @@ def _path(steps: Sequence[Any]) -> str:
 
 
 def _fields(model: type[BaseModel], steps: Sequence[Any]) -> list[str]:
-    """Return the names known at a path below a model."""
+    """Return the names known at a path below a model; places in lists and keys of mappings are passed "
+    "over."""
     for step in steps:
         field = model.model_fields.get(str(step))
         if field is None:
-            continue  # a place in a list or a name in a mapping: the model of its members is already found
-        found = next(
-            (t for t in _types(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)), None
-        )
+            continue
+        found = next(_models(field.annotation), None)
         if found is None:
             return []
         model = found
     return list(model.model_fields)
 
 
-def _types(annotation: Any) -> list[Any]:
-    return [annotation, *getattr(annotation, "__args__", ())]
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)

@@ -35,6 +35,7 @@ _STEP_MIB: Final = 256
 _OUTSIDE_MARGIN: Final = 1.25
 
 BUFFER_BYTES: Final = 32 * MIB  # buffer.memory of a producer, unchanged to 4.3
+_MOST_BUFFER_BYTES: Final = HEAP_LIMIT_MIB * MIB // 4
 REQUEST_MAX_BYTES: Final = 64 * MIB  # consumer.request.max.bytes
 _PARTITION_FETCH_BYTES: Final = MIB  # max.partition.fetch.bytes
 _FETCH_BYTES: Final = 50 * MIB  # fetch.max.bytes
@@ -87,7 +88,8 @@ def load_of(variables: KafkaRest, instances: int, *, small_fetch: bool = False) 
         partition_fetch_bytes=number(settings.get("consumer.max.partition.fetch.bytes"))
         or _PARTITION_FETCH_BYTES,
         request_max_bytes=number(settings.get("consumer.request.max.bytes")) or REQUEST_MAX_BYTES,
-        buffer_bytes=number(settings.get("producer.buffer.memory")) or BUFFER_BYTES,
+        # A buffer beyond that is held against the heap, and does not make it grow.
+        buffer_bytes=min(number(settings.get("producer.buffer.memory")) or BUFFER_BYTES, _MOST_BUFFER_BYTES),
     )
 
 

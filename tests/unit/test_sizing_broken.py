@@ -1,0 +1,240 @@
+"""Broken inventories: each is refused with the variable's full name, what is wrong and how to mend it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from sizing.model import Inventory
+from sizing.plan import make_plan
+
+ALL: dict[str, Any] = {
+    "kafka_clusters": {
+        "leaf": {"version": "4.3.1", "brokers": "kafka_leaf"},
+        "agg": {"version": "4.3.1", "bootstrap_servers": "agg:9092", "broker_count": 3},
+    },
+    "kafka_topics": [{"name": "orders", "cluster": "leaf", "partitions": 12, "replication": 1}],
+    "host_cores": 16,
+    "host_memory_mib": 32_768,
+}
+HOSTS: dict[str, dict[str, Any]] = {
+    "leaf1": {"kafka_broker_heap_mib": 1024},
+    "rest1": {
+        "kafka_rest_cluster": "leaf",
+        "kafka_rest_distribution": "confluent",
+        "kafka_rest_version": "8.3.1",
+        "kafka_rest_workload": {"consumers": 20, "partitions": 4, "records_per_s": 1000},
+    },
+    "lb1": {"rest_balancer_port": 8080},
+    "mm1": {
+        "mirror_maker_kind": "classic",
+        "mirror_maker_version": "3.9.2",
+        "mirror_maker_flows": {
+            "metrics": {
+                "source": "leaf",
+                "target": "agg",
+                "topics": ["metrics[.].*"],
+                "latency_budget_ms": 60_000,
+                "largest_topic_partitions": 20,
+                "max_message_bytes": 1_000_000,
+            }
+        },
+    },
+    "st1": {
+        "streams_app_name": "joins",
+        "streams_app_version": "4.3.1",
+        "streams_app_cluster": "leaf",
+        "streams_app_stores": [{"name": "s", "kind": "windowed", "partitions": 12, "window_ms": 60_000}],
+    },
+}
+GROUPS = {
+    "kafka_leaf": ("leaf1",),
+    "kafka_broker": ("leaf1",),
+    "kafka_rest": ("rest1",),
+    "rest_balancer": ("lb1",),
+    "mirror_maker": ("mm1",),
+    "streams_app": ("st1",),
+}
+OUT = object()  # takes a variable out
+
+
+def inventory(changes: Mapping[str, Any] | None = None, groups: Mapping[str, Any] | None = None) -> Inventory:
+    """Return a sound inventory with changes: ``host/variable.key[0]`` or, for all hosts, ``all/variable``."""
+    hosts = {h: copy.deepcopy(ALL | v) for h, v in HOSTS.items()}
+    for where, value in (changes or {}).items():
+        host, _, path = where.partition("/")
+        for h in hosts if host == "all" else (host,):
+            _change(hosts[h], path.split("/"), value)
+    return Inventory(hosts, {**GROUPS, **(groups or {})})
+
+
+def _change(at: Any, path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        at = at[int(step)] if isinstance(at, list) else at[step]
+    if value is OUT:
+        del at[path[-1]]
+    else:
+        at[int(path[-1]) if isinstance(at, list) else path[-1]] = value
+
+
+def test_the_inventory_that_the_broken_ones_are_made_of_is_sound() -> None:
+    assert [f for f in make_plan(inventory()).findings if f.severity == "error"] == []
+
+
+W = "kafka_rest_workload"
+F = "mirror_maker_flows/metrics"
+#: What is broken: change, full name of the variable, what the message says, what the fix says.
+BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
+    # Wrong kinds.
+    ({"rest1/kafka_rest_version": 8.3}, "kafka_rest_version", "8.3", 'put it in quotes: "8.3"'),
+    ({"rest1/kafka_rest_cluster": ["leaf"]}, "kafka_rest_cluster", "string", "text"),
+    ({"rest1/kafka_rest_workload": 200}, "kafka_rest_workload", "200", "mapping"),
+    ({f"rest1/{W}/consumers": "many"}, f"{W}.consumers", "'many'", "whole number"),
+    ({f"rest1/{W}/consumers": "200"}, f"{W}.consumers", "'200'", "write 200 without quotes"),
+    ({f"rest1/{W}/consumers": 1.5}, f"{W}.consumers", "1.5", "whole number"),
+    ({"rest1/kafka_rest_settings": ["a=b"]}, "kafka_rest_settings", "dictionary", "mapping"),
+    ({"rest1/kafka_rest_settings": {"id": ["x"]}}, "kafka_rest_settings.id", "['x']", "one text"),
+    ({"rest1/kafka_rest_settings": {"consumer.threads": "few"}}, "kafka_rest_settings.consumer.threads", "'few'", "number"),
+    ({"rest1/kafka_rest_balancer": "http://b"}, "kafka_rest_balancer", "http://b", "mapping"),
+    ({"rest1/kafka_rest_instances_per_host": True}, "kafka_rest_instances_per_host", "True", "number"),
+    ({"all/host_cores": "sixteen"}, "host_cores", "sixteen", "number"),
+    ({"all/kafka_clusters": ["leaf"]}, "kafka_clusters", "leaf", "mapping"),
+    ({"all/kafka_clusters/leaf": "leaf1:9092"}, "kafka_clusters.leaf", "leaf1:9092", "mapping"),
+    ({"all/kafka_topics": {"orders": 12}}, "kafka_topics", "", "list"),
+    ({"mm1/mirror_maker_flows": ["metrics"]}, "mirror_maker_flows", "", "mapping"),
+    ({"st1/streams_app_stores": {"s": 1}}, "streams_app_stores", "", "list"),
+    ({"leaf1/kafka_broker_settings": {"log.segment.bytes": "1g"}}, "kafka_broker_settings.log.segment.bytes", "'1g'", "bytes"),
+    # Negative, zero, out of range.
+    ({f"rest1/{W}/consumers": -1}, f"{W}.consumers", "-1", "0 or more"),
+    ({f"rest1/{W}/partitions": 0}, f"{W}.partitions", "0", "above 0"),
+    ({f"rest1/{W}/record_bytes": -100}, f"{W}.record_bytes", "-100", "above 0"),
+    ({f"rest1/{W}/records_per_request": 0}, f"{W}.records_per_request", "0", "above 0"),
+    ({"rest1/kafka_rest_first_port": 0}, "kafka_rest_first_port", "0", "1 or more"),
+    ({"rest1/kafka_rest_first_port": 70_000}, "kafka_rest_first_port", "70000", "65535 or less"),
+    ({"rest1/kafka_rest_instances_per_host": 0}, "kafka_rest_instances_per_host", "0", "above 0"),
+    ({"rest1/kafka_rest_instances_per_host": 1000}, "kafka_rest_instances_per_host", "1000", "64 or less"),
+    ({"leaf1/kafka_broker_id": -1}, "kafka_broker_id", "-1", "0 or more"),
+    ({"all/host_cores": 0}, "host_cores", "0", "above 0"),
+    ({"all/host_memory_mib": -4096}, "host_memory_mib", "-4096", "256 or more"),
+    ({"all/kafka_topics/0/partitions": 0}, "kafka_topics[0].partitions", "0", "above 0"),
+    ({"all/kafka_topics/0/replication": -1}, "kafka_topics[0].replication", "-1", "above 0"),
+    ({f"mm1/{F}/largest_topic_partitions": 0}, "mirror_maker_flows.metrics.largest_topic_partitions", "0", "above 0"),
+    ({"st1/streams_app_stores/0/partitions": 0}, "streams_app_stores[0].partitions", "0", "above 0"),
+    ({"lb1/rest_balancer_port": 99_999}, "rest_balancer_port", "99999", "65535 or less"),
+    # Missing.
+    ({"rest1/kafka_rest_cluster": OUT}, "kafka_rest_cluster", "missing", "add it"),
+    ({"rest1/kafka_rest_version": OUT}, "kafka_rest_version", "missing", "add it"),
+    ({"rest1/kafka_rest_distribution": OUT}, "kafka_rest_distribution", "missing", "add it"),
+    ({"rest1/host_cores": OUT}, "host_cores", "missing", "add it"),
+    ({"rest1/host_memory_mib": OUT}, "host_memory_mib", "missing", "in MiB"),
+    ({"leaf1/host_memory_mib": OUT}, "host_memory_mib", "missing", "in MiB"),
+    ({"all/kafka_clusters/agg/version": OUT}, "kafka_clusters.agg.version", "missing", "add it"),
+    ({"all/kafka_clusters/agg/bootstrap_servers": OUT}, "kafka_clusters.agg", "names no brokers", "bootstrap_servers"),
+    ({"all/kafka_clusters": OUT}, "kafka_rest_cluster", "not declared", "declare it in kafka_clusters"),
+    ({"all/kafka_topics/0/name": OUT}, "kafka_topics[0].name", "missing", "add it"),
+    ({f"mm1/{F}/source": OUT}, "mirror_maker_flows.metrics.source", "missing", "add it"),
+    ({"mm1/mirror_maker_kind": OUT}, "mirror_maker_kind", "missing", "add it"),
+    ({"st1/streams_app_name": OUT}, "streams_app_name", "missing", "add it"),
+    # Unknown names.
+    ({"rest1/kafka_rest_workloads": {}}, "kafka_rest_workloads", "not known", "kafka_rest_workload?"),
+    ({f"rest1/{W}/consumer": 3}, f"{W}.consumer", "not known", f"{W}.consumers?"),
+    ({"rest1/kafka_rest_heap": 4096}, "kafka_rest_heap", "not known", "kafka_rest_heap_mib?"),
+    ({"leaf1/kafka_broker_heap": 4096}, "kafka_broker_heap", "not known", "kafka_broker_heap_mib?"),
+    ({"all/kafka_clusters/leaf/versions": "4.3.1"}, "kafka_clusters.leaf.versions", "not known", "version?"),
+    ({"all/kafka_topics/0/partition": 3}, "kafka_topics[0].partition", "not known", "partitions?"),
+    ({"all/host_tuning_setting": {}}, "host_tuning_setting", "not known", "host_tuning_settings?"),
+    ({f"mm1/{F}/latency_budget": 3}, "mirror_maker_flows.metrics.latency_budget", "not known", "latency_budget_ms?"),
+    # Unknown values and versions.
+    ({"all/advice": "guessed"}, "advice", "'guessed'", "measured or documented"),
+    ({"rest1/kafka_rest_distribution": "confluence"}, "kafka_rest_distribution", "'confluence'", "'confluent'"),
+    ({"rest1/kafka_rest_version": "5.5.0"}, "kafka_rest_version", "5.5.0", "7.9 and 8.x"),
+    ({"rest1/kafka_rest_version": "latest"}, "kafka_rest_version", "'latest'", "such as 8.3.1"),
+    ({"rest1/kafka_rest_distribution": "strimzi"}, "kafka_rest_version", "8.3.1", "1.x"),
+    ({"rest1/kafka_rest_consumers_via": "proxy"}, "kafka_rest_consumers_via", "'proxy'", "'balancer'"),
+    ({"rest1/kafka_rest_cluster": "laef"}, "kafka_rest_cluster", "laef", "agg, leaf"),
+    ({"all/kafka_clusters/leaf/version": "7.9.0"}, "kafka_clusters.leaf.version", "7.9.0", "carries Kafka 3.9"),
+    ({"all/kafka_clusters/leaf/version": "0.10.2"}, "kafka_clusters.leaf.version", "0.10.2", "2.1 or later"),
+    ({"all/kafka_clusters/leaf/brokers": "kafka_laef"}, "kafka_clusters.leaf.brokers", "no such group", "kafka_leaf?"),
+    ({"all/kafka_clusters/agg/bootstrap_servers": "agg"}, "kafka_clusters.agg.bootstrap_servers", "'agg'", "host1:9092"),
+    ({"all/kafka_clusters/agg/bootstrap_servers": "agg:99999"}, "kafka_clusters.agg.bootstrap_servers", "agg:99999", "host1:9092"),
+    ({"all/kafka_topics/0/cluster": "laef"}, "cluster", "laef", "leaf"),
+    ({"all/kafka_topics/0/name": "a topic"}, "kafka_topics[0].name", "a topic", "form"),
+    ({"mm1/mirror_maker_version": "4.0.0"}, "mirror_maker_version", "4.0.0", ""),
+    ({"rest1/kafka_rest_distribution": "sandbox"}, "kafka_rest_distribution", "sandbox", "confluent"),
+    # Contradictions.
+    ({f"rest1/{W}/readers": 21}, f"{W}.readers", "21 readers are more than 20", "correct one"),
+    ({f"rest1/{W}/full_reads": 21}, f"{W}.full_reads", "21 full reads", "correct one"),
+    ({"rest1/kafka_rest_first_port": 65_535, "rest1/kafka_rest_instances_per_host": 2}, "kafka_rest_first_port", "65536", "correct one"),
+    ({"rest1/kafka_rest_heap_mib": 2048, "rest1/kafka_rest_settings": {"KAFKAREST_HEAP_OPTS": "-Xms1g -Xmx1g"}}, "kafka_rest_heap_mib", "contradicts", "keep one"),
+    ({"rest1/kafka_rest_default_stream": "/s/t"}, "kafka_rest_default_stream", "topics, not streams", "mapr"),
+    ({"all/kafka_clusters/leaf/bootstrap_servers": "a:9092"}, "kafka_clusters.leaf.bootstrap_servers", "contradicts", "keep one"),
+    ({f"rest1/{W}/consumers": 5000, "rest1/kafka_rest_instances_per_host": 1, "all/advice": "documented"}, "kafka_rest_instances_per_host", "above 8192", "or more"),
+    ({"mm1/kafka_clusters": {"agg": ALL["kafka_clusters"]["agg"]}}, "kafka_clusters", "not what it is on leaf1", "group_vars/all"),
+    ({"rest1/kafka_rest_settings": {"consumer.instance.timeout.ms": 1000}}, "consumer.instance.timeout.ms", "1000", "client_pause_ms"),
+    # Clashing ports.
+    ({"rest1/ansible_host": "10.0.0.1", "lb1/ansible_host": "10.0.0.1", "lb1/rest_balancer_port": 8082}, "port 8082", "wanted by", "kafka_rest_first_port"),
+    ({"rest1/ansible_host": "10.0.0.1", "leaf1/ansible_host": "10.0.0.1", "leaf1/kafka_broker_port": 8083}, "port 8083", "wanted by", "kafka_broker_port"),
+    ({"rest1/ansible_host": "10.0.0.1", "leaf1/ansible_host": "10.0.0.1", "rest1/kafka_rest_first_port": 9093}, "port 9093", "wanted by", "kafka_broker_port"),
+    ({"leaf1/kafka_broker_port": 9093}, "kafka_broker_port", "9093", "such as 9092"),
+    ({"rest1/kafka_rest_first_port": 80}, "port 80", "root", "1024"),
+    # Room.
+    ({"rest1/host_memory_mib": 2048, "rest1/kafka_rest_instances_per_host": 2}, "host_memory_mib", "2048", "host_memory_mib"),
+    ({"mm1/host_memory_mib": 2048}, "host_memory_mib", "2048", "host_memory_mib"),
+    # Units mixed up.
+    ({"rest1/kafka_rest_heap_mib": "4g"}, "kafka_rest_heap_mib", "'4g'", "write 4096: the unit is MiB"),
+    ({"rest1/kafka_rest_heap_mib": 4}, "kafka_rest_heap_mib", "4", "the unit is MiB"),
+    ({"rest1/kafka_rest_heap_mib": 4_294_967_296}, "kafka_rest_heap_mib", "4294967296", "the unit is MiB"),
+    ({"leaf1/kafka_broker_heap_mib": "1GiB"}, "kafka_broker_heap_mib", "'1GiB'", "write 1024"),
+    ({"all/host_memory_mib": "32G"}, "host_memory_mib", "'32G'", "write 32768"),
+    ({"all/host_memory_mib": 32}, "host_memory_mib", "32", "the unit is MiB"),
+    ({"all/host_memory_mib": 34_359_738_368}, "host_memory_mib", "34359738368", "the unit is MiB"),
+    ({f"rest1/{W}/delivery_latency_ms": "1s"}, f"{W}.delivery_latency_ms", "'1s'", "write 1000: the unit is ms"),
+    ({f"rest1/{W}/delivery_latency_ms": 1}, f"{W}.delivery_latency_ms", "1", "the unit is ms"),
+    ({f"rest1/{W}/client_pause_ms": 6}, f"{W}.client_pause_ms", "6", "the unit is ms"),
+    ({f"rest1/{W}/record_bytes": "1k"}, f"{W}.record_bytes", "'1k'", "write 1024: the unit is bytes"),
+    ({"rest1/kafka_rest_settings": {"consumer.request.timeout.ms": "1s"}}, "kafka_rest_settings.consumer.request.timeout.ms", "'1s'", "milliseconds"),
+    ({"rest1/kafka_rest_settings": {"producer.buffer.memory": 64 * 2**30}}, "producer.buffer.memory", "68719476736", "or less"),
+    ({f"mm1/{F}/latency_budget_ms": "60s"}, "mirror_maker_flows.metrics.latency_budget_ms", "'60s'", "write 60000"),
+    ({"st1/streams_app_heap_mib": "1g"}, "streams_app_heap_mib", "'1g'", "write 1024"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "name", "what", "mend"), BROKEN)
+def test_a_broken_inventory_is_refused_by_name(
+    changes: dict[str, Any], name: str, what: str, mend: str
+) -> None:
+    plan = make_plan(inventory(changes))
+    assert plan.has_errors
+    errors = [f for f in plan.findings if f.severity == "error"]
+    assert any(name in f.message and what in f.message and mend in f.fix for f in errors), errors
+
+
+def test_there_are_at_least_sixty_of_them() -> None:
+    assert len(BROKEN) >= 60
+
+
+def test_two_roles_without_room_for_both_are_refused() -> None:
+    both = inventory({"rest1/host_memory_mib": 4096, "rest1/kafka_rest_heap_mib": 2048})
+    hosts = {h: dict(v) for h, v in both.hosts.items()}
+    hosts["rest1"] |= HOSTS["st1"]
+    plan = make_plan(Inventory(hosts, {**GROUPS, "streams_app": ("rest1",)}))
+    (error,) = [f for f in plan.findings if f.rule == "host.memory" and f.severity == "error"]
+    assert "kafka_rest" in error.message
+    assert "streams_app" in error.message
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("kafka_rset_version", "kafka_rest_version"),
+        ("host_memory_mb", "host_memory_mib"),
+        ("kafka_cluster", "kafka_clusters"),
+    ],
+)
+def test_a_variable_that_nothing_reads_is_a_warning(misspelt: str, meant: str) -> None:
+    broken = inventory({f"rest1/{misspelt}": "x", f"rest1/{meant}": OUT})
+    found = [f for f in make_plan(broken).findings if misspelt in f.message]
+    assert [(f.severity, f.fix) for f in found] == [("warning", f"did you mean {meant}?")]
