@@ -1,4 +1,4 @@
-"""A double for the balancer: forwards each connection to the next backend that takes it, and adds no header."""
+"""A double for the balancer: forwards each connection to the next backend that takes it."""
 
 from __future__ import annotations
 

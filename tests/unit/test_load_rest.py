@@ -92,7 +92,7 @@ def test_producers_are_numbered_through_and_share_the_rate(tmp_path: Path) -> No
 
 def test_every_actor_has_one_process(tmp_path: Path) -> None:
     assert workers(read_load(write(tmp_path, LOAD))) == {
-        "watch": ["watch"],
+        "watch": ["watch", "group-kafka", "group-rest"],
         "kafka-consumer-0": ["kafka-consumer-0"],
         "kafka-consumer-1": ["kafka-consumer-1"],
         "rest-consumers": ["rest-consumer-0", "rest-consumer-1", "rest-consumer-2"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verify.watch.ownership import Change, Owners, Sample, changes, owners_after
+from verify.watch.ownership import Change, Owners, Sample, changes, owners_after, owners_from
 
 P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
 
@@ -56,3 +56,15 @@ def test_group_that_is_empty_or_dead_owns_nothing() -> None:
 
 def test_state_that_has_no_name_says_nothing_about_a_classic_group() -> None:
     assert owners_after({P2: "a"}, "range", Sample("Unknown", "", False, {})) == {P2: "a"}
+
+
+def test_owners_are_those_after_the_changes_so_far() -> None:
+    so_far = [
+        Change("a", *P0, "assigned"),
+        Change("a", *P1, "assigned"),
+        Change("a", *P1, "revoked"),
+        Change("b", *P1, "assigned"),
+        Change("a", *P1, "revoked"),
+        Change("a", *P0, "revoked"),
+    ]
+    assert owners_from(so_far) == {P1: "b"}

@@ -78,7 +78,6 @@ class _Run:
             self._end(board)
             self._facts.ended_us = now_us()
             self._phase = "done"
-            self._say(board)
         except Exception as error:
             self._phase, self._message = "failed", str(error)
             raise
@@ -224,12 +223,20 @@ class _Run:
         if self._ending:
             raise InterruptedLoadError(f"ended by signal {self._ending.signal}; the evidence so far is kept")
         for name, worker in self._workers.items():
-            if worker.poll() and not self._watches_again(name):
+            if self._ended_early(name, worker) and not self._watches_again(name):
                 raise WorkerDiedError(
                     f"{name} ended with status {worker.returncode}: {self._last_line(name)}"
                 )
         if board is not None:
             self._say(board)
+
+    def _ended_early(self, name: str, worker: subprocess.Popen[bytes]) -> bool:
+        """Tell whether a process is gone that should not be, whatever its status."""
+        status = worker.poll()
+        if status is None or self._board is None:
+            return False
+        may_end = self._board.head[Head.STOP if "producer" in name else Head.END]
+        return status != 0 or not may_end
 
     def _watches_again(self, name: str) -> bool:
         """Start the watcher anew: librdkafka may have aborted it. What it missed is a gap in its samples."""
@@ -242,14 +249,18 @@ class _Run:
 
     def _say(self, board: Board) -> None:
         now = time.monotonic()
-        if now >= self._state_due or self._phase == "done":
+        if now >= self._state_due:
             self._state_due = now + _STATE_EVERY_S
             write_state(self._dir, self._phase, board)
-        if now >= self._line_due or self._phase == "done":
+        if now >= self._line_due:
             self._line_due = now + _LINE_EVERY_S
-            elapsed = now - self._began
-            print(progress(self._load, board, self._phase, elapsed, self._line_before), flush=True)
-            self._line_before = (elapsed, board.total(Cell.ACKED))
+            print(self._line(board), flush=True)
+
+    def _line(self, board: Board) -> str:
+        elapsed_s = time.monotonic() - self._began
+        line = progress(self._load, board, self._phase, elapsed_s, self._line_before)
+        self._line_before = (elapsed_s, board.total(Cell.ACKED))
+        return line
 
     def _last_line(self, name: str) -> str:
         lines = (self._dir / "logs" / f"{name}.log").read_text(errors="replace").strip().splitlines()
@@ -269,6 +280,8 @@ class _Run:
         if self._board is not None:
             self._mend(self._board)
             self._write_run()
+            print(self._line(self._board), flush=True)
+        # Whoever waits for the end of the load finds everything else written.
         write_state(self._dir, self._phase, self._board, self._message)
 
     def _mend(self, board: Board) -> None:

@@ -107,7 +107,7 @@ def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:
 
 
 def write_run(run_dir: Path, document: dict[str, Any]) -> None:
-    """Replace evidence/run.json at once, keeping the clock offsets that the collection put there."""
+    """Replace evidence/run.json at once; the collection adds to it when the load has ended."""
     path = run_dir / "evidence" / "run.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, document)

@@ -1,0 +1,1 @@
+"""Collects what only the hosts know: running settings, pauses of garbage collectors, clocks."""

@@ -1,0 +1,118 @@
+"""`python -m verify.collect --run-dir runs/ID --inventory INV`: evidence that only the hosts have.
+
+Writes the tables actions (from actions.jsonl), settings and gc_pauses, and the clock offsets into run.json. A
+host that cannot be read is one line on stderr and missing evidence. Exit 0 also then; 2 when the run's folder
+or the inventory cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from verify.collect.clocks import Offset, offset
+from verify.collect.gc import pauses
+from verify.collect.hosts import CollectError, read_access
+from verify.collect.reading import GcLog, Read, Wanted, gc_logs, read_command, read_output, settings_rows
+from verify.collect.reading import wanted_settings as wanted_of
+from verify.collect.remote import RemoteError, Shell, on_all, round_trips
+from verify.evidence import rows_to_columns, write_json, write_table
+from verify.load.process import now_us
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Collect; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m verify.collect", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with plan.json")
+    parser.add_argument("--inventory", required=True, help="how the hosts are reached")
+    options = parser.parse_args(arguments)
+    try:
+        collect(options.run_dir, options.inventory)
+    except CollectError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def collect(run_dir: Path, inventory: str) -> None:
+    """Collect the evidence of a run's hosts; raises CollectError when its input cannot be read."""
+    run, plan = _read(run_dir / "evidence" / "run.json"), _read(run_dir / "plan.json")
+    actions = _replace(run_dir, "actions", read_actions(run_dir / "actions.jsonl"))
+    wanted, logs = wanted_of(plan), gc_logs(plan)
+    hosts = sorted({each.host for each in wanted} | {each.host for each in logs})
+    results = on_all(read_access(inventory, hosts), lambda host, shell: _of_host(host, shell, wanted, logs))
+
+    reads: dict[str, Read] = {}
+    clocks: dict[str, Offset] = {}
+    for host, result in sorted(results.items()):
+        if isinstance(result, RemoteError):
+            print(f"{result}; its settings, pauses and clock are missing in the evidence", file=sys.stderr)
+        else:
+            reads[host], clocks[host] = result
+    settings = _replace(run_dir, "settings", settings_rows(wanted, reads))
+    found = _replace(run_dir, "gc_pauses", _pause_rows(logs, reads, run))
+    run["clock_offsets"] = {host: clock._asdict() for host, clock in clocks.items()}
+    write_json(run_dir / "evidence" / "run.json", run)
+    print(f"{len(reads)} of {len(hosts)} hosts: {settings} settings, {found} pauses; {actions} actions")
+
+
+def _of_host(host: str, shell: Shell, wanted: list[Wanted], logs: list[GcLog]) -> tuple[Read, Offset]:
+    files = sorted({each.file for each in wanted if each.host == host})
+    command = read_command(files, [log.path for log in logs if log.host == host])
+    return read_output(shell(command)), offset(round_trips(shell))
+
+
+def _pause_rows(logs: list[GcLog], reads: Mapping[str, Read], run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    until_us = run["ended_us"] or now_us()
+    rows = []
+    for log in logs:
+        lines = reads[log.host].logs.get(log.path) if log.host in reads else []
+        if lines is None:
+            print(
+                f"{log.host}: {log.path} is not there: {log.service}@{log.instance} has no pauses on record",
+                file=sys.stderr,
+            )
+        who = {"host": log.host, "service": log.service, "instance": log.instance}
+        rows += [{**who, **pause._asdict()} for pause in pauses(lines or [], run["started_us"], until_us)]
+    return rows
+
+
+def read_actions(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of actions.jsonl, none without the file; raises CollectError for a bad line."""
+    if not path.exists():
+        return []
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            rows.append(dict(json.loads(line)))
+        except ValueError as error:
+            raise CollectError(f"{path}, line {number}, is no JSON object: {error}") from error
+    return rows
+
+
+def _replace(run_dir: Path, table: str, rows: list[dict[str, Any]]) -> int:
+    """Write a table in place of what an earlier collection of the run wrote; return the number of rows."""
+    for earlier in (run_dir / "evidence" / table).glob("collect-*.parquet"):
+        earlier.unlink()
+    try:
+        write_table(run_dir / "evidence", table, "collect", rows_to_columns(table, rows))
+    except (ValueError, TypeError) as error:
+        raise CollectError(f"the {table} of {run_dir} do not fit the table: {error}") from error
+    return len(rows)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise CollectError(f"{path} cannot be read: {error.strerror}; verify.yml writes it") from error
+    except ValueError as error:
+        raise CollectError(f"{path} is not JSON: {error}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""One command that reads all that is wanted of a host, and what its output says. Pure: text in, text out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+_FILE: Final = "@@kedge file "
+_GC: Final = "@@kedge gc "
+_MISSING: Final = "@@kedge missing"
+#: Services whose "instance" is the host itself; their values are the kernel's, not a file's.
+_NOT_READ: Final = frozenset({"host_tuning"})
+_GC_FLAG: Final = re.compile(r"-Xlog:gc[^ :]*:file=([^:\s]+)")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A planned setting of an instance."""
+
+    host: str
+    service: str
+    instance: str
+    file: str
+    key: str
+    planned: str
+    secret: bool
+
+
+@dataclass(frozen=True)
+class GcLog:
+    """Where an instance writes the pauses of its collector; older files have a number after the name."""
+
+    host: str
+    service: str
+    instance: str
+    path: str
+
+
+def wanted_settings(plan: Mapping[str, Any]) -> list[Wanted]:
+    """Return the planned settings that can be compared: those in files of ``key=value`` lines."""
+    return [
+        Wanted(
+            host,
+            service,
+            str(instance["name"]),
+            setting["file"],
+            setting["key"],
+            str(setting["value"]),
+            bool(setting.get("secret")) or looks_secret(setting["key"]),
+        )
+        for host, service, instance in _instances(plan)
+        for setting in instance["settings"]
+        if _has_pairs(setting["file"])
+    ]
+
+
+def gc_logs(plan: Mapping[str, Any]) -> list[GcLog]:
+    """Return the GC logs that planned JVM flags name."""
+    return [
+        GcLog(host, service, str(instance["name"]), match[1])
+        for host, service, instance in _instances(plan)
+        for setting in instance["settings"]
+        if (match := _GC_FLAG.search(str(setting["value"])))
+    ]
+
+
+def _instances(plan: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
+    for host, part in plan["hosts"].items():
+        for service, of_service in part["services"].items():
+            if service not in _NOT_READ:
+                for instance in of_service["instances"]:
+                    yield host, service, instance
+
+
+def _has_pairs(file: str) -> bool:
+    path = PurePosixPath(file)
+    return path.suffix in (".properties", ".conf") or path.name == "environment"
+
+
+def looks_secret(key: str) -> bool:
+    """Tell whether a key's value is hidden whatever the plan says."""
+    return (
+        re.search(r"password|secret|jaas|credential|token(?!izer)|basic\.auth\.user", key.lower()) is not None
+    )
+
+
+def read_command(files: Sequence[str], logs: Sequence[str]) -> str:
+    """Return one shell command that prints these files and the pauses in these GC logs."""
+    parts = []
+    for file in files:
+        name = shlex.quote(file)
+        # A last line may lack its end: the echo after it keeps the next marker apart.
+        parts.append(
+            f"echo {shlex.quote(_FILE + file)}; "
+            f"cat {name} 2>/dev/null && echo || echo {shlex.quote(_MISSING)}"
+        )
+    for log in logs:
+        name = shlex.quote(log)
+        parts.append(
+            f"echo {shlex.quote(_GC + log)}; "
+            f"ls {name}* >/dev/null 2>&1 && {{ grep -hE 'Pause .*ms$' {name}* || true; }}"
+            f" || echo {shlex.quote(_MISSING)}"
+        )
+    return "; ".join([*parts, "true"])
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a host printed: the lines of each file and GC log, without empty ones; None: it is not there."""
+
+    files: Mapping[str, list[str] | None]
+    logs: Mapping[str, list[str] | None]
+
+
+def read_output(lines: Iterable[str]) -> Read:
+    """Take apart the output of :func:`read_command`."""
+    files: dict[str, list[str] | None] = {}
+    logs: dict[str, list[str] | None] = {}
+    into, name = files, ""
+    for line in lines:
+        if line.startswith((_FILE, _GC)):
+            into = files if line.startswith(_FILE) else logs
+            name = line.removeprefix(_FILE).removeprefix(_GC)
+            into[name] = []
+        elif line == _MISSING:
+            into[name] = None
+        elif line and (known := into.get(name)) is not None:
+            known.append(line)
+    return Read(files, logs)
+
+
+def pairs(lines: Iterable[str]) -> dict[str, str]:
+    """Return the pairs of a properties, environment or unit file; a later line wins, as it does there."""
+    found = {}
+    for line in lines:
+        text = line.strip()
+        if text and text[0] not in "#!;[" and "=" in text:
+            key, _, value = text.partition("=")
+            found[key.strip().replace("\\:", ":")] = _unquote(value.strip())
+    return found
+
+
+def _unquote(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return value
+
+
+def settings_rows(wanted: Iterable[Wanted], reads: Mapping[str, Read]) -> list[dict[str, Any]]:
+    """Return rows of the settings table; ``running`` is None where it could not be read.
+
+    A secret's value appears in neither column: that it is there is all that is told.
+    """
+    parsed = {
+        (host, file): pairs(lines)
+        for host, read in reads.items()
+        for file, lines in read.files.items()
+        if lines is not None
+    }
+    rows = []
+    for each in wanted:
+        running = parsed.get((each.host, each.file), {}).get(each.key)
+        rows.append(
+            {
+                "host": each.host,
+                "service": each.service,
+                "instance": each.instance,
+                "file": each.file,
+                "key": each.key,
+                "planned": "***" if each.secret else each.planned,
+                "running": "***" if each.secret and running is not None else running,
+            }
+        )
+    return rows
