@@ -30,8 +30,6 @@ _NO_EFFECT: Final = frozenset(
         "client.init.timeout.ms",
     }
 )
-#: What the proxy sets itself, whatever is written.
-_FORCED: Final = {"producer.enable.idempotence": "false", "consumer.request.timeout.ms": ""}
 _CORES: Final = 16
 #: The article, About message size.
 _LARGE_BYTES: Final = 100 * KIB

@@ -101,7 +101,7 @@ class KafkaRest(Strict):
     """The variables of the role kafka_rest.
 
     ``heap_mib`` fixes the heap of a process. ``consumers_via`` says where the URL points that a new consumer
-    is told to follow: its own instance, or the balancer. The last four are of the MapR build:
+    is told to follow: its own instance, or the balancer. Of the MapR build are
     ``default_stream`` (a path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
     """
 
