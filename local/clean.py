@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from local import node_image
-from local.engine import find_engine
+from local.engine import NoEngine, find_engine
 from local.places import GENERATED, PROJECT, VENV, cache_root
 from local.problem import Problem
 
@@ -38,8 +38,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         node_image.remove_images(find_engine())
+    except NoEngine:
+        print("no container engine, so no image to remove")
     except Problem as problem:
-        print(f"no image to remove ({problem})")
+        print(problem, file=sys.stderr)
+        return 2
     for path in [*generated(), *(downloads() if options.downloads else [])]:
         print(f"removing {path}")
         if path.is_dir():

@@ -17,6 +17,10 @@ from local.problem import Problem
 NO_ENGINE = "no container engine: run 'make setup', or 'apt-get install podman runc netavark iptables'"
 
 
+class NoEngine(Problem):
+    """No engine is installed: then there is no fleet either."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """How to call the engine; podman and Docker share the commands used here."""
@@ -62,7 +66,7 @@ def find_engine() -> Engine:
         and Engine("docker").run("info", "--format", "{{.ServerVersion}}", check=False).strip()
     ):
         return Engine("docker")
-    raise Problem(NO_ENGINE)
+    raise NoEngine(NO_ENGINE)
 
 
 def _as_root() -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from local import keys, node_image, nodes, survey
-from local.engine import Engine, find_engine
+from local.engine import Engine, NoEngine, find_engine
 from local.inventory import Fleet, Node, choose, read_fleet
 from local.lock import alone
 from local.places import GENERATED, PROJECT
@@ -125,8 +125,8 @@ def down(name: str | None, limit: Collection[str] = ()) -> None:
     """Remove the fleet `name`, or its nodes in `limit`, or with None all fleets that this project started."""
     try:
         engine = find_engine()
-    except Problem as problem:
-        say(f"no fleet to stop ({problem})")
+    except NoEngine:
+        say("no container engine, so no fleet to stop")
         return
     label, value = (FLEET_LABEL, name) if name else (PROJECT_LABEL, str(PROJECT))
     with _lock(name) if name else contextlib.nullcontext():
