@@ -186,7 +186,8 @@ def run_maven(arguments: Sequence[str], pom: Path) -> None:
     mvn = shutil.which("mvn")
     if mvn is None:
         raise JarError("Maven (mvn) is not installed: apt-get install maven")
-    command = [mvn, "-q", "-B", "-f", str(pom), *arguments]
+    # -U: Maven remembers what was absent once, and would not ask again for a day.
+    command = [mvn, "-q", "-B", "-U", "-f", str(pom), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise JarError(maven_reason(done.stdout + done.stderr))
@@ -195,9 +196,9 @@ def run_maven(arguments: Sequence[str], pom: Path) -> None:
 def maven_reason(output: str) -> str:
     """What went wrong, in one line, from Maven's output."""
     output = re.sub(r"\x1b\[[0-9;]*m", "", output)
-    absent = re.search(r"(?:Could not find artifact|Unable to find artifact) (\S+)", output)
+    absent = re.search(r"(?:Could not find artifact (\S+)|(\S+) was not found in)", output)
     if absent:
-        name = absent[1].rstrip(".")
+        name = absent[1] or absent[2]
         return f"jar {name} is in no repository of your Maven settings; choose a version that is published"
     transfer = re.search(r"Could not transfer artifact (\S+) from/to ([^:]+): (.+)", output)
     if transfer:
