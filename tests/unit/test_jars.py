@@ -150,7 +150,7 @@ def test_archive_has_the_same_bytes_from_another_folder(tmp_path: Path) -> None:
             "jar g:a:jar:9 is in no repository of your Maven settings; choose a version that is published",
         ),
         (
-            "[ERROR] Unable to resolve artifact. g:a:jar:9 was not found in https://x during a previous attempt.",
+            "[ERROR] Unable to resolve. g:a:jar:9 was not found in https://x during a previous attempt.",
             "jar g:a:jar:9 is in no repository of your Maven settings; choose a version that is published",
         ),
         (
