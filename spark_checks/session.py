@@ -17,6 +17,16 @@ from spark_checks.errors import EvidenceError
 #: The connector of the newest Spark whose parts all resolve from Maven Central.
 CONNECTOR: Final = "spark-kafka-4.0.0"
 
+#: An audit is a minute of many short queries: compiling everything that runs a little took half of the
+#: processor time at 30,000 records (55 s, 37 s with these), and a collector that saves pauses gains nothing.
+_JAVA: Final = (
+    "-XX:+UseParallelGC",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+
 
 def connector_jars() -> list[Path]:
     """Return the jars of Spark's Kafka source from the cache; empty when they were not fetched."""
@@ -44,7 +54,9 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
         SparkSession.builder.master(master)
         .appName("kedge audit")
         .config("spark.driver.memory", driver_memory)
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log.as_uri()}")
+        .config(
+            "spark.driver.extraJavaOptions", " ".join((f"-Dlog4j2.configurationFile={log.as_uri()}", *_JAVA))
+        )
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")

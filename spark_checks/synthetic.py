@@ -129,7 +129,7 @@ def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, sec
             folder,
             "deliveries",
             placed
-            | {"group": group, "via": via, "received_us": acked[order] + 5_000}
+            | {"group": group, "via": via, "received_us": sent[order] + 8_000}
             | {"consumer": np.where(partition[order] % 2, f"{via}-1", f"{via}-0")},
             name,
         )
