@@ -16,15 +16,18 @@ def compact(places: Iterable[str]) -> str:
     Hosts that share the same services are folded together, and numbers that follow one another are a range.
     """
     services: dict[str, list[str]] = {}
+    separators: dict[str, str] = {}
     for place in dict.fromkeys(places):
         host, _, service = place.partition(" ")
         # A variable stands after a colon, a service does not.
-        colon = ": " if host.endswith(":") else " "
-        services.setdefault(host.removesuffix(":"), []).append(colon + service if service else "")
-    hosts: dict[tuple[str, ...], list[str]] = {}
+        separators[host.removesuffix(":")] = ": " if host.endswith(":") else " "
+        services.setdefault(host.removesuffix(":"), []).append(service)
+    hosts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for host, of_host in services.items():
-        hosts.setdefault(tuple(of_host), []).append(host)
-    return ", ".join(fold(where) + fold(of_host) for of_host, where in hosts.items())
+        hosts.setdefault((separators[host], tuple(of_host)), []).append(host)
+    return ", ".join(
+        f"{fold(where)}{separator}{fold(of_host)}".strip() for (separator, of_host), where in hosts.items()
+    )
 
 
 def fold(names: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import Final
@@ -54,10 +55,19 @@ def _apart(host: str, instance: Instance, like_host: str, like: Instance) -> tup
 
 
 def _named(s: Setting, host: str, instance: Instance) -> tuple[str, str, str]:
-    def plain(words: str) -> str:
-        return words.replace(host, "HOST").replace(instance.name, "NAME")
+    where = f"{host} @{instance.name}"
+    return str(_impersonal(s.file, where)), s.key, str(_impersonal(s.value, where))
 
-    return plain(s.file), s.key, plain(s.value)
+
+def _impersonal(value: str | None, where: str) -> str | None:
+    """Return a value with HOST and INSTANCE where it has the names of its own place."""
+    if value is None:
+        return None
+    host, instance = where.split(" ", 1)[0], where.rpartition("@")[2]
+    for name, stands_for in ((host, "HOST"), (instance, "INSTANCE")):
+        if name in value:
+            value = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", stands_for, value)
+    return value
 
 
 def findings(found: tuple[Finding, ...]) -> Iterator[str]:
@@ -76,19 +86,29 @@ def difference(plan: Plan, other: Plan, name: str, other_name: str) -> str:
     """Return the settings in which two plans differ, each once for all its places."""
     places: dict[tuple[str, str, str, str], list[str]] = {}
     mine, theirs = _flat(plan), _flat(other)
+    of_mine, of_theirs = {where for where, _, _ in mine}, {where for where, _, _ in theirs}
     for where, file, key in dict.fromkeys([*mine, *theirs]):
+        if where not in of_mine or where not in of_theirs:
+            continue  # the whole instance is in one of the plans only
         a, b = mine.get((where, file, key)), theirs.get((where, file, key))
         here, there = a.value if a else None, b.value if b else None
         if here != there:
-            said = _differently(here, there)
+            said = _differently(_impersonal(here, where), _impersonal(there, where))
             places.setdefault((file.rpartition("/")[2], key, *said), []).append(where)
     lines = []
     for (file, key, mine_says, other_says), wheres in places.items():
         lines += [compact(wheres), f"    {file}  {key}"]
         lines += _wrapped(f"{name}: {mine_says}", 8) + _wrapped(f"{other_name}: {other_says}", 8)
+    alone = 0
+    for label, only in ((name, of_mine - of_theirs), (other_name, of_theirs - of_mine)):
+        if only:
+            alone += len(only)
+            ordered = (where for where, _, _ in [*mine, *theirs] if where in only)
+            lines += [compact(ordered), f"    only in the plan {label}"]
     if not lines:
         return f"{name} and {other_name} are the same plan"
-    return "\n".join([*lines, f"{len(places)} settings differ between {name} and {other_name}"])
+    count = f"{len(places)} settings differ between {name} and {other_name}"
+    return "\n".join([*lines, count + (f", and {alone} instances are in one of them only" if alone else "")])
 
 
 def _differently(here: str | None, there: str | None) -> tuple[str, str]:

@@ -99,7 +99,7 @@ def test_services_that_need_more_memory_than_the_host_has_are_an_error() -> None
 
 
 def test_every_service_of_a_host_counts_against_its_memory() -> None:
-    both = mirrors(1).hosts["mm1"] | dict(rest(1).hosts["rest1"]) | {"host_memory_mib": 8000}
+    both = dict(mirrors(1).hosts["mm1"]) | dict(rest(1).hosts["rest1"]) | {"host_memory_mib": 8000}
     inventory = Inventory({"a": both}, {"mirror_maker": ("a",), "kafka_rest": ("a",)})
     (error,) = of_rule(make_plan(inventory), "host.memory", "error")
     assert "kafka_rest 1 x" in error.message

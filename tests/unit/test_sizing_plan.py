@@ -133,7 +133,7 @@ def test_every_finding_says_where_what_and_how_to_mend_it() -> None:
 def test_no_planned_key_is_one_that_the_version_does_not_read() -> None:
     for inventory in all_kinds()[:4]:
         for advice in ("measured", "documented"):
-            plan = make_plan(inventory, advice)  # type: ignore[arg-type]  # a Literal over a tuple
+            plan = make_plan(inventory, advice)
             keys = {
                 s.key: ""
                 for s in every(plan)
@@ -164,6 +164,7 @@ def test_the_difference_between_two_forms_of_advice_is_said_once_for_all_places(
     assert said.count("consumer.receive.buffer.bytes") == 1
     assert "rest[1-5] kafka_rest@[8082-8083]\n    kafka-rest.properties  consumer.receive" in said
     assert "measured: is without -XX:G1HeapRegionSize=16M" in said
+    assert "measured: http://HOST:INSTANCE" in said
     assert difference(make_plan(inventory), make_plan(inventory), "a", "b") == "a and b are the same plan"
 
 
