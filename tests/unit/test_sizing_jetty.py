@@ -39,7 +39,7 @@ def test_an_idle_connection_outlives_a_long_poll() -> None:
 @pytest.mark.parametrize(
     ("settings", "severity", "rule"),
     [
-        ({"thread.pool.max": 4}, "error", "jetty.threads"),
+        ({"thread.pool.max": 4, "thread.pool.min": 4}, "error", "jetty.threads"),
         ({"thread.pool.max": 100, "thread.pool.min": 101}, "error", "jetty.threads"),
         ({"thread.pool.max": 300}, "warning", "jetty.threads"),
         ({"request.queue.capacity": 100}, "error", "jetty.queue"),
