@@ -87,8 +87,10 @@ def read_topics(spark: SparkSession, cluster: Cluster, topics: list[Topic]) -> D
     """Return the raw records of the run's offsets, split so that all cores have work."""
 
     def offsets(which: str) -> str:
+        # -1 is Kafka's name for the latest offset.
+        known = {t.topic: getattr(t, f"{which}_offsets") for t in topics}
         return json.dumps(
-            {t.topic: {str(p): o for p, o in getattr(t, f"{which}_offsets").items()} for t in topics}
+            {t.topic: {str(p): known[t.topic].get(p, -1) for p in t.start_offsets} for t in topics}
         )
 
     tasks = max(spark.sparkContext.defaultParallelism, 1) * _TASKS_A_CORE

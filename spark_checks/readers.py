@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_checks.errors import EvidenceError, one_line
 from spark_checks.run import Run, parse_run
@@ -68,7 +69,20 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
     evidence.need("ledger")
     if run.groups:
         evidence.need("deliveries")
+    if run.load_until_us is None:
+        evidence = replace(evidence, run=run.model_copy(update={"load_until_us": _last_us(evidence)}))
     return evidence
+
+
+def _last_us(evidence: Evidence) -> int:
+    """Return the last time in the ledger: where the load did not end properly, the window ends there."""
+    times = F.greatest("intended_us", "sent_us", "acked_us")
+    row = evidence.need("ledger").agg(F.max(times)).first()
+    if row is None or row[0] is None or row[0] <= evidence.run.measured_from_us:
+        raise EvidenceError(
+            f"{evidence.uri}/ledger: nothing was sent after the warm-up, so there is nothing to judge"
+        )
+    return int(row[0])
 
 
 def read_table(spark: SparkSession, uri: str, name: str) -> DataFrame | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spark_checks.errors import EvidenceError, one_line
 
@@ -22,7 +22,10 @@ class Cluster(_Part):
 
 
 class Topic(_Part):
-    """A topic's range in this run: offsets [start, end) by partition, log start as it was at the end."""
+    """A topic's range in this run: offsets [start, end) by partition, log start as it was at the end.
+
+    A load that did not end properly left no end: then all that the topic holds is read.
+    """
 
     cluster: str
     topic: str
@@ -30,7 +33,7 @@ class Topic(_Part):
     cleanup_policy: str = "delete"
     retention_ms: int | None = None
     start_offsets: dict[int, int]
-    end_offsets: dict[int, int]
+    end_offsets: dict[int, int] = {}
     log_start_offsets: dict[int, int] = {}
 
     @property
@@ -72,13 +75,16 @@ class Clock(_Part):
 
 
 class Run(_Part):
-    """The whole of run.json. ``ended_us`` is None when the load did not end properly."""
+    """The whole of run.json.
+
+    ``ended_us`` and ``load_until_us`` (measured_until_us) are None when the load did not end properly.
+    """
 
     run_id: str
     started_us: int
     ended_us: int | None
     warm_up_us: int = 0
-    measured_until_us: int
+    load_until_us: int | None = Field(alias="measured_until_us")
     clusters: dict[str, Cluster] = {}
     topics: list[Topic]
     mirrors: list[dict[str, Any]] = []
@@ -91,6 +97,12 @@ class Run(_Part):
     def measured_from_us(self) -> int:
         """Begin of the steady window: the warm-up is dropped."""
         return self.started_us + self.warm_up_us
+
+    @property
+    def measured_until_us(self) -> int:
+        """End of the steady window, when the load stopped sending."""
+        assert self.load_until_us is not None, "readers put the last time of the ledger where there is none"
+        return self.load_until_us
 
     @property
     def measured_s(self) -> float:
@@ -126,7 +138,7 @@ def parse_run(text: str, where: str) -> Run:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the document"
         raise EvidenceError(f"{where}: {key}: {one_line(first['msg'])}") from None
-    if run.measured_until_us <= run.measured_from_us:
+    if run.load_until_us is not None and run.load_until_us <= run.measured_from_us:
         raise EvidenceError(
             f"{where}: measured_until_us: the steady window is empty; the load ended within its warm-up"
         )

@@ -27,6 +27,9 @@ _JAVA: Final = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 
+#: Small queries have theirs coalesced; an aggregation by record needs maps that fit into memory.
+_SHUFFLE_A_CORE: Final = 8
+
 
 def connector_jars() -> list[Path]:
     """Return the jars of Spark's Kafka source from the cache; empty when they were not fetched."""
@@ -68,7 +71,7 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
         builder = (
             builder.config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", str(_cores(master)))
+            .config("spark.sql.shuffle.partitions", str(_SHUFFLE_A_CORE * _cores(master)))
         )
     if kafka and (jars := connector_jars()):
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))

@@ -20,6 +20,8 @@ _ALL: Final = sorted({*_JUDGED.values(), *(float(point) for point in CURVE)})
 #: Append and delivery need a join of ledger, records and deliveries; above this many records it is made
 #: over every n-th record, and the report says so. The ack needs no join and is always exact.
 JOIN_AT_MOST: Final = 10_000_000
+#: Rows a task aggregates by identity: a hash map of this many fits into a small heap.
+_ROWS_A_PART: Final = 1_000_000
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -36,9 +38,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     run, ledger = evidence.run, evidence.need("ledger")
     measured: dict[str, Any] = {}
     window = steady(ledger, run)
-    stride = max(1, -(-ledger.count() // JOIN_AT_MOST))
+    rows = ledger.count()
+    stride = max(1, -(-rows // JOIN_AT_MOST))
     spans = percentiles(ack_latencies(window))
-    spans |= percentiles(onward_latencies(window, evidence, stride))
+    spans |= percentiles(onward_latencies(window, evidence, stride, rows))
     for (via, stage), figures in sorted(spans.items()):
         part = measured.setdefault(via, {})
         part[f"{stage}_records"] = figures["records"]
@@ -113,7 +116,7 @@ def ack_latencies(window: DataFrame) -> DataFrame:
     )
 
 
-def onward_latencies(window: DataFrame, evidence: Evidence, stride: int) -> DataFrame:
+def onward_latencies(window: DataFrame, evidence: Evidence, stride: int, ledger_rows: int) -> DataFrame:
     """Return (via, stage, us) to append and to the first delivery to each group.
 
     One aggregation by identity over the union of ledger, records and deliveries in place of two joins; it
@@ -140,13 +143,19 @@ def onward_latencies(window: DataFrame, evidence: Evidence, stride: int) -> Data
     if deliveries is not None and group is not None:
         mine = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(groups))
         union = union.unionByName(part(mine, group=group, got=F.col("received_us")))
-    first = union.groupBy("producer", "seq").agg(
-        *(F.max(name).alias(name) for name in ("via", "intended")),
-        F.min("appended").alias("appended"),
-        *(
-            F.min(F.when(F.col("group") == n, F.col("got"))).alias(f"got_{n}")
-            for n in range(1, len(groups) + 1)
-        ),
+    # Spread first: aggregating before the shuffle would fold nothing, as no record comes twice on one side.
+    parts = max(ledger_rows * 3 // stride // _ROWS_A_PART, union.sparkSession.sparkContext.defaultParallelism)
+    first = (
+        union.repartition(parts, "producer", "seq")
+        .groupBy("producer", "seq")
+        .agg(
+            *(F.max(name).alias(name) for name in ("via", "intended")),
+            F.min("appended").alias("appended"),
+            *(
+                F.min(F.when(F.col("group") == n, F.col("got"))).alias(f"got_{n}")
+                for n in range(1, len(groups) + 1)
+            ),
+        )
     )
     ends = {"append": ["appended"], "delivery": [f"got_{n}" for n in range(1, len(groups) + 1)]}
     stages = [

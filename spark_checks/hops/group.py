@@ -128,10 +128,12 @@ def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFra
     for topic in run.source_topics():
         here = F.col("topic") == topic.topic
         outside = outside | (here & F.lit(topic.compacted))
-        for partition, end in topic.end_offsets.items():
-            start = max(topic.start_offsets.get(partition, 0), topic.log_start_offsets.get(partition, 0))
-            place = here & (F.col("partition") == partition)
-            outside = outside | (place & ~F.col("offset").between(start, end - 1))
+        for partition, first in topic.start_offsets.items():
+            start = max(first, topic.log_start_offsets.get(partition, 0))
+            inside = F.col("offset") >= start
+            if partition in topic.end_offsets:
+                inside = inside & (F.col("offset") < topic.end_offsets[partition])
+            outside = outside | (here & (F.col("partition") == partition) & ~inside)
     phantom = F.col("kind") == "phantom"
     rest = rows.where(~(phantom & outside))
     homes = ledger.where(F.col("outcome") == "acked").select("topic", "partition", "offset")
@@ -150,7 +152,7 @@ def _unknown_tail(rows: DataFrame, compared: DataFrame) -> DataFrame:
 def rewound(got: DataFrame) -> DataFrame:
     """Return where a consumer's position went back within a partition: from_offset, offset, at_us."""
     window = Window.partitionBy(*_POSITION_KEYS).orderBy("first_order", "first_value")
-    back = _positions(got, consecutive=False).withColumn("from_offset", F.lag("last_value").over(window))
+    back = _positions(got).withColumn("from_offset", F.lag("last_value").over(window))
     return back.where(F.col("first_value") <= F.col("from_offset")).select(
         F.lit("rewound").alias("kind"),
         *_POSITION_KEYS,
@@ -178,7 +180,7 @@ def skipped(got: DataFrame, undelivered: DataFrame) -> DataFrame:
     touched = F.broadcast(undelivered.select(*_KEYS).distinct())
     by_time = Window.partitionBy(*_POSITION_KEYS).orderBy("first_order", "first_value")
     jumps = (
-        _positions(got.join(touched, _KEYS, "semi"), consecutive=True)
+        _positions(got.join(touched, _KEYS, "semi"))
         .withColumn("from_offset", F.lag("last_value").over(by_time))
         .where(F.col("first_value") > F.col("from_offset") + 1)
     )
@@ -192,10 +194,13 @@ def skipped(got: DataFrame, undelivered: DataFrame) -> DataFrame:
     )
 
 
-def _positions(got: DataFrame, *, consecutive: bool) -> DataFrame:
-    """Fold deliveries into runs of rising positions of one consumer in one partition."""
+def _positions(got: DataFrame) -> DataFrame:
+    """Fold deliveries into runs of consecutive positions of one consumer in one partition.
+
+    A run without holes cannot hide what another file holds of the same time.
+    """
     schema = run_schema(["group string", "consumer string", "topic string", "partition int"])
-    fold = folder(_POSITION_KEYS, "received_us", "offset", consecutive=consecutive)
+    fold = folder(_POSITION_KEYS, "received_us", "offset", consecutive=True)
     return got.select(*_POSITION_KEYS, "received_us", "offset").mapInArrow(fold, schema)
 
 

@@ -54,9 +54,12 @@ def reordered(
 
 def falling(good: DataFrame) -> DataFrame:
     """Return the (topic, partition, producer) in which a higher offset holds a lower sequence number."""
-    schema = run_schema(["topic string", "partition int", "producer int"])
-    runs = good.select(*_KEYS, "offset", "seq").mapInArrow(
-        folder(_KEYS, "offset", "seq", consecutive=False), schema
+    schema = run_schema(["topic string", "partition int", "producer int", "file long"])
+    # One batch may hold the end of a file and the begin of another: a run over both would seem to overlap
+    # with what lies between them.
+    file = F.xxhash64(F.input_file_name()).alias("file")
+    runs = good.select(*_KEYS, file, "offset", "seq").mapInArrow(
+        folder([*_KEYS, "file"], "offset", "seq", consecutive=False), schema
     )
     window = Window.partitionBy(*_KEYS).orderBy("first_order")
     runs = runs.withColumn("before_seq", F.lag("last_value").over(window)).withColumn(
