@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 TIMEOUT_SECONDS = 15
 
 
@@ -13,9 +16,6 @@ def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:
     Raises:
         ConnectionError: when no broker answers within 15 seconds; the message names the servers.
     """
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
     quiet = {"log_level": 0} if "debug" not in client else {}
     found = AdminClient({"bootstrap.servers": bootstrap_servers, **quiet, **client})
     try:

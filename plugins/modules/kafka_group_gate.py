@@ -8,13 +8,14 @@ module: kafka_group_gate
 short_description: Hold a rolling restart until groups are stable and their lag is back
 description:
   - Waits until every group of the cluster (or those named) is stable or empty, in several looks in a row.
-  - Waits until the lag of each is at most C(max_lag), or what it was at the baseline, whichever is more.
+  - With C(baseline) it also waits until the lag of each is at most C(max_lag), or twice what it was before,
+    whichever is more; lag breathes with the commits, so the baseline is the most that was seen in two seconds.
   - Runs on the control machine and speaks the admin API. Answers with the lags, to serve as the next baseline.
 options:
   bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
   client: {type: dict, default: {}, description: "More keys for the client."}
   groups: {type: list, elements: str, default: [], description: "The groups; all that are not empty by default."}
-  baseline: {type: dict, default: {}, description: "Group to lag in records, before the restart."}
+  baseline: {type: dict, description: "Group to lag in records, before the restart."}
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
   seconds: {type: int, default: 120, description: "How long to wait."}
 author: Kedge
@@ -25,9 +26,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 POLL_SECONDS = 0.2
 LOOKS_IN_A_ROW = 3
+#: How long a baseline is watched: longer than the second or so between two commits.
+BASELINE_SECONDS = 2
 #: Baselines breathe with the fetches in flight; twice as much is still the same lag.
 BASELINE_FACTOR = 2
 
@@ -47,9 +52,6 @@ def look(client: Any, names: list[str]) -> tuple[dict[str, str], dict[str, int]]
 
 def lag(client: Any, group: str) -> int:
     """Return how many records lie behind the committed offsets of a group."""
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-    from confluent_kafka.admin import OffsetSpec
-
     wish = [ConsumerGroupTopicPartitions(group)]
     (answer,) = client.list_consumer_group_offsets(wish).values()
     committed = {(p.topic, p.partition): p.offset for p in answer.result(TIMEOUT_SECONDS).topic_partitions}
@@ -64,12 +66,14 @@ def lag(client: Any, group: str) -> int:
 
 
 def complaint(
-    states: dict[str, str], lags: dict[str, int], baseline: dict[str, Any], max_lag: int
+    states: dict[str, str], lags: dict[str, int], baseline: dict[str, Any] | None, max_lag: int
 ) -> str | None:
     """Return why the gate stays closed, or None."""
     for group, state in sorted(states.items()):
         if state not in ("STABLE", "EMPTY"):
             return f"group {group} is {state}"
+    if baseline is None:
+        return None
     for group, behind in sorted(lags.items()):
         allowed = max(max_lag, BASELINE_FACTOR * int(baseline.get(group, 0)))
         if behind > allowed:
@@ -84,33 +88,37 @@ def main() -> None:
             "bootstrap_servers": {"type": "str", "required": True},
             "client": {"type": "dict", "default": {}},
             "groups": {"type": "list", "elements": "str", "default": []},
-            "baseline": {"type": "dict", "default": {}},
+            "baseline": {"type": "dict"},
             "max_lag": {"type": "int", "default": 0},
             "seconds": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
-    from confluent_kafka import KafkaException
-
     p = module.params
     began = time.monotonic()
-    good = 0
-    wrong: str | None = None
-    lags: dict[str, int] = {}
+    good_since = began
+    seen: list[dict[str, int]] = []
     try:
         client = admin(p["bootstrap_servers"], p["client"])
-        while good < LOOKS_IN_A_ROW:
+        while True:
             states, lags = look(client, p["groups"])
-            wrong = complaint(states, lags, p["baseline"], p["max_lag"])
-            good = 0 if wrong else good + 1
-            if wrong and time.monotonic() - began > p["seconds"]:
-                module.fail_json(msg=f"after {p['seconds']} s {wrong}", lags=lags)
-            if good < LOOKS_IN_A_ROW:
-                time.sleep(POLL_SECONDS)
+            now = time.monotonic()
+            if wrong := complaint(states, lags, p["baseline"], p["max_lag"]):
+                seen, good_since = [], now
+                if now - began > p["seconds"]:
+                    module.fail_json(msg=f"after {p['seconds']} s {wrong}", lags=lags)
+            else:
+                seen.append(lags)
+            if len(seen) >= LOOKS_IN_A_ROW and (
+                p["baseline"] is not None or now - good_since >= BASELINE_SECONDS
+            ):
+                break
+            time.sleep(POLL_SECONDS)
     except ConnectionError as error:
         module.fail_json(msg=str(error))
     except KafkaException as error:
         module.fail_json(msg=f"{p['bootstrap_servers']}: {error.args[0].str()}")
+    lags = {group: max(one.get(group, 0) for one in seen) for one in seen for group in one}
     module.exit_json(changed=False, lags=lags, waited_seconds=round(time.monotonic() - began, 2))
 
 

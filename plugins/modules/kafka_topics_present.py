@@ -26,6 +26,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 OWN_KEYS = ("partitions", "replication.factor")
 
@@ -37,8 +39,6 @@ def wanted(topics: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 def running_settings(client: Any, names: list[str]) -> dict[str, dict[str, str]]:
     """Return topic -> key -> value in force, for topics that exist."""
-    from confluent_kafka.admin import ConfigResource
-
     if not names:
         return {}
     answers = client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, n) for n in names])
@@ -78,8 +78,6 @@ def compare(
 
 def apply(client: Any, changes: dict[str, dict[str, Any]]) -> None:
     """Carry out the changes and wait for each."""
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
-
     answers = {}
     new = []
     for name, change in changes.items():
@@ -118,8 +116,6 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    from confluent_kafka import KafkaException
-
     plan = wanted(module.params["topics"])
     try:
         client = admin(module.params["bootstrap_servers"], module.params["client"])
