@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         log = self._task.args.get("log")
         if self._task.args.get("background"):
             with Path(log).open("ab") as output:
-                process = subprocess.Popen(
+                started = subprocess.Popen(
                     argv,
                     cwd=_ROOT,
                     env=environment,
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-            return result | {"changed": True, "pid": process.pid}
+            return result | {"changed": True, "pid": started.pid}
         last = ""
         with subprocess.Popen(
             argv,

@@ -9,12 +9,12 @@ short_description: Hold a rolling restart until groups are stable and their lag 
 description:
   - Waits until every group of the cluster (or those named) is stable or empty, in several looks in a row.
   - With C(baseline) it also waits until the lag of each is at most C(max_lag), or twice what it was before,
-    whichever is more; lag breathes with the commits, so the baseline is the most that was seen in two seconds.
-  - Runs on the control machine and speaks the admin API. Answers with the lags, to serve as the next baseline.
+    whichever is more; lag breathes with the commits, so a baseline is the most seen in two seconds.
+  - Runs on the control machine. Answers with the lags, to serve as the next baseline.
 options:
   bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
   client: {type: dict, default: {}, description: "More keys for the client."}
-  groups: {type: list, elements: str, default: [], description: "The groups; all that are not empty by default."}
+  groups: {type: list, elements: str, default: [], description: "The groups; all with members by default."}
   baseline: {type: dict, description: "Group to lag in records, before the restart."}
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
   seconds: {type: int, default: 120, description: "How long to wait."}
@@ -109,9 +109,8 @@ def main() -> None:
                     module.fail_json(msg=f"after {p['seconds']} s {wrong}", lags=lags)
             else:
                 seen.append(lags)
-            if len(seen) >= LOOKS_IN_A_ROW and (
-                p["baseline"] is not None or now - good_since >= BASELINE_SECONDS
-            ):
+            watched = p["baseline"] is not None or now - good_since >= BASELINE_SECONDS
+            if watched and len(seen) >= LOOKS_IN_A_ROW:
                 break
             time.sleep(POLL_SECONDS)
     except ConnectionError as error:

@@ -9,8 +9,8 @@ short_description: Give a cluster its planned topics
 description:
   - Creates topics that are missing, adds partitions where that is allowed, and sets topic configuration.
   - Runs on the control machine and speaks the admin API.
-  - Partitions are only ever added. On a topic that exists this needs C(grow), because keyed records of one key
-    then lie in two partitions until the old ones have expired.
+  - Partitions are only ever added. On a topic that exists this needs C(grow), because keyed records of one
+    key then lie in two partitions until the old ones have expired.
 options:
   bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
   client: {type: dict, default: {}, description: "More keys for the client."}
@@ -65,8 +65,8 @@ def compare(
             change["grow"] = [partitions[name], count]
         elif count < partitions[name]:
             refused.append(
-                f"{name} has {partitions[name]} partitions and the plan says {count}: Kafka cannot take partitions "
-                f"away; plan {partitions[name]}, or make a new topic"
+                f"{name} has {partitions[name]} partitions and the plan says {count}: Kafka cannot take "
+                f"partitions away; plan {partitions[name]}, or make a new topic"
             )
         differing = {k: [settings[name].get(k), v] for k, v in own.items() if settings[name].get(k) != v}
         if differing:
@@ -132,8 +132,9 @@ def main() -> None:
             if "grow" in change and name not in module.params["grow"]:
                 old, new = change["grow"]
                 refused.append(
-                    f"{name} has {old} partitions and the plan says {new}: records of one key would lie in two "
-                    f"partitions until the old ones expire; say keys_may_move: true at the topic if its keys allow it"
+                    f"{name} has {old} partitions and the plan says {new}: records of one key would lie in "
+                    "two partitions until the old ones expire; say keys_may_move: true at the topic if its "
+                    "keys allow it"
                 )
         if refused:
             module.fail_json(msg="no topic was changed: " + "; ".join(refused))

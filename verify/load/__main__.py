@@ -1,7 +1,8 @@
 """`python -m verify.load --run-dir runs/ID`: run the load that load.json there describes.
 
 Exit 0 when the load came to its end, whatever was lost: judging is the audit's. 2 when something has to be
-mended first, 1 when a process of the load ended by itself, 128 + signal when told to end.
+mended first, 1 when a process of the load ended by itself, 128 + signal when told to end. A load that a
+playbook started in the background (KEDGE_PARENT_PID) ends when that playbook does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m verify.load", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with load.json")
     run_dir: Path = parser.parse_args(arguments).run_dir
-    ending = Ending()
+    parent = os.environ.get("KEDGE_PARENT_PID")
+    ending = Ending(int(parent) if parent else None)
     try:
         load = read_load(run_dir)
     except LoadError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import time
 from types import FrameType
@@ -35,10 +36,19 @@ def go_first() -> None:
 
 
 class Ending:
-    """Becomes true once SIGTERM or SIGINT has come; ``signal`` is its number then, 0 before."""
+    """Becomes true once SIGTERM or SIGINT has come, or the process ``with_pid`` has ended.
 
-    def __init__(self) -> None:
+    ``signal`` is the signal's number then (SIGTERM for an ended process), 0 before.
+    """
+
+    def __init__(self, with_pid: int | None = None) -> None:
         self.signal = 0
+        self._watched = None
+        if with_pid is not None:
+            try:
+                self._watched = os.pidfd_open(with_pid)
+            except ProcessLookupError:
+                self.signal = signal.SIGTERM
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
 
@@ -46,6 +56,9 @@ class Ending:
         self.signal = number
 
     def __bool__(self) -> bool:
+        # A descriptor of a process becomes readable when the process ends.
+        if self._watched is not None and select.select([self._watched], [], [], 0)[0]:
+            self.signal = self.signal or signal.SIGTERM
         return self.signal != 0
 
 
