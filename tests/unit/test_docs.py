@@ -1,0 +1,84 @@
+"""The documentation's commands are real: each is run here, or by the test that the table names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "local" / "sandbox_rest" / "README.md",
+]
+
+#: Commands that take a fleet or minutes, and where they run.
+ELSEWHERE = {
+    "make demo": "tests/e2e/test_demo.py",
+    "make test": ".ci/run",
+    "make setup": "every target of the Makefile calls it",
+    "make lint": "make test calls it",
+    "make test-fast": "make test calls it",
+    ".venv/bin/ansible-playbook -i inventories/mine plan.yml": "tests/e2e/test_demo.py, on the local fleet",
+    ".venv/bin/ansible-playbook -i inventories/mine deploy.yml": "tests/e2e/test_demo.py, on the local fleet",
+    ".venv/bin/ansible-playbook -i inventories/mine rolling_restart.yml": "verify.yml imports it",
+    ".venv/bin/ansible-playbook -i inventories/mine verify.yml": "tests/e2e/test_demo.py, on the local fleet",
+    ".venv/bin/python -m spark_checks --evidence runs/latest/evidence --slo runs/latest/slo.yml "
+    "--out runs/latest/report": "tests/e2e/test_demo.py",
+}
+
+
+def commands(path: Path) -> list[str]:
+    text = path.read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+    found = [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
+    return found + re.findall(r"\| `(\.venv/bin/[^`]+)` \|", text)
+
+
+def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path) -> None:
+    own = [c for c in commands(ROOT / "README.md") if c not in ELSEWHERE]
+    assert own == [
+        "cp -r inventories/example inventories/mine",
+        ".venv/bin/python -m sizing --inventory inventories/mine",
+    ]
+    mine = tmp_path / "mine"
+    subprocess.run(["cp", "-r", "inventories/example", str(mine)], cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "sizing", "--inventory", str(mine)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "KAFKAREST_HEAP_OPTS" in done.stdout
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for path in DOCS:
+        named = set(re.findall(r"`?make ([a-z-]+)`?(?=[`\s])", path.read_text()))
+        assert named <= targets | {"what"}, path
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
+def test_every_linked_file_exists(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("playbook", ["plan.yml", "deploy.yml", "rolling_restart.yml", "verify.yml"])
+def test_every_playbook_is_well_formed(playbook: str) -> None:
+    tool = Path(sys.executable).with_name("ansible-playbook")
+    done = subprocess.run(
+        [str(tool), "-i", "inventories/local", "--syntax-check", playbook],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
