@@ -27,7 +27,7 @@ fleet-down: ## stop and remove every fleet of this project
 lint: setup-tests ## ruff, mypy, yamllint, ansible-lint
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	$(RUN) mypy sizing spark_checks verify local
+	$(RUN) mypy sizing spark_checks verify local plugins
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q
 

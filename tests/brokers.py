@@ -96,7 +96,15 @@ def running_broker(
     java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
     try:
         with log.open("wb") as output:
-            format_folder = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c"]
+            format_folder = [
+                *java,
+                "kafka.tools.StorageTool",
+                "format",
+                "--standalone",
+                "-t",
+                CLUSTER_ID,
+                "-c",
+            ]
             # A failed format needs no check here: the broker refuses the folder and the log has both reasons.
             subprocess.run([*format_folder, str(properties)], check=False, stdout=output, stderr=output)
             process = subprocess.Popen(

@@ -5,6 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import ansible.module_utils
+import pytest
+
+from local.nodes import unusable
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs nodes where no engine can run them, and say why."""
+    needing = [item for item in items if item.get_closest_marker("fleet")]
+    if needing and (reason := unusable()):
+        for item in needing:
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -8,6 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
+def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
+    """Return the instances of a service on a host; none where the plan has none."""
+    found: list[Mapping[str, Any]] = (
+        plan["hosts"].get(host, {}).get("services", {}).get(service, {}).get("instances", [])
+    )
+    return found
+
+
 def planned_value(instance: Mapping[str, Any], key: str) -> str:
     """Return the planned value of a key of an instance.
 
@@ -47,15 +55,38 @@ def cluster_id(name: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")
 
 
+def load_spec(
+    verify: Mapping[str, Any], plan: Mapping[str, Any], run_id: str, balancers: Iterable[str]
+) -> dict[str, Any]:
+    """Return the load of a run (load.json) from the inventory's ``verify`` and the plan.
+
+    REST clients go to the first planned balancer, unless ``verify.rest.url`` names another place.
+
+    Raises:
+        ValueError: when there is neither.
+    """
+    spec = {"client": {}, "kafka": None, "rest": None, **verify, "run_id": run_id}
+    spec["bootstrap_servers"] = plan["clusters"][verify["cluster"]]["bootstrap_servers"]
+    if spec["rest"] and "url" not in spec["rest"]:
+        planned = [i for b in balancers for i in planned_instances(plan, b, "rest_balancer")]
+        if not planned:
+            message = "verify.rest: no balancer is planned; say in verify.rest.url where REST clients go"
+            raise ValueError(message)
+        spec["rest"] = {**spec["rest"], "url": f"http://{planned_value(planned[0], 'bind')}"}
+    return spec
+
+
 class FilterModule:
     """The filters of the kit."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return name to filter."""
         return {
+            "planned_instances": planned_instances,
             "planned_value": planned_value,
             "named": named,
             "http_produce_probe": http_produce_probe,
+            "load_spec": load_spec,
             "staged_release": staged_release,
             "topics_that_may_grow": topics_that_may_grow,
             "cluster_id": cluster_id,

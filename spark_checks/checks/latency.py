@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.hops.topic import intact, of_run
@@ -41,7 +41,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     rows = ledger.count()
     stride = max(1, -(-rows // JOIN_AT_MOST))
     spans = percentiles(ack_latencies(window))
-    spans |= percentiles(onward_latencies(window, evidence, stride, rows))
+    onward = onward_latencies(window, evidence, stride, rows).persist()
+    spans |= percentiles(onward)
+    onward.unpersist()
     for (via, stage), figures in sorted(spans.items()):
         part = measured.setdefault(via, {})
         part[f"{stage}_records"] = figures["records"]
@@ -173,29 +175,59 @@ def onward_latencies(window: DataFrame, evidence: Evidence, stride: int, ledger_
 
 
 def percentiles(latencies: DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return exact percentiles by (via, stage): records, negative, at {percentile: microseconds}.
+    """Return exact percentiles (nearest rank) by (via, stage): records, negative, at {percentile: us}.
 
-    Equal latencies are counted first, which shuffles a row a distinct microsecond, not a row a record.
+    Latencies are counted by millisecond first, which says in which millisecond each rank lies; only the
+    records of those milliseconds are then counted by microsecond. Both shuffle counts, not records, and no
+    task holds more than the latencies' range.
     """
-    counted = latencies.groupBy("via", "stage", "us").agg(F.count(F.lit(1)).alias("n"))
-    points = F.array(*(F.lit(point / 100) for point in _ALL))
-    rows = (
-        counted.groupBy("via", "stage")
+    keys = ["via", "stage"]
+    millis = F.floor(F.col("us") / 1000).alias("ms")
+    by_ms = Window.partitionBy(*keys).orderBy("ms").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    whole = Window.partitionBy(*keys).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    coarse = (
+        latencies.groupBy(*keys, millis)
         .agg(
-            F.percentile("us", points, F.col("n")).alias("at"),
-            F.sum("n").alias("records"),
-            F.coalesce(F.sum(F.when(F.col("us") < 0, F.col("n"))), F.lit(0)).alias("negative"),
+            F.count(F.lit(1)).alias("n"),
+            F.count_if(F.col("us") < 0).alias("negative"),
         )
+        .withColumn("upto", F.sum("n").over(by_ms))
+        .withColumn("records", F.sum("n").over(whole))
+        .withColumn("negative", F.sum("negative").over(whole))
+    )
+    points = F.explode(F.array(*(F.lit(point) for point in _ALL))).alias("point")
+    rank = F.greatest(F.lit(1), F.ceil(F.col("point") * F.col("records") / 100)).cast("long")
+    wanted = (
+        coarse.select("*", points)
+        .withColumn("rank", rank)
+        .where((F.col("rank") <= F.col("upto")) & (F.col("rank") > F.col("upto") - F.col("n")))
+        .select(*keys, "ms", "point", "records", "negative", (rank - F.col("upto") + F.col("n")).alias("nth"))
+        .persist()
+    )
+    by_us = (
+        Window.partitionBy(*keys, "ms")
+        .orderBy("us")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    fine = (
+        latencies.withColumn("ms", F.floor(F.col("us") / 1000))
+        .join(F.broadcast(wanted.select(*keys, "ms").distinct()), [*keys, "ms"], "semi")
+        .groupBy(*keys, "ms", "us")
+        .agg(F.count(F.lit(1)).alias("n"))
+        .withColumn("upto", F.sum("n").over(by_us))
+    )
+    rows = (
+        fine.join(F.broadcast(wanted), [*keys, "ms"], "inner")
+        .where((F.col("nth") <= F.col("upto")) & (F.col("nth") > F.col("upto") - F.col("n")))
+        .select(*keys, "point", "us", "records", "negative")
         .collect()
     )
-    return {
-        (row["via"], row["stage"]): {
-            "records": row["records"],
-            "negative": row["negative"],
-            "at": dict(zip(_ALL, row["at"], strict=True)),
-        }
-        for row in rows
-    }
+    wanted.unpersist()
+    result: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        figures = {"records": row["records"], "negative": row["negative"], "at": {}}
+        result.setdefault((row["via"], row["stage"]), figures)["at"][row["point"]] = row["us"]
+    return result
 
 
 def by_second(window: DataFrame, run: Run) -> dict[str, list[list[float]]]:

@@ -136,8 +136,14 @@ def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFra
             outside = outside | (here & (F.col("partition") == partition) & ~inside)
     phantom = F.col("kind") == "phantom"
     rest = rows.where(~(phantom & outside))
-    homes = ledger.where(F.col("outcome") == "acked").select("topic", "partition", "offset")
-    real = rest.where(phantom).join(homes, ["topic", "partition", "offset"], "anti")
+    place = ["topic", "partition", "offset"]
+    places = rest.where(phantom).select(*place).distinct().persist()
+    if places.isEmpty():
+        return rest.where(~phantom)
+    homes = ledger.where(F.col("outcome") == "acked").select(*place)
+    # The ledger is large and the phantoms are few: broadcast them, not it.
+    homes = homes.join(F.broadcast(places), place, "semi")
+    real = rest.where(phantom).join(F.broadcast(homes), place, "anti")
     return rest.where(~phantom).unionByName(real)
 
 

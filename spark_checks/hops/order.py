@@ -40,7 +40,9 @@ def reordered(
     acked = ledger.where(F.col("outcome") == "acked").select(
         "producer", "seq", "via", "sent_us", "acked_us", "instance"
     )
-    joined = rows.join(acked, ["producer", "seq"], "inner").persist()
+    # Only producers in question are joined: those of REST, mostly, which have several requests in flight.
+    asked = F.broadcast(suspects.select("producer").distinct())
+    joined = rows.join(acked.join(asked, "producer", "semi"), ["producer", "seq"], "inner").persist()
     found = (
         by_sequence(joined.where("via != 'rest'"))
         .unionByName(within_request(joined.where("via = 'rest'")))

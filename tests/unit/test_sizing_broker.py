@@ -15,7 +15,7 @@ def brokers(names: list[str], **variables: Any) -> Inventory:
     every = {"kafka_clusters": OURS, "host_cores": 4, "host_memory_mib": 8192} | variables
     topic = {"kafka_topics": [{"name": "t", "cluster": "leaf", "partitions": 1}]}
     return Inventory(
-        {n: every | topic for n in names}, {"kafka_leaf": tuple(names), "kafka_broker": tuple(names)}
+        dict.fromkeys(names, every | topic), {"kafka_leaf": tuple(names), "kafka_broker": tuple(names)}
     )
 
 

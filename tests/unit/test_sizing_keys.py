@@ -40,7 +40,9 @@ def test_an_unknown_key_brings_the_nearest_known_one() -> None:
 
 def test_a_key_of_another_version_says_so() -> None:
     (finding,) = check_keys("producer", "4.3.1", ["auto.include.jmx.reporter"], "here")
-    assert finding.message == "producer 4.3.1 does not read auto.include.jmx.reporter, which other versions do"
+    assert (
+        finding.message == "producer 4.3.1 does not read auto.include.jmx.reporter, which other versions do"
+    )
 
 
 def test_nothing_is_said_of_a_version_that_the_catalogue_does_not_have() -> None:
@@ -48,7 +50,12 @@ def test_nothing_is_said_of_a_version_that_the_catalogue_does_not_have() -> None
 
 
 def test_keys_of_the_clients_inside_a_proxy_are_checked_under_their_prefixes() -> None:
-    good = ["producer.linger.ms", "consumer.max.poll.records", "admin.retries", "client.ssl.truststore.location"]
+    good = [
+        "producer.linger.ms",
+        "consumer.max.poll.records",
+        "admin.retries",
+        "client.ssl.truststore.location",
+    ]
     assert check_rest_keys("confluent", "8.3.1", good, "here") == []
     assert len(check_rest_keys("confluent", "8.3.1", ["producer.max.poll.records"], "here")) == 1
     assert check_rest_keys("strimzi", "1.1.0", ["kafka.producer.acks", "kafka.ssl.protocol"], "here") == []

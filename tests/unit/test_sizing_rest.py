@@ -94,8 +94,11 @@ def test_instances_follow_from_load_and_a_load_beyond_the_cores_is_a_warning() -
 
 def test_a_host_with_other_services_gets_one_proxy_and_a_note() -> None:
     shared = make_plan(
-        rest(1, groups={"kafka_broker": ("rest1",)}, common={"kafka_clusters": {
-            "leaf": {"version": "4.3.1", "brokers": "kafka_broker"}}})
+        rest(
+            1,
+            groups={"kafka_broker": ("rest1",)},
+            common={"kafka_clusters": {"leaf": {"version": "4.3.1", "brokers": "kafka_broker"}}},
+        )
     )
     assert len(shared.services["rest1"]["kafka_rest"]) == 1
     assert of_rule(shared, "rest.dedicated")
@@ -279,9 +282,7 @@ def test_a_plain_proxy_has_none_of_these_findings_above_a_note() -> None:
 def test_a_persons_value_wins_is_marked_and_says_what_the_plan_would_have_been() -> None:
     plan = make_plan(rest(1, settings={"consumer.instance.timeout.ms": 60000}))
     (own,) = [
-        s
-        for s in plan.services["rest1"]["kafka_rest"][0].settings
-        if s.key == "consumer.instance.timeout.ms"
+        s for s in plan.services["rest1"]["kafka_rest"][0].settings if s.key == "consumer.instance.timeout.ms"
     ]
     assert (own.value, own.by) == ("60000", "person")
     assert "the plan would have said 30000" in own.because
