@@ -12,7 +12,7 @@ from spark_checks.hops.found import block, differing, digest, only_blocks, tally
 from spark_checks.hops.topic import of_run
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
-from spark_checks.sequences import folder, run_schema
+from spark_checks.sequences import SCHEMA, folder
 
 _KEYS = ["group", "topic", "partition"]
 _POSITION_KEYS = ["group", "consumer", "topic", "partition"]
@@ -205,9 +205,10 @@ def _positions(got: DataFrame) -> DataFrame:
 
     A run without holes cannot hide what another file holds of the same time.
     """
-    schema = run_schema(["group string", "consumer string", "topic string", "partition int"])
-    fold = folder(_POSITION_KEYS, "received_us", "offset", consecutive=True)
-    return got.select(*_POSITION_KEYS, "received_us", "offset").mapInArrow(fold, schema)
+    code = F.xxhash64(*_POSITION_KEYS).alias("code")
+    names = got.select(code, *_POSITION_KEYS).distinct()
+    runs = got.select(code, "received_us", "offset").mapInArrow(folder(consecutive=True), SCHEMA)
+    return runs.join(F.broadcast(names), "code", "inner")
 
 
 def _sum(frame: DataFrame, column: str) -> int:

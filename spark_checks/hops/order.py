@@ -9,7 +9,7 @@ from spark_checks.hops.found import tally
 from spark_checks.hops.topic import intact, of_run
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
-from spark_checks.sequences import folder, run_schema
+from spark_checks.sequences import SCHEMA, folder
 
 _KEYS = ["topic", "partition", "producer"]
 _SHOWN = ["topic", "partition", "producer", "seq", "offset", "after_seq", "after_offset", "via"]
@@ -56,13 +56,13 @@ def reordered(
 
 def falling(good: DataFrame) -> DataFrame:
     """Return the (topic, partition, producer) in which a higher offset holds a lower sequence number."""
-    schema = run_schema(["topic string", "partition int", "producer int", "file long"])
     # One batch may hold the end of a file and the begin of another: a run over both would seem to overlap
     # with what lies between them.
-    file = F.xxhash64(F.input_file_name()).alias("file")
-    runs = good.select(*_KEYS, file, "offset", "seq").mapInArrow(
-        folder([*_KEYS, "file"], "offset", "seq", consecutive=False), schema
-    )
+    file = F.input_file_name()
+    rows = good.select(F.xxhash64(*_KEYS, file).alias("code"), "offset", "seq")
+    runs = rows.mapInArrow(folder(consecutive=False), SCHEMA)
+    names = good.select(F.xxhash64(*_KEYS, file).alias("code"), *_KEYS).distinct()
+    runs = runs.join(F.broadcast(names), "code", "inner")
     window = Window.partitionBy(*_KEYS).orderBy("first_order")
     runs = runs.withColumn("before_seq", F.lag("last_value").over(window)).withColumn(
         "before_offset", F.lag("last_order").over(window)

@@ -189,7 +189,7 @@ def _missing(missing: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     broken = records.where(F.col("producer").isNull() | ~F.coalesce("crc_ok", F.lit(False)))
     broken = broken.select(*_HOME, *_IDENTITY, F.lit(True).alias("present"))
     by_name = broken.where(F.col("producer").isNotNull()).select(*_IDENTITY).distinct()
-    compacted = F.col("topic").isin([topic.topic for topic in run.source_topics() if topic.compacted])
+    compacted = F.col("m.topic").isin([topic.topic for topic in run.source_topics() if topic.compacted])
     rest = missing.join(by_name, list(_IDENTITY), "anti")
     joined = rest.alias("m").join(broken.alias("r"), home, "left")
     kind = (

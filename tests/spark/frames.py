@@ -1,0 +1,115 @@
+"""Evidence of a few rows that a reader can check by eye: times in seconds after the run's begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_checks.readers import Evidence
+from spark_checks.run import Run
+from spark_checks.schemas import TABLES
+
+Row = dict[str, Any]
+TOPIC, GROUP = "t", "g"
+
+
+def us(seconds: float) -> int:
+    """Microseconds since the epoch of a time in the run, which begins at 1,000 s."""
+    return int((1_000 + seconds) * 1_000_000)
+
+
+def run(**changes: Any) -> Run:
+    """One topic of two partitions, one producer, one group, ten seconds of which the first is warm-up."""
+    topic = {
+        "cluster": "leaf",
+        "topic": TOPIC,
+        "partitions": 2,
+        "start_offsets": {"0": 0, "1": 0},
+        "end_offsets": {"0": 1000, "1": 1000},
+    }
+    document: Row = {
+        "run_id": "r",
+        "started_us": us(0),
+        "ended_us": us(11),
+        "warm_up_us": 1_000_000,
+        "measured_until_us": us(10),
+        "topics": [topic | changes.pop("topic", {})],
+        "producers": {"0": {"via": "kafka", "topic": TOPIC}},
+        "groups": {GROUP: {"via": "kafka", "topics": [TOPIC]}},
+    }
+    return Run.model_validate(document | changes)
+
+
+def sent(seq: int, **changes: Any) -> Row:
+    """A ledger row: acknowledged in partition 0 at the offset that equals its seq, half a second after."""
+    return {
+        "producer": 0,
+        "seq": seq,
+        "topic": TOPIC,
+        "partition": 0,
+        "offset": seq,
+        "crc": 100 + seq,
+        "bytes": 100,
+        "intended_us": us(seq),
+        "sent_us": us(seq),
+        "acked_us": us(seq + 0.5),
+        "outcome": "acked",
+        "error": None,
+        "via": "kafka",
+        "instance": None,
+    } | changes
+
+
+def unsure(seq: int, outcome: str = "unknown") -> Row:
+    """A ledger row without an acknowledgement."""
+    return sent(seq, outcome=outcome, partition=None, offset=None, acked_us=None)
+
+
+def held(seq: int, **changes: Any) -> Row:
+    """A record in the topic, where ``sent`` says that it was acknowledged."""
+    return {
+        "cluster": "leaf",
+        "topic": TOPIC,
+        "partition": 0,
+        "offset": seq,
+        "timestamp_us": us(seq + 0.25),
+        "timestamp_type": "append",
+        "producer": 0,
+        "seq": seq,
+        "crc": 100 + seq,
+        "crc_ok": True,
+        "key_hash": 42,
+        "headers_hash": 42,
+        "bytes": 100,
+    } | changes
+
+
+def got(seq: int, **changes: Any) -> Row:
+    """A delivery of that record to the group's one consumer, a second after its intended time."""
+    return {
+        "group": GROUP,
+        "consumer": "c",
+        "topic": TOPIC,
+        "partition": 0,
+        "offset": seq,
+        "producer": 0,
+        "seq": seq,
+        "received_us": us(seq + 1),
+        "via": "kafka",
+    } | changes
+
+
+def frame(spark: SparkSession, table: str, rows: Iterable[Row]) -> DataFrame:
+    """Rows of an evidence table."""
+    schema = TABLES[table]
+    return spark.createDataFrame(
+        [tuple(row[name] for name in schema.names) for row in rows], schema
+    ).coalesce(1)
+
+
+def evidence(spark: SparkSession, about: Run | None = None, **tables: Iterable[Row]) -> Evidence:
+    """Evidence of the given tables, the others absent."""
+    frames = {name: frame(spark, name, tables[name]) if name in tables else None for name in TABLES}
+    return Evidence("memory", about or run(), frames)

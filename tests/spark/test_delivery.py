@@ -1,0 +1,223 @@
+"""Each kind of anomaly is found, alone, and named by its place; good evidence has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_checks.checks import delivery
+from spark_checks.hops.group import group_hop
+from spark_checks.hops.order import reordered
+from spark_checks.hops.topic import topic_hop
+from spark_checks.levels import Levels
+from spark_checks.model import Anomaly
+from spark_checks.run import Run
+from tests.spark.frames import Row, evidence, frame, got, held, run, sent, unsure, us
+
+pytestmark = pytest.mark.spark
+
+FIVE = range(5)
+
+
+def all_sent(**changed: Row) -> list[Row]:
+    return [sent(n) | changed.get(f"n{n}", {}) for n in FIVE]
+
+
+def all_held(*without: int, extra: list[Row] | None = None, **changed: Row) -> list[Row]:
+    return [held(n) | changed.get(f"n{n}", {}) for n in FIVE if n not in without] + (extra or [])
+
+
+FOREIGN: Row = {"producer": None, "seq": None, "crc": None, "crc_ok": None}
+SWAPPED: dict[str, Any] = {"n1": {"seq": 2, "crc": 102}, "n2": {"seq": 1, "crc": 101}}
+TOPIC_CASES: dict[str, tuple[list[Row], list[Row], dict[str, list[int]]]] = {
+    "nothing wrong": (all_sent(), all_held(), {}),
+    "a record dropped": (all_sent(), all_held(3), {"lost": [3]}),
+    "the last records dropped": (all_sent(), all_held(3, 4), {"lost": [3, 4]}),
+    "a record twice": (all_sent(), all_held(extra=[held(1, offset=7)]), {"duplicated": [1]}),
+    "a record in another partition": (all_sent(), all_held(n2={"partition": 1}), {"misplaced": [2]}),
+    "two records swapped": (all_sent(), all_held(**SWAPPED), {"misplaced": [1, 2], "reordered": [1]}),
+    "both appended and acknowledged in the wrong order": (
+        all_sent(n1={"offset": 2}, n2={"offset": 1}),
+        all_held(n1={"offset": 2}, n2={"offset": 1}),
+        {"reordered": [1]},
+    ),
+    "a flipped byte in the payload": (all_sent(), all_held(n2={"crc_ok": False}), {"corrupted": [2]}),
+    "a flipped byte in the identity": (
+        all_sent(),
+        all_held(n2={"crc_ok": False, "seq": 900}),
+        {"corrupted": [2]},
+    ),
+    "a value without identity in its place": (
+        all_sent(),
+        all_held(n2=FOREIGN),
+        {"corrupted": [2]},
+    ),
+    "another value under the same identity": (all_sent(), all_held(n2={"crc": 7}), {"corrupted": [2]}),
+    "a record that nobody sent": (all_sent(), all_held(extra=[held(77)]), {"unexpected": [77]}),
+    "a foreign record between": (
+        all_sent(),
+        all_held(extra=[held(9) | FOREIGN]),
+        {},
+    ),
+    "an acknowledgement that got lost": ([*all_sent()[:4], unsure(4)], all_held(), {}),
+    "a failed send that is not there": ([*all_sent()[:4], unsure(4, "failed")], all_held(4), {}),
+}
+
+
+def of_case(rows: list[Row], number: int) -> list[Row]:
+    """Give a case its own producer and topic, so that all cases are one piece of evidence."""
+    mine: Row = {"topic": f"t{number}"}
+    return [row | mine | ({} if row["producer"] is None else {"producer": number}) for row in rows]
+
+
+def run_of(cases: Any) -> Run:
+    return run(
+        topics=[run().topics[0].model_dump() | {"topic": f"t{number}"} for number in range(len(cases))],
+        producers={str(number): {"via": "kafka", "topic": f"t{number}"} for number in range(len(cases))},
+    )
+
+
+def by_case(anomalies: Mapping[str, Anomaly], cases: Any, key: str, where: str) -> dict[str, Any]:
+    """Return {case: {kind: [what ``key`` says in each example]}}."""
+    found: dict[str, Any] = {case: {} for case in cases}
+    for kind, anomaly in anomalies.items():
+        assert anomaly.count == len(anomaly.examples), "the cases outgrew the examples that are kept"
+        for example in anomaly.examples:
+            case = list(cases)[int(example[where][1:])]
+            found[case].setdefault(kind, []).append(example[key])
+    return found
+
+
+@pytest.fixture(scope="module")
+def topic_found(spark: SparkSession) -> dict[str, Any]:
+    rows = [(of_case(one, n), of_case(two, n)) for n, (one, two, _) in enumerate(TOPIC_CASES.values())]
+    ledger = frame(spark, "ledger", [row for one, _ in rows for row in one])
+    records = frame(spark, "records", [row for _, two in rows for row in two])
+    about = run_of(TOPIC_CASES)
+    hop = topic_hop(ledger, records, about)
+    anomalies = dict(hop.anomalies) | reordered(ledger, records, hop.duplicates, about)
+    return by_case(anomalies, TOPIC_CASES, "seq", "topic")
+
+
+@pytest.mark.parametrize("case", TOPIC_CASES)
+def test_between_producer_and_topic_exactly_what_happened_is_found(
+    topic_found: dict[str, Any], case: str
+) -> None:
+    assert topic_found[case] == TOPIC_CASES[case][2]
+
+
+GROUP_CASES: dict[str, tuple[list[Row], dict[str, list[int]]]] = {
+    "nothing wrong": ([got(n) for n in FIVE], {}),
+    "a record not delivered": (
+        [got(n) for n in FIVE if n != 2],
+        {"undelivered": [2], "skipped": [3]},
+    ),
+    "the last record not delivered": ([got(n) for n in range(4)], {"undelivered": [4]}),
+    "delivered again after a rebalance": (
+        [*(got(n) for n in FIVE), *(got(n, consumer="d", received_us=us(n + 8)) for n in (3, 4))],
+        {"redelivered": [3, 4]},
+    ),
+    "a consumer that went back": (
+        [*(got(n) for n in FIVE), *(got(n, received_us=us(n + 8)) for n in (3, 4))],
+        {"redelivered": [3, 4], "rewound": [3]},
+    ),
+    "positions handed over between consumers": (
+        [got(n, consumer="d" if n in (1, 2) else "c") for n in FIVE],
+        {},
+    ),
+    "another record than the topic holds": (
+        [got(n) | {"seq": 800} if n == 1 else got(n) for n in FIVE],
+        {"mismatched": [1]},
+    ),
+    "a record that the topic does not hold": ([*(got(n) for n in FIVE), got(50)], {"phantom": [50]}),
+    "a record after the run's range": ([*(got(n) for n in FIVE), got(5000)], {}),
+}
+
+
+@pytest.fixture(scope="module")
+def group_found(spark: SparkSession) -> dict[str, Any]:
+    groups = {f"g{n}": {"via": "kafka", "topics": ["t"]} for n in range(len(GROUP_CASES))}
+    rows = [row | {"group": f"g{n}"} for n, (rows, _) in enumerate(GROUP_CASES.values()) for row in rows]
+    ledger, records = frame(spark, "ledger", all_sent()), frame(spark, "records", all_held())
+    hop = group_hop(records, frame(spark, "deliveries", rows), ledger, run(groups=groups))
+    return by_case(hop.anomalies, GROUP_CASES, "offset", "group")
+
+
+@pytest.mark.parametrize("case", GROUP_CASES)
+def test_between_topic_and_group_exactly_what_happened_is_found(
+    group_found: dict[str, Any], case: str
+) -> None:
+    assert group_found[case] == GROUP_CASES[case][1]
+
+
+REST_CASES: dict[str, tuple[list[tuple[int, int, int, int]], list[int]]] = {
+    # seq, offset, sent, acknowledged
+    "requests in flight at once may swap": ([(0, 1, 0, 5), (1, 0, 1, 6)], []),
+    "a request after the answer to another lies behind it": ([(0, 1, 0, 1), (1, 0, 2, 3)], [1]),
+    "the records of one request keep their order": ([(0, 1, 0, 5), (1, 0, 0, 5)], [0]),
+}
+
+
+@pytest.fixture(scope="module")
+def rest_found(spark: SparkSession) -> dict[str, Any]:
+    rest: Row = {"via": "rest", "instance": "h:8082"}
+    ledger, records = [], []
+    for n, (numbers, _) in enumerate(REST_CASES.values()):
+        for seq, offset, at, acked in numbers:
+            times = {"sent_us": us(at), "acked_us": us(acked)}
+            ledger += of_case([sent(seq, offset=offset) | times | rest], n)
+            records += of_case([held(seq, offset=offset)], n)
+    tables = frame(spark, "ledger", ledger), frame(spark, "records", records)
+    return by_case(reordered(*tables, None, run_of(REST_CASES)), REST_CASES, "seq", "topic")
+
+
+@pytest.mark.parametrize("case", REST_CASES)
+def test_by_rest_order_is_judged_as_far_as_the_interface_promises_it(
+    rest_found: dict[str, Any], case: str
+) -> None:
+    expected = REST_CASES[case][1]
+    assert rest_found[case] == ({"reordered": expected} if expected else {})
+
+
+def test_records_before_the_log_start_are_unknown_not_lost(spark: SparkSession) -> None:
+    about = run(topic={"log_start_offsets": {"0": 2, "1": 0}})
+    result = delivery.check(
+        evidence(spark, about, ledger=all_sent(), records=all_held(0, 1), deliveries=map(got, FIVE)), Levels()
+    )
+    assert result.verdict == "unknown"
+    assert result.measured["expired"] == 2
+    assert "retention" in result.because
+
+
+def test_records_missing_from_a_compacted_topic_are_unknown_not_lost(spark: SparkSession) -> None:
+    about = run(topic={"cleanup_policy": "compact"}, groups={})
+    result = delivery.check(evidence(spark, about, ledger=all_sent(), records=all_held(3)), Levels())
+    assert (result.verdict, result.measured["compacted"], result.measured["lost"]) == ("unknown", 1, 0)
+
+
+def test_records_past_a_cut_ledger_are_unknown_not_unexpected(spark: SparkSession) -> None:
+    about = run(ended_us=None)
+    result = delivery.check(
+        evidence(spark, about, ledger=all_sent()[:3], records=all_held(), deliveries=map(got, range(4))),
+        Levels(),
+    )
+    assert result.verdict == "unknown"
+    assert result.measured["beyond_ledger"] == 2
+    assert result.measured["undelivered"] == 0
+
+
+def test_without_records_nothing_is_judged(spark: SparkSession) -> None:
+    assert delivery.check(evidence(spark, ledger=all_sent()), Levels()).verdict == "unknown"
+
+
+def test_a_level_allows_what_it_says(spark: SparkSession) -> None:
+    delivered = [got(n) for n in FIVE if n != 3]
+    tables = evidence(spark, ledger=all_sent(), records=all_held(3), deliveries=delivered)
+    strict = delivery.check(tables, Levels())
+    assert strict.verdict == "fail"
+    assert "1 lost (first: producer 0, seq 3, topic t, partition 0, offset 3)" in strict.because
+    lax = delivery.check(tables, Levels.model_validate({"delivery": {"lost": 1}}))
+    assert lax.verdict == "pass"
