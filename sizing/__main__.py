@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from sizing.model import Advice, Inventory
 from sizing.plan import make_plan
@@ -39,10 +39,20 @@ def main(arguments: list[str] | None = None) -> int:
         own = options.advice or inventory.common("advice", "measured")
         print(difference(plan, make_plan(inventory, options.diff), own, options.diff))
     elif options.format == "json":
-        print(json.dumps(plan.to_json(), indent=2))
+        print(json.dumps(_printable(plan.to_json()), indent=2))
     else:
         print(text(plan, full=options.full))
     return 1 if plan.has_errors else 0
+
+
+def _printable(document: Any) -> Any:
+    """Return the plan's JSON with the values of secrets taken out."""
+    if isinstance(document, list):
+        return [_printable(part) for part in document]
+    if not isinstance(document, dict):
+        return document
+    masked = {"value": "***"} if document.get("secret") else {}
+    return {key: _printable(part) for key, part in document.items()} | masked
 
 
 class InventoryError(Exception):

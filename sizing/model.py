@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sizing.places import compact
 
@@ -14,6 +15,14 @@ Advice = Literal["measured", "documented"]
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+
+
+_SECRET: Final = re.compile(r"(?i)password|secret|jaas|credential|token(?!izer)|basic\.auth\.user")
+
+
+def looks_secret(key: str) -> bool:
+    """Return whether a key is made for a secret, by its name."""
+    return _SECRET.search(key) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,7 @@ class Setting:
         because: the reason with its numbers filled in.
         source: document and section, or the measurement.
         by: ``plan``, or ``person`` when the inventory names the value itself.
-        secret: the value is a reference to a secret and is never printed.
+        secret: the value is a secret, or a reference to one.
     """
 
     file: str
@@ -39,6 +48,11 @@ class Setting:
     source: str
     by: Literal["plan", "person"] = "plan"
     secret: bool = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the value is never printed: a secret, or set under a key that is made for one."""
+        return self.secret or looks_secret(self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,7 @@ def _setting_json(s: Setting) -> dict[str, Any]:
         "source": s.source,
         "by": s.by,
     }
-    return row | {"secret": True} if s.secret else row
+    return row | {"secret": True} if s.hidden else row
 
 
 def merge(parts: Iterable[Part]) -> Plan:

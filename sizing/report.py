@@ -12,26 +12,26 @@ from sizing.model import apart as differences
 from sizing.places import compact, fold
 
 _COLUMNS: Final = 110
+_COMPARED: Final = 4
 _SEVERITIES: Final = ("error", "warning", "note")
 
 
 def text(plan: Plan, *, full: bool = False) -> str:
     """Return the plan: per host, instance and file each setting above its reason, then the findings.
 
-    Unless ``full``, an instance that is like the first of its service but for its name is said to be so.
+    Unless ``full``, an instance that is like an earlier one of its service but for its name is said to be so.
     """
     lines: list[str] = []
-    first: dict[tuple[str, str], tuple[str, Instance]] = {}
+    shown: dict[tuple[str, str], list[tuple[str, Instance]]] = {}
     for host, services in plan.services.items():
         for service, instances in services.items():
             same: dict[str, list[str]] = {}  # title of the instance that they are like -> names
             for instance in instances:
-                kind = (service, instance.name.rstrip("0123456789"))
-                like_host, like = first.setdefault(kind, (host, instance))
-                other = f"{like_host} {service}@{like.name}"
-                apart = None if full or like is instance else _apart(host, instance, like_host, like)
+                before = shown.setdefault((service, instance.name.rstrip("0123456789")), [])
+                other, apart = ("", None) if full else _nearest(host, service, instance, before)
                 title = f"{host}  {service}@{instance.name}"
                 if apart is None:
+                    before.append((host, instance))
                     lines += ["", title, *_settings(instance.settings)]
                 elif apart:
                     lines += ["", f"{title}  as {other}, but for", *_settings(apart)]
@@ -43,6 +43,18 @@ def text(plan: Plan, *, full: bool = False) -> str:
         for topic, settings in topics.items():
             lines += ["", f"topic {topic} on {cluster}", *_settings(settings)]
     return "\n".join([*lines, "", *findings(plan.findings)]).lstrip("\n")
+
+
+def _nearest(
+    host: str, service: str, instance: Instance, before: list[tuple[str, Instance]]
+) -> tuple[str, tuple[Setting, ...] | None]:
+    """Return which of the first few that were shown an instance is most like, and in what they differ."""
+    found: tuple[str, tuple[Setting, ...] | None] = ("", None)
+    for like_host, like in before[:_COMPARED]:
+        apart = _apart(host, instance, like_host, like)
+        if apart is not None and (found[1] is None or len(apart) < len(found[1])):
+            found = (f"{like_host} {service}@{like.name}", apart)
+    return found
 
 
 def _apart(host: str, instance: Instance, like_host: str, like: Instance) -> tuple[Setting, ...] | None:
@@ -57,6 +69,10 @@ def _apart(host: str, instance: Instance, like_host: str, like: Instance) -> tup
 def _named(s: Setting, host: str, instance: Instance) -> tuple[str, str, str]:
     where = f"{host} @{instance.name}"
     return str(_impersonal(s.file, where)), s.key, str(_impersonal(s.value, where))
+
+
+def _printed(s: Setting | None, where: str) -> str | None:
+    return "***" if s and s.hidden else _impersonal(s.value if s else None, where)
 
 
 def _impersonal(value: str | None, where: str) -> str | None:
@@ -91,9 +107,8 @@ def difference(plan: Plan, other: Plan, name: str, other_name: str) -> str:
         if where not in of_mine or where not in of_theirs:
             continue  # the whole instance is in one of the plans only
         a, b = mine.get((where, file, key)), theirs.get((where, file, key))
-        here, there = a.value if a else None, b.value if b else None
-        if here != there:
-            said = _differently(_impersonal(here, where), _impersonal(there, where))
+        if (a.value if a else None) != (b.value if b else None):
+            said = _differently(_printed(a, where), _printed(b, where))
             places.setdefault((file.rpartition("/")[2], key, *said), []).append(where)
     lines = []
     for (file, key, mine_says, other_says), wheres in places.items():
@@ -135,7 +150,7 @@ def _settings(settings: tuple[Setting, ...]) -> Iterator[str]:
             file = s.file
             yield f"  {file}"
         mark = "   (yours)" if s.by == "person" else ""
-        yield f"    {s.key}={'***' if s.secret else s.value}{mark}"
+        yield f"    {s.key}={'***' if s.hidden else s.value}{mark}"
         yield from _wrapped(f"{_sentence(s.because)} [{s.rule}; {s.source}]", 8)
 
 

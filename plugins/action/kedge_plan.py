@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sizing.model import Inventory
 from sizing.plan import make_plan
+from sizing.report import text
 from sizing.workload import bootstrap, clusters
 
 #: What the rules read; other variables stay where they are, secrets included.
@@ -44,6 +47,8 @@ _CONNECTION = (
     "ansible_python_interpreter",
 )
 _CONTROL_PATH = Path("~/.ansible/cp/kedge-%C").expanduser()
+_COLORS = {"error:": "red", "warning:": "bright purple"}
+display = Display()
 
 
 class ActionModule(ActionBase):
@@ -51,11 +56,12 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
     _supports_check_mode = True
-    _VALID_ARGS = frozenset({"dest", "inventory"})
+    _VALID_ARGS = frozenset({"dest", "inventory", "show"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Plan.
 
+        ``show`` prints the plan, with ``-v`` every instance of it; without it only warnings are printed.
         ``dest`` names a file that takes the plan as JSON; ``inventory`` one that takes hosts, groups and
         how each host is reached, its templates resolved, for tools that read inventories without Ansible.
         """
@@ -63,13 +69,15 @@ class ActionModule(ActionBase):
         task_vars = task_vars or {}
         hostvars = task_vars["hostvars"]
         groups = {name: tuple(hosts) for name, hosts in task_vars["groups"].items()}
-        hosts = {
-            host: {k: hostvars[host][k] for k in hostvars[host] if k.startswith(_PREFIXES)}
-            for host in groups.get("all", ())
-        }
+        hosts = {host: _planned_from(hostvars[host]) for host in groups.get("all", ())}
         inventory = Inventory(hosts=hosts, groups=groups)
         plan = make_plan(inventory)
         errors = [f for f in plan.findings if f.severity == "error"]
+        show = boolean(self._task.args.get("show", False))
+        if show:
+            _show(text(plan, full=display.verbosity > 0))
+        if errors and show:
+            raise AnsibleActionFail(f"{len(errors)} errors in the plan, see above; no host was touched")
         if errors:
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
@@ -79,15 +87,33 @@ class ActionModule(ActionBase):
             for name, cluster in clusters(inventory)[0].items()
         }
         if dest := self._task.args.get("dest"):
+            # Values of the inventory can be secrets.
+            Path(dest).touch(mode=0o600)
             Path(dest).write_text(json.dumps(document, indent=1) + "\n")
         if reached := self._task.args.get("inventory"):
             _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(reached).write_text(json.dumps(_connections(hostvars, groups), indent=1) + "\n")
         result["ansible_facts"] = {"kedge_plan": document}
-        result["warnings"] = [
-            f"{f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings if f.severity == "warning"
-        ]
-        return result
+        if not show:
+            result["warnings"] = [
+                f"{f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings if f.severity == "warning"
+            ]
+        # With -v Ansible would print the whole fact.
+        return result | {"_ansible_verbose_override": True}
+
+
+def _planned_from(variables: Any) -> dict[str, Any]:
+    """Return the variables of a host that the rules read."""
+    return {name: variables[name] for name in variables if name.startswith(_PREFIXES)}
+
+
+def _show(shown: str) -> None:
+    """Print the plan; findings that need a person's eyes stand out."""
+    color = None
+    for line in shown.splitlines():
+        if not line.startswith(" "):
+            color = _COLORS.get(line.partition(" ")[0])
+        display.display(line, color=color)
 
 
 def _connections(hostvars: Any, groups: dict[str, tuple[str, ...]]) -> dict[str, Any]:

@@ -73,15 +73,26 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
     new.rename(folder)
 
 
-def difference(old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
-    """Return what changes against the release in force, a pair of texts a file."""
-    changes = []
-    for path, after in sorted(instance["files"].items()):
+def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
+    """Return what changes against the release in force, a pair of texts a file or link."""
+    found = {}
+    for path, after in instance["files"].items():
         before_file = old / path if old else None
-        before = before_file.read_text() if before_file and before_file.is_file() else ""
-        if before != after:
-            changes.append({"before": before, "after": after, "before_header": path, "after_header": path})
-    return changes
+        found[path] = (before_file.read_text() if before_file and before_file.is_file() else "", after)
+    for name, target in instance["links"].items():
+        link = old / name if old else None
+        found[name] = (f"{link.readlink()}\n" if link and link.is_symlink() else "", f"{target}\n")
+    home = f"/etc/{unit}/{instance['name']}"
+    return [
+        {
+            "before": before,
+            "after": after,
+            "before_header": f"{home}/{path}",
+            "after_header": f"{home}/{path}",
+        }
+        for path, (before, after) in sorted(found.items())
+        if before != after
+    ]
 
 
 def stage(
@@ -103,7 +114,7 @@ def stage(
         "pending": wanted != in_force_id or running(unit, name) != wanted,
         "active": active(f"{unit}@{name}.service"),
     }
-    return state, difference(in_force, instance) if wanted != in_force_id else []
+    return state, difference(unit, in_force, instance) if wanted != in_force_id else []
 
 
 def active(unit: str) -> bool:

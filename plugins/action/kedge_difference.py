@@ -1,0 +1,97 @@
+"""Prints what a deploy would change: what the hosts answered, and what the clusters say of the topics."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from plugins.module_utils.compared import indented, lines_of, topic_lines
+from sizing.places import fold
+
+CONNECT_SECONDS = 2
+_COLORS = {"+": "green", "-": "red"}
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Arguments: ``grow``, topics to which a deploy may add partitions."""
+
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset({"grow"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask each cluster that answers, in check mode, and print all of it."""
+        if not self._task.check_mode:
+            raise ValueError("kedge_difference only ever compares: say check_mode: true at the task")
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        plan = task_vars["hostvars"]["localhost"]["ansible_facts"]["kedge_plan"]
+        said: dict[str, list[str]] = {}
+        for host in task_vars["groups"]["all"]:
+            facts = task_vars["hostvars"][host].get("ansible_facts") or {}
+            services = list(plan["hosts"].get(host, {}).get("services", {}))
+            said[host] = lines_of(facts.get("kedge_compared", {}), services)
+        display.display("\nWhat a deploy would change")
+        for hosts, lines in _together(said):
+            _show(hosts, lines)
+        for cluster, topics in plan["topics"].items():
+            _show(f"cluster {cluster}", self._topics(plan["clusters"][cluster], topics, task_vars))
+        return result | {"changed": False}
+
+    def _topics(self, cluster: Mapping[str, Any], topics: Any, task_vars: dict[str, Any]) -> list[str]:
+        servers = cluster["bootstrap_servers"]
+        if why := unanswered(servers):
+            return [f"cannot be reached: {why}"]
+        answer = self._execute_module(
+            "kafka_topics_present",
+            module_args={
+                "bootstrap_servers": servers,
+                "topics": topics,
+                "grow": self._task.args.get("grow", []),
+            },
+            task_vars=task_vars,
+        )
+        if answer.get("failed"):
+            return [f"a deploy would stop: {answer.get('msg')}"]
+        return topic_lines(answer["changes"]) or [f"{len(topics)} topics as planned"]
+
+
+def unanswered(bootstrap_servers: str) -> str | None:
+    """Return why none of the servers takes a connection; None when one does."""
+    why = "no server is named"
+    for server in bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+        except (OSError, ValueError) as error:
+            why = f"{server.strip()}: {error}"
+        else:
+            return None
+    return why
+
+
+def _together(said: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
+    """Return each answer once, with all its hosts; one that cannot be reached has its own line."""
+    hosts: dict[tuple[str, ...], list[str]] = {}
+    for host, lines in said.items():
+        own = (host,) if lines[0].startswith("cannot be reached") else ()
+        hosts.setdefault((*own, *lines), []).append(host)
+    for where in hosts.values():
+        yield fold(where), said[where[0]]
+
+
+def _show(where: str, lines: list[str]) -> None:
+    if len(lines) == 1:
+        display.display(f"{where}  {lines[0]}")
+        return
+    display.display(where)
+    for line in indented(lines):
+        display.display(line, color=_COLORS.get(line.strip()[:1]))

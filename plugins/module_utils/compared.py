@@ -1,0 +1,188 @@
+"""Says what a deploy would change, as a person reads it. Pure: a module's answer in, lines out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sizing.model import looks_secret
+from sizing.places import fold
+
+_COLUMNS = 110
+
+
+def describe(
+    answer: Mapping[str, Any], unit: str, instances: Sequence[Mapping[str, Any]], unknown: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return what kedge_release answered in check mode, by instance.
+
+    ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
+    (``new``, ``differs``, ``older``, ``stopped``, ``same``) and ``lines``; ``units``, lines for the service's
+    unit files; ``stale``, names of instances that are no longer planned; ``unknown``.
+    """
+    unknown = list(unknown)
+    differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}
+    described = {}
+    for instance, state in zip(instances, answer["instances"], strict=True):
+        home = f"/etc/{unit}/{instance['name']}/"
+        hidden = {s["key"] for s in instance["settings"] if s.get("secret")}
+        own = {p.removeprefix(home): d for p, d in differences.items() if p.startswith(home)}
+        lines = [
+            line
+            # A changed unit file is shown once, with the unit.
+            for path, (before, after) in own.items()
+            if path not in unknown and path != "unit.service"
+            for line in (path, *indented(change(before, after, hidden)))
+        ]
+        changed = set(own) - set(unknown)
+        described[instance["name"]] = {"state": _state(state, changed, unknown), "lines": lines}
+    units = [
+        line
+        for path, (before, after) in differences.items()
+        if path.startswith("/etc/systemd/system/") and before
+        for line in (path, *indented(change(before, after, set())))
+    ]
+    return {"instances": described, "units": units, "stale": list(answer["stale"]), "unknown": unknown}
+
+
+def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> str:
+    if state["current"] is None:
+        return "new"
+    if changed:
+        return "differs"
+    if not state["active"]:
+        return "stopped"
+    # With a link that is not known, the release's name says nothing.
+    return "older" if state["pending"] and not unknown else "same"
+
+
+def change(before: str, after: str, hidden: set[str]) -> list[str]:
+    """Return the lines of a file that change: rendered files key by key, others as a unified diff."""
+    if "# Rendered from the plan" not in before + after:
+        both = difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
+        return [line for line in both if not line.startswith(("---", "+++", "@@"))]
+    old, new = read(before), read(after)
+    lines: list[str] = []
+    reasons: list[str] = []
+    for key in dict.fromkeys([*old, *new]):
+        (was, why_was), (is_, why) = old.get(key, (None, "")), new.get(key, (None, ""))
+        if was != is_:
+            values = ("***", "***") if key in hidden or looks_secret(key) else _apart(was, is_)
+            lines += [f"{sign}{key}={value}" for sign, value in _signed(was, is_, values)]
+            lines += indented(textwrap.wrap(why, _COLUMNS - 12, break_on_hyphens=False), 4)
+        elif why_was != why:
+            reasons.append(key)
+    if reasons:
+        said = f"other reasons, same values: {', '.join(reasons)}"
+        lines += textwrap.wrap(said, _COLUMNS - 8, break_on_hyphens=False)
+    return lines
+
+
+def _signed(was: str | None, is_: str | None, values: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    # A list of flags that only grows or only shrinks has one line.
+    if was is not None and values[0] != "...":
+        yield "-", values[0]
+    if is_ is not None and values[1] != "...":
+        yield "+", values[1]
+
+
+def _apart(was: str | None, is_: str | None) -> tuple[str, str]:
+    """Return two values; of long lists of flags only what is not in both."""
+    if was is None or is_ is None or min(len(was.split()), len(is_.split())) < 4:
+        return was or "", is_ or ""
+    old, new = was.strip('"').split(), is_.strip('"').split()
+    less, more = ([w for w in a if w not in b] for a, b in ((old, new), (new, old)))
+    return (" ".join([*less, "..."]), " ".join([*more, "..."])) if less or more else (was, is_)
+
+
+def read(text: str) -> dict[str, tuple[str, str]]:
+    """Return the keys of a rendered file with their values, as they are written, and reasons."""
+    found: dict[str, tuple[str, str]] = {}
+    reason: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("#"):
+            reason.append(line.removeprefix("#").strip())
+        elif match := re.match(r"((?:\\.|[^=\\])+)=(.*)", line):
+            found[match[1]] = (match[2], " ".join(reason))
+            reason = []
+        else:
+            reason = []
+    return found
+
+
+def indented(lines: Iterable[str], by: int = 2) -> Iterator[str]:
+    """Return the lines further in."""
+    return (f"{' ' * by}{line}" for line in lines)
+
+
+_STATES = {
+    "new": "not deployed yet; a deploy would start it",
+    "differs": "differs; a deploy would restart it",
+    "older": "runs an older release than the one in place; a deploy would restart it",
+    "stopped": "does not run; a deploy would start it",
+    "same": "as planned",
+}
+
+
+def lines_of(compared: Mapping[str, Mapping[str, Any]], services: Sequence[str]) -> list[str]:
+    """Return what is said of one host: a line an instance that is not as planned, with what differs in it.
+
+    Args:
+        compared: service to what ``describe`` returned, or ``{"unreachable": why}``, or ``{"failed": why}``.
+        services: what is planned for the host.
+    """
+    if why := next((c["unreachable"] for c in compared.values() if "unreachable" in c), None):
+        return [f"cannot be reached: {why}"]
+    if not services:
+        return ["nothing is planned"]
+    lines: list[str] = []
+    for service, found in compared.items():
+        lines += _service(service, found)
+    rest = [s for s in services if s not in compared]
+    if rest:
+        lines.append(f"{', '.join(rest)}: not compared")
+    in_short = "; ".join(lines)
+    whole = len(in_short) < _COLUMNS - 20 and not any(line.startswith(" ") for line in lines)
+    return [in_short] if whole else lines
+
+
+def _service(service: str, found: Mapping[str, Any]) -> list[str]:
+    if "failed" in found:
+        return [f"{service}: cannot be compared: {found['failed']}"]
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for name, one in found["instances"].items():
+        # The plan has every value of a new instance already.
+        shown = () if one["state"] == "new" else tuple(one["lines"])
+        # Two instances that differ in the same but for their own names are one.
+        own = tuple(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "INSTANCE", line) for line in shown)
+        alike.setdefault((one["state"], own), []).append(name)
+    lines = []
+    for (state, own), names in alike.items():
+        shown = found["instances"][names[0]]["lines"] if own and len(names) == 1 else own
+        lines += [f"{service}@{fold(names)}: {_STATES[state]}", *indented(shown)]
+    lines += [f"{service}@{name}: no longer planned; a deploy would stop it" for name in found["stale"]]
+    if found["units"]:
+        lines += [f"{service}: its unit differs", *indented(found["units"])]
+    if found["unknown"]:
+        lines.append(f"{service}: its software is not compared: it is not on this machine")
+    return lines
+
+
+def topic_lines(changes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return what kafka_topics_present answered in check mode: a line a topic that would change."""
+    lines = []
+    for topic, what in changes.items():
+        if "create" in what:
+            said = ", ".join(f"{key}={value}" for key, value in what["create"].items())
+            lines.append(f"topic {topic}: not there yet; a deploy would create it with {said}")
+            continue
+        lines.append(f"topic {topic}: differs; a deploy would set")
+        rows = dict(what.get("set", {}))
+        if "grow" in what:
+            rows = {"partitions": what["grow"]} | rows
+        for key, (was, is_) in rows.items():
+            lines += [f"  -{key}={was}", f"  +{key}={is_}"]
+    return lines
