@@ -20,7 +20,7 @@ from spark_checks.schemas import arrow_schema
 #: 2025-01-01T00:00:00Z, the begin of every made-up run, microseconds.
 STARTED_US: Final = 1_735_689_600_000_000
 _PART: Final = 1_000_000  # rows a file
-_STICKY: Final = 400  # consecutive records that a sticky partitioner gives to one partition
+_STICKY: Final = 20  # consecutive records that a sticky partitioner gives to one partition
 _GROUPS: Final = {"kafka": "kedge-kafka", "rest": "kedge-rest"}
 _TOPICS: Final = {"kafka": "kedge.kafka", "rest": "kedge.rest"}
 

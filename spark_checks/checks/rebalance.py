@@ -29,8 +29,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     - produce gap: the longest time between consecutive acknowledgements of one partition, by interface; the
       longest without any acknowledgement by that interface stands beside it.
-    - consume stall: the longest time between deliveries of one partition to a group, less the time in which
-      nothing was acknowledged there either; under 0.1 s is no stall.
+    - consume stall: the longest time between deliveries of one partition to a group, less the longest time
+      within it in which nothing was acknowledged there either; under 0.1 s is no stall.
     - time not stable: the sum of the times from a sample of the group's state that is not Stable to the next
       sample. Its error is one sampling interval a change; times in which the sampler slept are unknown.
     - ownerless time: from a partition's revocation until any member has it assigned, the longest partition.

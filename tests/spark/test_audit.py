@@ -1,0 +1,90 @@
+"""The whole audit on made-up evidence: it passes when good, and names the one record that was taken away."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_checks import output, report
+from spark_checks.job import Audit, audit
+from spark_checks.levels import Levels
+from spark_checks.synthetic import write_evidence
+
+pytestmark = pytest.mark.spark
+
+LEVELS = {
+    "throughput": {"rest": {"records_per_s": 9}},
+    "latency": {"rest": {"delivery_p99_ms": 100}},
+    "rebalance": {"produce_gap_s": 5, "consume_stall_s": 15, "not_stable_s": 1.2, "min_restarts": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def passed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    folder = tmp_path_factory.mktemp("good")
+    write_evidence(folder, 11_000)
+    return audit(spark, str(folder), Levels.model_validate(LEVELS))
+
+
+def test_good_evidence_passes_every_check(passed: Audit) -> None:
+    assert {result.name: result.verdict for result in passed.results} == dict.fromkeys(
+        ("delivery", "throughput", "latency", "rebalance"), "pass"
+    )
+    assert passed.verdict == "pass"
+    assert not [result.anomalies for result in passed.results if result.anomalies]
+
+
+def test_verdicts_have_the_shape_that_others_read(passed: Audit) -> None:
+    document = json.loads(json.dumps(output.verdicts(passed)))
+    assert set(document) == {"run_id", "verdict", "checks"}
+    keys = {"name", "verdict", "slo", "measured", "anomalies", "because", "recommendations"}
+    assert all(set(check) == keys for check in document["checks"])
+
+
+def test_the_report_stands_alone_and_says_what_was_counted(passed: Audit) -> None:
+    page = report.render(passed)
+    own = page[: page.index("<script>")]
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", own)
+    assert "lost [lost-write]" in own.replace("</b>", "").replace("<b>", "")
+    figures = json.loads(page.split('id="figures">')[1].split("</script>")[0])
+    bands = [shape for shape in figures["timeline"]["layout"]["shapes"] if shape["type"] == "rect"]
+    assert len(bands) == len(passed.restarts) == 2
+    axes = [axis for key, axis in figures["timeline"]["layout"].items() if "axis" in key]
+    assert all(axis["title"]["text"] for axis in axes)
+
+
+def test_one_missing_record_fails_the_command_and_is_named(tmp_path: Path) -> None:
+    evidence, out = tmp_path / "evidence", tmp_path / "report"
+    write_evidence(evidence, 11_000)
+    file = next((evidence / "records").glob("rest-*.parquet"))
+    table = pq.read_table(file)
+    gone = table.filter(pc.equal(table["seq"], 123)).to_pylist()[0]
+    pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), file)
+    slo = tmp_path / "slo.yml"
+    slo.write_text("rebalance: {min_restarts: 2}\n")
+    command = [sys.executable, "-m", "spark_checks", "--evidence", str(evidence), "--slo", str(slo)]
+    done = subprocess.run(
+        [*command, "--out", str(out), "--master", "local[2]"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    place = {key: gone[key] for key in ("producer", "seq", "topic", "partition", "offset")}
+    line = "lost: " + ", ".join(f"{key} {value}" for key, value in place.items())
+    assert line in done.stdout
+    document = json.loads((out / "verdicts.json").read_text())
+    assert document["verdict"] == "fail"
+    (lost,) = document["checks"][0]["anomalies"].values()
+    assert lost["count"] == 1
+    assert place.items() <= lost["examples"][0].items()
+    suite = ElementTree.parse(out / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "0")
+    assert (out / "report.html").stat().st_size > 1_000_000
+    assert "acks=all" in (out / "recommendations.yml").read_text()

@@ -1,0 +1,108 @@
+"""Topics become the records table: decoded as the generators encode, and read from a real broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from spark_checks.land import decode, land
+from spark_checks.readers import read_table
+from spark_checks.run import Run, parse_run
+from spark_checks.session import connector_jars
+from tests.brokers import kafka_jars, running_broker
+from verify.record import decode as decode_value
+from verify.record import encode, run_tag
+
+RAW = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+    "timestampType int, headers array<struct<key:string,value:binary>>"
+)
+pytestmark = pytest.mark.spark
+
+
+def described(bootstrap: str, ends: dict[str, int]) -> Run:
+    document = {
+        "run_id": "r1",
+        "started_us": 1_000_000,
+        "ended_us": 9_000_000,
+        "measured_until_us": 8_000_000,
+        "clusters": {"leaf": {"bootstrap_servers": bootstrap}},
+        "topics": [
+            {
+                "cluster": "leaf",
+                "topic": "t",
+                "partitions": 2,
+                "start_offsets": dict.fromkeys(ends, 0),
+                "end_offsets": ends,
+            }
+        ],
+        "producers": {"0": {"via": "kafka", "topic": "t"}},
+    }
+    return parse_run(json.dumps(document), "run.json")
+
+
+def test_values_decode_as_the_generators_encode_them(spark: SparkSession) -> None:
+    tag = run_tag("r1")
+    good, _ = encode(tag, 3, 1 << 40, 5, b"payload")
+    values = [
+        good,
+        encode(tag, 4_000_000, 0, 5, b"")[0],
+        good[:-1] + b"!",
+        encode(run_tag("another"), 3, 4, 5, b"payload")[0],
+        b"short",
+        None,
+    ]
+    at = datetime(2025, 1, 1, tzinfo=UTC)
+    rows = [(b"k", value, "t", 0, n, at, 0, None) for n, value in enumerate(values)]
+    found = decode(spark.createDataFrame(rows, RAW), "leaf", "r1").orderBy("offset").collect()
+    for row, value in zip(found, values, strict=True):
+        identity = decode_value(tag, value) if value is not None else None
+        expected = (
+            None if identity is None else (identity.producer, identity.seq, identity.crc, identity.crc_ok)
+        )
+        assert (
+            None if row["producer"] is None else (row["producer"], row["seq"], row["crc"], row["crc_ok"])
+        ) == (expected)
+        assert row["bytes"] == len(value or b"")
+    assert [row["crc_ok"] for row in found] == [True, True, False, None, None, None]
+    assert found[0]["timestamp_us"] == 1_735_689_600_000_000
+    assert found[0]["timestamp_type"] == "create"
+
+
+def test_a_cluster_that_cannot_be_reached_is_a_reason_not_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: nothing else answers there meanwhile
+        run = described(f"127.0.0.1:{taken.getsockname()[1]}", {"0": 1, "1": 1})
+        landing = land(spark, str(tmp_path), run)
+    if connector_jars():
+        assert "cluster leaf cannot be reached" in landing.reason
+    assert read_table(spark, str(tmp_path), "records") is None
+
+
+@pytest.mark.kafka
+def test_the_runs_range_is_landed_from_a_broker(spark: SparkSession, tmp_path: Path) -> None:
+    jars = kafka_jars()
+    if jars is None or not connector_jars():
+        pytest.skip("the jars of Kafka or of Spark's Kafka source are not cached: make setup")
+    with running_broker(jars) as broker:
+        broker.create_topic("t", 2, {"message.timestamp.type": "LogAppendTime"})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for seq in range(100):
+            value, _ = encode(run_tag("r1"), 0, seq, 5, b"x" * 20)
+            producer.produce("t", value, partition=seq % 2)
+        assert producer.flush(30) == 0
+        landing = land(spark, str(tmp_path), described(broker.bootstrap_servers, {"0": 50, "1": 40}))
+    assert (landing.reason, landing.records) == ("", 90)
+    records = read_table(spark, str(tmp_path), "records")
+    assert records is not None
+    rows = records.collect()
+    assert sorted(row["seq"] for row in rows) == [seq for seq in range(100) if seq % 2 == 0 or seq < 80]
+    assert all(row["crc_ok"] and row["timestamp_type"] == "append" for row in rows)

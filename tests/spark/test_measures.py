@@ -1,0 +1,186 @@
+"""Rates, latencies and what restarts cost, on rows that can be checked by eye."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_checks.checks import latency, rebalance, throughput
+from spark_checks.levels import Levels
+from spark_checks.model import compose, judge
+from spark_checks.restarts import find_restarts
+from tests.spark.frames import Row, evidence, got, held, run, sent, unsure, us
+
+pytestmark = pytest.mark.spark
+
+
+def levels(**parts: Any) -> Levels:
+    return Levels.model_validate(parts)
+
+
+def steady(per_s: int = 4, until: float = 10, without: tuple[float, float] = (99, 99)) -> list[Row]:
+    """Ledger rows at a fixed rate, acknowledged after 0.1 s; none in the given time."""
+    times = [n / per_s for n in range(int(until * per_s))]
+    kept = [at for at in times if not without[0] <= at < without[1]]
+    return [sent(n, intended_us=us(at), sent_us=us(at), acked_us=us(at + 0.1)) for n, at in enumerate(kept)]
+
+
+def did(action: str, begin: float, end: float, instance: str = "8082", ok: bool = True) -> Row:
+    return {
+        "host": "rest1",
+        "service": "kafka-rest",
+        "instance": instance,
+        "action": action,
+        "started_us": us(begin),
+        "ended_us": us(end),
+        "ok": ok,
+    }
+
+
+RESTART = [did("stop", 4, 4.2), did("start", 4.2, 4.5), did("ready", 4.5, 6)]
+
+
+def test_one_failed_check_fails_and_one_unknown_does_not_pass() -> None:
+    assert compose(["pass", "unknown", "fail"]) == "fail"
+    assert compose(["pass", "unknown"]) == "unknown"
+    assert compose(["pass", "pass"]) == "pass"
+    assert compose([]) == "unknown"
+    assert judge([], ["d"], "fine") == ("unknown", "d")
+
+
+def test_a_rate_met_over_the_window_passes(spark: SparkSession) -> None:
+    result = throughput.check(
+        evidence(spark, ledger=steady()), levels(throughput={"kafka": {"records_per_s": 4}})
+    )
+    assert result.verdict == "pass"
+    figures = result.measured["kafka"]
+    assert (figures["mean_records_per_s"], figures["sustained_p5_records_per_s"]) == (4, 4)
+    assert figures["mean_bytes_per_s"] == 400
+
+
+def test_a_rate_not_met_fails_and_one_that_was_not_offered_is_unknown(spark: SparkSession) -> None:
+    refused = [unsure(100 + n) | {"intended_us": us(2 + n / 10)} for n in range(40)]
+    level = levels(throughput={"kafka": {"records_per_s": 6}})
+    assert throughput.check(evidence(spark, ledger=steady() + refused), level).verdict == "fail"
+    assert throughput.check(evidence(spark, ledger=steady()), level).verdict == "unknown"
+
+
+def test_an_empty_second_fails_unless_a_restart_explains_it(spark: SparkSession) -> None:
+    rows = steady(per_s=10, without=(3.9, 6))
+    level = levels(throughput={"kafka": {"records_per_s": 1}})
+    alone = throughput.check(evidence(spark, ledger=rows), level)
+    assert alone.verdict == "fail"
+    assert [one["second"] for one in alone.anomalies["empty_second"].examples] == [3, 4]
+    assert throughput.check(evidence(spark, ledger=rows, actions=RESTART), level).verdict == "pass"
+
+
+def test_latency_counts_from_the_intended_time_and_drops_the_warm_up(spark: SparkSession) -> None:
+    slow = sent(0, intended_us=us(0.5), sent_us=us(8), acked_us=us(9))
+    rows = [sent(n, intended_us=us(1 + n / 100), acked_us=us(1 + n / 50)) for n in range(1, 101)]
+    tables = {
+        "records": [held(n, timestamp_us=us(1 + n / 100 + 0.002)) for n in range(1, 101)],
+        "deliveries": [got(n, received_us=us(1 + n / 100 + 3)) for n in range(1, 101)],
+    }
+    # The second reception of a record is not its delivery.
+    tables["deliveries"].append(got(1, received_us=us(9)))
+    result = latency.check(
+        evidence(spark, None, ledger=[slow, *rows], **tables),
+        levels(latency={"kafka": {"ack_p99_ms": 990, "delivery_max_ms": 2999}}),
+    )
+    figures = result.measured["kafka"]
+    assert (figures["ack_records"], figures["ack_p50_ms"], figures["ack_p99_ms"]) == (100, 500, 990)
+    assert figures["ack_max_ms"] == 1000
+    assert (figures["append_p50_ms"], figures["delivery_max_ms"]) == (2, 3000)
+    assert result.verdict == "fail"
+    assert "delivery_max_ms" in result.because
+    assert "ack_p99_ms" not in result.because
+
+
+def test_a_level_within_the_clock_error_and_one_without_evidence_are_unknown(spark: SparkSession) -> None:
+    about = run(clock_offsets={"h": {"offset_us": 0, "error_us": 5000}})
+    tables = {"ledger": steady(), "deliveries": [got(n, received_us=us(n / 4 + 0.2)) for n in range(40)]}
+    near = levels(latency={"kafka": {"delivery_max_ms": 198}})
+    assert latency.check(evidence(spark, about, **tables), near).verdict == "unknown"
+    no_append = levels(latency={"kafka": {"append_p99_ms": 100}})
+    assert latency.check(evidence(spark, ledger=steady()), no_append).verdict == "unknown"
+
+
+def test_restarts_are_paired_by_instance_and_a_drain_begins_them() -> None:
+    actions = [
+        did("drain", 1, 2),
+        did("stop", 2, 3),
+        did("kill", 2.5, 2.6, instance="8083"),
+        did("ready", 4, 5, ok=False),
+        did("ready", 5, 6),
+    ]
+    first, second = find_restarts(actions, us(10))
+    assert (first.instance, first.begin_us, first.end_us) == ("8082", us(1), us(6))
+    assert first.until_us == us(2.5)
+    assert (second.instance, second.end_us, second.until_us) == ("8083", None, us(10))
+
+
+@pytest.fixture(scope="module")
+def disturbed(spark: SparkSession) -> Any:
+    """Two seconds without acknowledgements, three without deliveries, in one restart of a 10 s run."""
+    ledger = steady(per_s=50, without=(4, 6))
+    delivered = [
+        got(row["seq"], received_us=row["acked_us"] + (0 if row["intended_us"] < us(6) else 1_000_000))
+        for row in ledger
+    ]
+    samples = [
+        {"group": "g", "at_us": us(n / 10), "state": "Stable", "members": 1, "assigned": 1}
+        | ({"state": "PreparingRebalance"} if 42 <= n < 57 else {})
+        for n in range(100)
+    ]
+    owned = [("assigned", 0.0), ("revoked", 4.2), ("assigned", 5.7)]
+    assignments = [
+        {"group": "g", "consumer": "c", "topic": "t", "partition": 0, "event": event, "at_us": us(at)}
+        for event, at in owned
+    ]
+    level = {"produce_gap_s": 5, "consume_stall_s": 0.5, "not_stable_s": 15, "min_restarts": 1}
+    return rebalance.check(
+        evidence(
+            spark,
+            ledger=ledger,
+            deliveries=delivered,
+            group_states=samples,
+            assignments=assignments,
+            actions=RESTART,
+        ),
+        levels(rebalance=level),
+    )
+
+
+def test_a_restart_is_measured_and_the_measure_over_its_level_fails(disturbed: Any) -> None:
+    assert disturbed.verdict == "fail"
+    assert disturbed.because.startswith("consume stall 1.00 s at rest1 8082, the level is 0.5 s")
+    (restart,) = disturbed.measured["by_restart"]
+    assert restart["produce_gap_s"] == pytest.approx(2.02, abs=0.001)
+    # Three seconds without a delivery, of which two had nothing to deliver.
+    assert restart["consume_stall_s"] == pytest.approx(1.0, abs=0.001)
+    assert restart["not_stable_s"] == pytest.approx(1.5, abs=0.001)
+    assert restart["ownerless_s"] == pytest.approx(1.5, abs=0.001)
+    assert disturbed.measured["produce_gap_outside_of_restarts_s"] == {"kafka": 0.02}
+
+
+def test_lag_is_back_when_it_falls_to_its_baseline(disturbed: Any) -> None:
+    (restart,) = disturbed.measured["by_restart"]
+    cell = restart["by"]["g"]
+    assert cell["lag_highest_records"] == pytest.approx(50, abs=5)
+    assert not cell["lag_back"]
+
+
+def test_without_actions_nothing_is_known_of_restarts(spark: SparkSession) -> None:
+    tables = evidence(spark, ledger=steady())
+    assert rebalance.check(tables, levels(rebalance={"min_restarts": 4})).verdict == "unknown"
+    assert rebalance.check(tables, levels()).verdict == "unknown"
+    assert rebalance.check(tables, levels(rebalance={"min_restarts": 0})).verdict == "pass"
+
+
+def test_an_instance_that_did_not_come_back_fails(spark: SparkSession) -> None:
+    tables = evidence(spark, ledger=steady(), actions=RESTART[:2])
+    result = rebalance.check(tables, levels())
+    assert result.verdict == "fail"
+    assert "rest1 8082 did not become ready again" in result.because

@@ -1,0 +1,138 @@
+"""Evidence that cannot be read is refused with one line that names the file and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_checks.__main__ import main
+from spark_checks.errors import EvidenceError
+from spark_checks.levels import read_levels
+from spark_checks.readers import open_evidence
+from spark_checks.synthetic import write_evidence
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    write_evidence(tmp_path, 220)
+    return tmp_path
+
+
+def ledger_file(folder: Path) -> Path:
+    return next((folder / "ledger").glob("*.parquet"))
+
+
+def refusal(spark: SparkSession, folder: Path) -> str:
+    with pytest.raises(EvidenceError) as caught:
+        open_evidence(spark, str(folder))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_whole_evidence_opens(spark: SparkSession, good: Path) -> None:
+    evidence = open_evidence(spark, str(good))
+    assert evidence.run.run_id == "made-up"
+    assert evidence.need("ledger").count() == 220
+    assert evidence.table("gc_pauses") is None
+
+
+def test_a_file_cut_in_the_middle_is_named(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    file.write_bytes(file.read_bytes()[:1000])
+    assert f"{file}: cannot be read as Parquet (1000 bytes" in refusal(spark, good)
+
+
+def test_an_unfinished_file_is_left_alone(spark: SparkSession, good: Path) -> None:
+    (good / "ledger" / ".kafka-9.parquet").write_bytes(b"half")
+    assert open_evidence(spark, str(good)).need("ledger").count() == 220
+
+
+def test_a_missing_table_is_named(spark: SparkSession, good: Path) -> None:
+    for file in (good / "ledger").iterdir():
+        file.unlink()
+    assert f"{good}/ledger: no such table" in refusal(spark, good)
+
+
+def test_a_column_of_another_type_is_named(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    table = pq.read_table(file)
+    at = table.schema.get_field_index("seq")
+    pq.write_table(table.set_column(at, "seq", table["seq"].cast(pa.string())), file)
+    assert f"{file}: column seq is string; the contract wants int64" in refusal(spark, good)
+
+
+def test_a_missing_column_is_named(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    pq.write_table(pq.read_table(file).drop_columns(["crc"]), file)
+    assert f"{file}: column crc is missing" in refusal(spark, good)
+
+
+def test_a_null_where_none_may_be_is_named(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    table = pq.read_table(file)
+    nulls = pa.nulls(table.num_rows, pa.int64())
+    pq.write_table(table.set_column(table.schema.get_field_index("seq"), "seq", nulls), file)
+    assert f"{file}: column seq holds nulls" in refusal(spark, good)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"started_us": None}, "started_us"),
+        ({"topics": [{"topic": "t"}]}, "topics.0.cluster"),
+        ({"measured_until_us": 5}, "measured_until_us: the steady window is empty"),
+    ],
+)
+def test_a_run_description_that_is_wrong_is_named(
+    spark: SparkSession, good: Path, change: dict[str, Any], words: str
+) -> None:
+    file = good / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert refusal(spark, good).startswith(f"{file}: {words}")
+
+
+def test_a_folder_without_a_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    assert f"{tmp_path}/run.json: no such file" in refusal(spark, tmp_path)
+
+
+def test_a_load_that_did_not_end_properly_can_be_read(spark: SparkSession, good: Path) -> None:
+    file = good / "run.json"
+    changes = {"ended_us": None, "measured_until_us": None}
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    run = open_evidence(spark, str(good)).run
+    assert not run.complete
+    assert 17 < run.measured_s < 19
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("deliverry: {lost: 0}", "deliverry: no such check; did you mean delivery?"),
+        ("delivery: {lots: 0}", "delivery.lots: no such service level; did you mean lost?"),
+        ("rebalance: {produce_gap_s: soon}", "rebalance.produce_gap_s:"),
+        ("a: b: c", "is not YAML"),
+    ],
+)
+def test_service_levels_that_no_check_knows_are_refused_before_spark_starts(
+    tmp_path: Path, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slo = tmp_path / "slo.yml"
+    slo.write_text(text)
+    assert main(["--evidence", str(tmp_path), "--slo", str(slo), "--out", str(tmp_path / "out")]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"error: {slo}: {words}")
+    assert line.count("\n") == 1
+
+
+def test_no_service_levels_are_service_levels_too(tmp_path: Path) -> None:
+    slo = tmp_path / "slo.yml"
+    slo.write_text("")
+    assert read_levels(slo).delivery.lost == 0
