@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup setup-tests demo fleet-up fleet-down lint test-fast test-java test-fleet test clean distclean
+.PHONY: help setup setup-tests demo fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,11 +31,14 @@ lint: setup-tests ## ruff, mypy, yamllint, ansible-lint
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q
 
-test-fast: lint ## lint, and the tests that need no fleet
-	$(RUN) python -m pytest -m "not fleet"
+test-fast: lint ## lint, unit, Spark and render tests
+	$(RUN) python -m pytest -m "not fleet and not kafka"
 
 test-java: setup-tests ## build the sandbox proxy with its own tests
 	mvn -q -B -f local/sandbox_rest/pom.xml verify
+
+test-kafka: setup-tests ## the load and the proxy contract against brokers on loopback
+	$(RUN) python -m pytest -m kafka
 
 test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the reason, where no node can run
 	@if reason=$$($(BIN)/python -m local.fleet check); \
@@ -43,7 +46,7 @@ test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the
 	else echo "skipped: molecule: $$reason"; fi
 	$(RUN) python -m pytest -m fleet
 
-test: test-fast test-java test-fleet ## everything
+test: test-fast test-java test-kafka test-fleet ## everything
 
 clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
 	@$(PYTHON) -m local.clean

@@ -177,3 +177,64 @@ def test_an_error_in_the_inventory_stops_before_a_host_is_touched(demo: str) -> 
     assert done.returncode != 0
     assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
     assert set(recap(done.stdout)) == {"localhost"}
+
+
+def node(name: str, *command: str) -> subprocess.CompletedProcess[str]:
+    config = ROOT / ".cache" / "fleet" / "kedge" / "ssh_config"
+    return subprocess.run(
+        ["ssh", "-F", str(config), name, *command], capture_output=True, text=True, check=True
+    )
+
+
+def test_a_broker_that_does_not_come_up_shows_its_journal_and_gets_its_old_release_back(demo: str) -> None:
+    del demo
+    broken = play("deploy.yml", "-e", '{"kafka_broker_settings": {"inter.broker.listener.name": "NOWHERE"}}')
+    output = broken.stdout + broken.stderr
+    assert broken.returncode != 0
+    assert "its journal ends with" in output
+    assert "NOWHERE" in output.partition("its journal ends with")[2]
+    assert "is back and running" in output
+    assert node("leaf1", "systemctl", "is-active", "kafka-broker@leaf").stdout.strip() == "active"
+
+
+def test_a_port_in_use_on_a_node_is_named_and_the_next_run_mends_it(demo: str) -> None:
+    del demo
+    unit = "kafka-rest@8083"
+    node("rest2", "systemctl", "stop", unit)
+    node("rest2", "systemd-run", "--unit=squatter", "python3", "-m", "http.server", "8083")
+    try:
+        done = play("deploy.yml", "--limit", "localhost,rest2")
+        assert done.returncode != 0
+        assert "8083" in done.stdout + done.stderr
+        assert "its journal ends with" in done.stdout + done.stderr
+    finally:
+        node("rest2", "systemctl", "stop", "squatter")
+    mended = play("deploy.yml", "--limit", "localhost,rest2")
+    assert mended.returncode == 0, mended.stdout
+    assert node("rest2", "systemctl", "is-active", unit).stdout.strip() == "active"
+
+
+def test_a_deploy_that_was_killed_is_finished_by_the_next(demo: str) -> None:
+    del demo
+    wanted = ("-e", '{"kafka_rest_settings": {"producer.linger.ms": 4}}')
+    with subprocess.Popen(
+        [PLAYBOOK, "-i", INVENTORY, "deploy.yml", *wanted],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Restart the instance with its planned release" in line:
+                process.kill()
+                break
+    finished = play("deploy.yml", *wanted)
+    assert finished.returncode == 0, finished.stdout
+    for host in ("rest1", "rest2"):
+        for port in ("8082", "8083"):
+            text = node(host, "cat", f"/etc/kafka-rest/{port}/kafka-rest.properties").stdout
+            assert "producer.linger.ms=4" in text
+            assert node(host, "systemctl", "is-active", f"kafka-rest@{port}").stdout.strip() == "active"
+    again = play("deploy.yml", *wanted)
+    assert all(state["changed"] == 0 for state in recap(again.stdout).values())
