@@ -11,30 +11,50 @@ import jinja2
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 _COMMENT_COLUMNS = 110
+#: Where vendors' packages put themselves, and read their configuration.
+_PACKAGES = PurePosixPath("/opt")
 
 
 def render_instance(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of one planned instance: path inside its release -> content.
 
     A setting's file lies under ``/etc/UNIT/NAME/``, or is the instance's systemd drop-in, which goes to
-    ``systemd/`` in the release.
+    ``systemd/`` in the release. One under ``/opt`` is what a package's own start script reads: the release
+    has it by its name, and the package's place has to be a link to it (see ``package_links``).
 
     Raises:
-        ValueError: when a setting's file lies anywhere else.
+        ValueError: when a setting's file lies anywhere else, or two files would have one place.
     """
     home = PurePosixPath("/etc") / unit / str(instance["name"])
     dropin = PurePosixPath(f"/etc/systemd/system/{unit}@{instance['name']}.service.d")
     files: dict[str, list[Mapping[str, Any]]] = {}
+    places: dict[str, PurePosixPath] = {}
     for setting in instance["settings"]:
         path = PurePosixPath(setting["file"])
         if path.is_relative_to(home):
             relative = str(path.relative_to(home))
         elif path.parent == dropin:
             relative = f"systemd/{path.name}"
+        elif path.is_relative_to(_PACKAGES):
+            relative = path.name
         else:
-            raise ValueError(f"{setting['key']}: {path} is neither under {home} nor under {dropin}")
+            raise ValueError(
+                f"{setting['key']}: {path} is neither under {home} nor under {dropin} nor under {_PACKAGES}"
+            )
+        if places.setdefault(relative, path) != path:
+            raise ValueError(f"{setting['key']}: {path} and {places[relative]} would be one file, {relative}")
         files.setdefault(relative, []).append(setting)
     return {path: render_settings(path, settings) for path, settings in sorted(files.items())}
+
+
+def package_links(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
+    """Return where a package looks for files of one planned instance -> where they are, in its release."""
+    paths = {PurePosixPath(setting["file"]) for setting in instance["settings"]}
+    return {
+        str(path): f"/etc/{unit}/{instance['name']}/{path.name}"
+        for path in sorted(paths)
+        if path.is_relative_to(_PACKAGES)
+    }
 
 
 def render_settings(path: str, settings: Iterable[Mapping[str, Any]]) -> str:

@@ -1,0 +1,106 @@
+"""python -m sizing: what its exit status says, and that it prints no secret."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REST = """
+all:
+  children:
+    kafka_rest:
+      hosts: {rest1: {}, rest2: {}}
+  vars:
+    host_cores: 16
+    host_memory_mib: 32768
+    kafka_clusters: {leaf: {version: 4.3.1, bootstrap_servers: "leaf:9092"}}
+    kafka_rest_distribution: confluent
+    kafka_rest_version: 8.3.1
+    kafka_rest_cluster: leaf
+"""
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sizing", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.yml"
+    path.write_text(REST)
+    return path
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_clean_plan_ends_with_0(inventory: Path, form: str) -> None:
+    done = run("-i", inventory, "--format", form)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rest1" in done.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_plan_with_an_error_ends_with_1_and_names_the_variable(inventory: Path, form: str) -> None:
+    inventory.write_text(REST + "    kafka_rest_instances_per_host: -1\n")
+    done = run("-i", inventory, "--format", form)
+    assert done.returncode == 1
+    assert "kafka_rest_instances_per_host" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["all: [", "", "[a\n=b"])
+def test_an_inventory_that_cannot_be_read_ends_with_2_and_says_so_in_one_line(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(text)
+    done = run("-i", path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert str(path) in done.stderr
+
+
+def test_an_inventory_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
+    done = run("-i", tmp_path / "none")
+    assert done.returncode == 2
+    assert "no such inventory" in done.stderr
+
+
+def test_an_unknown_option_ends_with_2(inventory: Path) -> None:
+    assert run("-i", inventory, "--format", "xml").returncode == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["--full"], ["--format", "json"], ["--diff", "documented"]])
+def test_a_secret_is_never_printed(inventory: Path, arguments: list[str]) -> None:
+    key = "producer.ssl.keystore.password"
+    inventory.write_text(f"{REST}    kafka_rest_settings: {{{key}: hunter2}}\n")
+    done = run("-i", inventory, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    if "--diff" not in arguments:
+        assert key in done.stdout
+        assert "***" in done.stdout
+
+
+def test_json_has_the_documented_form(inventory: Path) -> None:
+    plan = json.loads(run("-i", inventory, "--format", "json").stdout)
+    instance = plan["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]
+    assert set(instance) >= {"name", "port", "settings"}
+    assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source"}
+    assert set(plan["findings"][0]) == {"severity", "rule", "where", "message", "fix"}
+
+
+def test_wide_reasons_are_wrapped(inventory: Path) -> None:
+    lines = run("-i", inventory).stdout.splitlines()
+    assert [x for x in lines if len(x) > 110 and x.startswith("        ")] == []

@@ -1,0 +1,159 @@
+"""What plan.yml says of a host: what differs, key by key, and in one line where it cannot know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plugins.module_utils.compared import change, describe, lines_of, topic_lines
+from plugins.module_utils.rendering import render, render_settings
+
+PATH = "kafka-rest.properties"
+
+
+def setting(key: str, value: str, because: str = "two and two are four") -> dict[str, Any]:
+    return {"file": PATH, "key": key, "value": value, "rule": "rest.x", "because": because, "source": "sums"}
+
+
+def properties(*settings: dict[str, Any]) -> str:
+    return render_settings(PATH, settings)
+
+
+def state(name: str, current: str | None = "a", **more: Any) -> dict[str, Any]:
+    return {"name": name, "release": "a", "current": current, "pending": False, "active": True, **more}
+
+
+def answer(*states: dict[str, Any], diff: Any = (), stale: Any = ()) -> dict[str, Any]:
+    return {"instances": list(states), "diff": list(diff), "stale": list(stale)}
+
+
+def differing(path: str, before: str, after: str) -> dict[str, str]:
+    return {"before_header": path, "after_header": path, "before": before, "after": after}
+
+
+def said(answered: dict[str, Any], *names: str, unknown: Any = ()) -> list[str]:
+    instances = [{"name": n, "settings": []} for n in names]
+    found = describe(answered, "kafka-rest", instances, unknown)
+    return lines_of({"kafka_rest": found}, ["kafka_rest"])
+
+
+def test_a_changed_value_is_shown_with_its_new_reason() -> None:
+    old, new = (
+        properties(setting("a", "1"), setting("b", "2")),
+        properties(setting("a", "3", "three"), setting("b", "2")),
+    )
+    assert change(old, new, set()) == ["-a=1", "+a=3", "    three (rest.x; sums)"]
+
+
+def test_keys_that_come_and_go_are_shown() -> None:
+    lines = change(properties(setting("old", "1")), properties(setting("new", "2")), set())
+    assert [x for x in lines if not x.startswith(" ")] == ["-old=1", "+new=2"]
+
+
+def test_a_reason_that_alone_changes_is_said_so() -> None:
+    lines = change(properties(setting("a", "1")), properties(setting("a", "1", "another")), set())
+    assert lines == ["other reasons, same values: a"]
+
+
+@pytest.mark.parametrize("hidden", [{"a.b"}, set()])
+def test_secrets_of_old_and_new_files_are_hidden(hidden: set[str]) -> None:
+    key = "a.b" if hidden else "ssl.key.password"
+    lines = change(properties(setting(key, "old")), properties(setting(key, "new")), hidden)
+    assert lines[:2] == [f"-{key}=***", f"+{key}=***"]
+
+
+def test_of_a_long_list_of_flags_only_the_difference_is_shown() -> None:
+    lines = change(properties(setting("O", "-a -b -c -d")), properties(setting("O", "-a -b -x -d")), set())
+    assert lines[:2] == ["-O=-c ...", "+O=-x ..."]
+
+
+def test_a_unit_file_is_shown_line_by_line() -> None:
+    units = [
+        render(
+            "service.j2",
+            unit="u",
+            user="u",
+            description="d",
+            stop_seconds=stop,
+            open_files=1,
+            exec_start="/bin/true",
+        )
+        for stop in (60, 61)
+    ]
+    lines = change(units[0], units[1], set())
+    assert [x for x in lines if x[0] in "+-"] == ["-TimeoutStopSec=60", "+TimeoutStopSec=61"]
+
+
+def test_instances_that_differ_alike_are_said_once() -> None:
+    diff = [
+        differing(
+            f"/etc/kafka-rest/{n}/{PATH}",
+            properties(setting("id", f"h-{n}")),
+            properties(setting("id", f"i-{n}")),
+        )
+        for n in ("8082", "8083")
+    ]
+    lines = said(answer(state("8082"), state("8083"), diff=diff), "8082", "8083")
+    assert lines[0] == "kafka_rest@[8082-8083]: differs; a deploy would restart it"
+    assert [x.strip() for x in lines[1:4]] == [PATH, "-id=h-INSTANCE", "+id=i-INSTANCE"]
+
+
+@pytest.mark.parametrize(
+    ("one", "line"),
+    [
+        (state("8082"), "as planned"),
+        (state("8082", None), "not deployed yet; a deploy would start it"),
+        (state("8082", active=False), "does not run; a deploy would start it"),
+        (
+            state("8082", pending=True),
+            "runs an older release than the one in place; a deploy would restart it",
+        ),
+    ],
+)
+def test_the_state_of_an_instance_is_one_line(one: dict[str, Any], line: str) -> None:
+    assert said(answer(one), "8082") == [f"kafka_rest@8082: {line}"]
+
+
+def test_an_instance_that_is_no_longer_planned_is_named() -> None:
+    assert "kafka_rest@8083: no longer planned" in said(answer(state("8082"), stale=["8083"]), "8082")[0]
+
+
+def test_changed_software_is_a_difference() -> None:
+    diff = [differing("/etc/kafka-rest/8082/dist", "/opt/kedge/a\n", "/opt/kedge/b\n")]
+    assert [x.strip() for x in said(answer(state("8082"), diff=diff), "8082")[1:]] == [
+        "dist",
+        "-/opt/kedge/a",
+        "+/opt/kedge/b",
+    ]
+
+
+def test_software_that_is_not_known_here_is_not_called_a_difference() -> None:
+    diff = [differing("/etc/kafka-rest/8082/dist", "/opt/kedge/a\n", "\n")]
+    lines = said(answer(state("8082", pending=True), diff=diff), "8082", unknown=["dist"])
+    assert lines[0] == "kafka_rest@8082: as planned"
+    assert "its software is not compared" in lines[1]
+
+
+def test_a_host_that_cannot_be_reached_has_one_line() -> None:
+    found = {"kafka_broker": {"unreachable": "no route"}, "kafka_rest": {"unreachable": "no route"}}
+    assert lines_of(found, ["kafka_broker", "kafka_rest"]) == ["cannot be reached: no route"]
+
+
+def test_services_that_are_not_compared_are_named() -> None:
+    assert lines_of({}, ["mirror_maker", "host_tuning"]) == ["mirror_maker, host_tuning: not compared"]
+
+
+def test_topics_that_would_be_made_or_changed_are_shown() -> None:
+    changes: dict[str, dict[str, Any]] = {
+        "new": {"create": {"partitions": "6", "retention.ms": "1"}},
+        "live": {"grow": [6, 12], "set": {"retention.ms": ["1", "2"]}},
+    }
+    assert topic_lines(changes) == [
+        "topic new: not there yet; a deploy would create it with partitions=6, retention.ms=1",
+        "topic live: differs; a deploy would set",
+        "  -partitions=6",
+        "  +partitions=12",
+        "  -retention.ms=1",
+        "  +retention.ms=2",
+    ]

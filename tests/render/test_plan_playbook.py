@@ -1,0 +1,117 @@
+"""plan.yml on hosts that nobody can reach: the plan and its findings are printed all the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
+
+# Port 1 of loopback takes no connection.
+INVENTORY = """
+all:
+  children:
+    kafka_rest:
+      hosts:
+        rest1: {ansible_host: 127.0.0.2}
+        rest2: {ansible_host: 127.0.0.3}
+    streams_app:
+      hosts:
+        streams1:
+          ansible_host: 127.0.0.4
+          streams_app_name: joins
+          streams_app_version: 4.3.1
+          streams_app_cluster: leaf
+          streams_app_stores: [{name: j, kind: key_value, count: 1, partitions: 6, keys: 1000}]
+  vars:
+    ansible_port: 1
+    host_cores: 16
+    host_memory_mib: 32768
+    kafka_clusters: {leaf: {version: 4.3.1, bootstrap_servers: "127.0.0.1:1", broker_count: 1}}
+    kafka_topics: [{name: orders, cluster: leaf, partitions: 6, replication: 1}]
+    kafka_rest_distribution: confluent
+    kafka_rest_version: 8.3.1
+    kafka_rest_cluster: leaf
+    kafka_rest_archive: /nowhere/confluent.tar.gz
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.yml"
+    path.write_text(INVENTORY)
+    return path
+
+
+def play(inventory: Path, *arguments: str, playbook: str = "plan.yml") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PLAYBOOK, "-i", str(inventory), playbook, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        check=False,
+    )
+
+
+def test_hosts_and_clusters_out_of_reach_are_one_line_each_and_no_failure(inventory: Path) -> None:
+    done = play(inventory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = done.stdout.partition("What a deploy would change")[2].partition("PLAY RECAP")[0].splitlines()
+    for where in ("rest1", "rest2", "cluster leaf"):
+        lines = [x for x in after if x.startswith(f"{where}  ")]
+        assert len(lines) == 1
+        assert "cannot be reached" in lines[0]
+        assert "refused" in lines[0]
+    assert any(x.startswith("streams1  streams_app: not compared") for x in after)
+    assert "UNREACHABLE" not in done.stdout + done.stderr
+
+
+def test_the_plan_is_that_of_the_command(inventory: Path) -> None:
+    done = play(inventory, "-e", "plan_diff=false")
+    command = subprocess.run(
+        [sys.executable, "-m", "sizing", "-i", str(inventory)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert command.stdout.strip() in done.stdout
+    assert "What a deploy would change" not in done.stdout
+
+
+def test_with_v_every_instance_is_spelled_out_and_nothing_else_is(inventory: Path) -> None:
+    short, full = (play(inventory, "-e", "plan_diff=false", *more).stdout for more in ([], ["-v"]))
+    assert short.count("  id=") < full.count("  id=")
+    assert "ansible_facts" not in full
+
+
+def test_advice_and_recommendations_are_given_as_variables(inventory: Path, tmp_path: Path) -> None:
+    recommended = tmp_path / "recommendations.yml"
+    recommended.write_text("kafka_rest_heap_mib: 3000\n")
+    done = play(inventory, "-e", "plan_diff=false", "-e", "advice=documented", "-e", f"@{recommended}")
+    assert "-XX:G1HeapRegionSize=16M" in done.stdout
+    assert "-Xmx3000m" in done.stdout
+
+
+def test_an_error_is_printed_and_fails_before_any_host_is_asked(inventory: Path) -> None:
+    done = play(inventory, "-e", "kafka_rest_instances_per_host=-1")
+    assert done.returncode != 0
+    assert "kafka_rest_instances_per_host" in done.stdout
+    assert "no host was touched" in done.stdout + done.stderr
+    assert "What a deploy would change" not in done.stdout
+    assert "rest1" not in done.stdout.partition("PLAY RECAP")[2]
+
+
+@pytest.mark.parametrize("playbook", ["deploy.yml", "rolling_restart.yml", "verify.yml"])
+def test_other_playbooks_plan_without_printing_and_stop_at_an_error(inventory: Path, playbook: str) -> None:
+    done = play(inventory, "-e", "kafka_rest_instances_per_host=-1", playbook=playbook)
+    assert done.returncode != 0
+    assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
+    assert "/etc/streams-app" not in done.stdout
+    assert "rest1" not in done.stdout.partition("PLAY RECAP")[2]
