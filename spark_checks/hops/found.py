@@ -34,14 +34,20 @@ def digest(hashed: Column, prefix: str) -> list[Column]:
     ]
 
 
-def differing(left: DataFrame, right: DataFrame, keys: Sequence[str], ours: str, theirs: str) -> DataFrame:
-    """Return the keys of the blocks whose digests (prefixes ``ours``, ``theirs``) differ."""
-    joined = left.join(right, [left[key].eqNullSafe(right[key]) for key in keys], "full")
+def compared(left: DataFrame, right: DataFrame, keys: Sequence[str], ours: str, theirs: str) -> DataFrame:
+    """Join two sides' blocks by their keys and say in ``differs`` whether their digests do.
+
+    A block without a key in the first column (nothing of the run) never differs.
+    """
+    both = [left[key].eqNullSafe(right[key]) for key in keys]
     same = F.lit(True)
     for part in ("count", "xor", "sum"):
         one = F.coalesce(F.col(f"{ours}_{part}"), F.lit(0).cast("long"))
         same = same & (one == F.coalesce(F.col(f"{theirs}_{part}"), F.lit(0).cast("long")))
-    return joined.where(~same).select(*(F.coalesce(left[key], right[key]).alias(key) for key in keys))
+    others = [name for name in (*left.columns, *right.columns) if name not in keys]
+    merged = [F.coalesce(left[key], right[key]).alias(key) for key in keys]
+    joined = left.join(right, both, "full").select(*merged, *others, (~same).alias("differs"))
+    return joined.withColumn("differs", F.col("differs") & F.col(keys[0]).isNotNull())
 
 
 def only_blocks(rows: DataFrame, blocks: DataFrame, keys: Sequence[str], column: str) -> DataFrame:
@@ -57,14 +63,16 @@ def tally(found: DataFrame, order: Sequence[str]) -> dict[str, Anomaly]:
     """Count findings by their column ``kind`` and take the first few of each.
 
     Args:
-        found: columns ``kind`` and those that an example shows; nulls are left out of examples.
+        found: columns ``kind``, those that an example shows (nulls and names that begin with an underscore
+            are left out), and ``_times`` where one finding counts more than once.
         order: the columns that say which come first.
     """
     window = Window.partitionBy("kind").orderBy(*order)
     whole = window.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    times = F.col("_times") if "_times" in found.columns else F.lit(1)
     rows = (
         found.withColumn("_n", F.row_number().over(window))
-        .withColumn("_count", F.count(F.lit(1)).over(whole))
+        .withColumn("_count", F.sum(times).over(whole))
         .where(F.col("_n") <= EXAMPLES)
         .orderBy("kind", "_n")
         .collect()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.hops.found import block, differing, digest, only_blocks, tally
+from spark_checks.hops.found import block, compared, digest, only_blocks, tally
 from spark_checks.hops.topic import of_run
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
@@ -37,31 +37,32 @@ def group_hop(records: DataFrame, deliveries: DataFrame, ledger: DataFrame, run:
     hashed = F.xxhash64("topic", "partition", "offset", "producer", "seq")
     wanted = wanted_by_groups(records, run)
     got = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
-    held = wanted.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "held")).persist()
-    given = got.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "given")).persist()
-    totals = {
-        "expected": _sum(held, "held_count"),
-        "deliveries": _sum(given, "given_count"),
-    }
-    blocks = differing(held, given, keys, "held", "given").persist()
-    totals["blocks_compared_exactly"] = blocks.count()
+    held = wanted.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "held"))
+    given = got.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "given"))
+    digests = compared(held, given, keys, "held", "given").persist()
+    row = digests.agg(
+        F.coalesce(F.sum("held_count"), F.lit(0)).alias("expected"),
+        F.coalesce(F.sum("given_count"), F.lit(0)).alias("deliveries"),
+        F.count_if("differs").alias("blocks_compared_exactly"),
+    ).first()
+    assert row is not None
+    totals: dict[str, int] = row.asDict()
     anomalies: dict[str, Anomaly] = {}
     if totals["blocks_compared_exactly"]:
-        compared = compare(
+        blocks = digests.where("differs").select(*keys)
+        matched = compare(
             only_blocks(wanted, blocks, _KEYS, "offset"), only_blocks(got, blocks, _KEYS, "offset")
         ).persist()
-        found = findings(compared, ledger, run).persist()
+        found = findings(matched, ledger, run).persist()
         anomalies = tally(found, _ORDER)
-        redelivered = compared.where("copies > 1").agg(F.sum(F.col("copies") - 1)).first()
-        if redelivered is not None and redelivered[0]:
-            anomalies["redelivered"] = Anomaly(redelivered[0], anomalies["redelivered"].examples)
         totals["not_known"] = anomalies.pop("not_known", Anomaly(0)).count
         if "undelivered" in anomalies:
             undelivered = found.where("kind = 'undelivered'").select(*_ORDER)
             anomalies |= tally(skipped(got, undelivered), [*_ORDER, "consumer"])
+        found.unpersist()
+        matched.unpersist()
+    digests.unpersist()
     anomalies |= tally(rewound(got), ["group", "consumer", "topic", "partition", "at_us"])
-    for frame in (held, given):
-        frame.unpersist()
     return GroupHop(totals, anomalies)
 
 
@@ -91,7 +92,7 @@ def compare(wanted: DataFrame, got: DataFrame) -> DataFrame:
     return wanted.select(*_ORDER, who.alias("held")).join(given, _ORDER, "full")
 
 
-def findings(compared: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
+def findings(matched: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
     """Name what is wrong with each position (columns ``kind``, place, identity, consumers)."""
     held, given = F.col("held").isNotNull(), F.col("copies").isNotNull()
     mismatch = held & given & ((F.col("least") != F.col("held")) | (F.col("most") != F.col("held")))
@@ -102,7 +103,7 @@ def findings(compared: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
         "phantom": given & ~held,
     }
     kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
-    rows = compared.select(
+    rows = matched.select(
         F.explode(kinds).alias("kind"),
         *_ORDER,
         F.coalesce(F.col("held"), F.col("least")).alias("identity"),
@@ -112,9 +113,16 @@ def findings(compared: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
     )
     rows = _explained_phantoms(rows, ledger, run)
     if not run.complete:
-        rows = _unknown_tail(rows, compared)
+        rows = _unknown_tail(rows, matched)
     return rows.select(
-        "kind", *_ORDER, "identity.producer", "identity.seq", "delivered", "consumers", "times"
+        "kind",
+        *_ORDER,
+        "identity.producer",
+        "identity.seq",
+        "delivered",
+        "consumers",
+        "times",
+        F.when(F.col("kind") == "redelivered", F.col("times") - 1).otherwise(1).alias("_times"),
     )
 
 
@@ -147,9 +155,9 @@ def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFra
     return rest.where(~phantom).unionByName(real)
 
 
-def _unknown_tail(rows: DataFrame, compared: DataFrame) -> DataFrame:
+def _unknown_tail(rows: DataFrame, matched: DataFrame) -> DataFrame:
     """The load did not end properly: past a group's last known delivery there is no evidence either way."""
-    last = compared.where(F.col("copies").isNotNull()).groupBy(*_KEYS).agg(F.max("offset").alias("last"))
+    last = matched.where(F.col("copies").isNotNull()).groupBy(*_KEYS).agg(F.max("offset").alias("last"))
     late = (F.col("kind") == "undelivered") & (F.col("offset") > F.coalesce("last", F.lit(-1)))
     kind = F.when(late, F.lit("not_known")).otherwise(F.col("kind"))
     return rows.join(last, _KEYS, "left").withColumn("kind", kind).drop("last")
@@ -209,9 +217,3 @@ def _positions(got: DataFrame) -> DataFrame:
     names = got.select(code, *_POSITION_KEYS).distinct()
     runs = got.select(code, "received_us", "offset").mapInArrow(folder(consecutive=True), SCHEMA)
     return runs.join(F.broadcast(names), "code", "inner")
-
-
-def _sum(frame: DataFrame, column: str) -> int:
-    row = frame.agg(F.coalesce(F.sum(column), F.lit(0))).first()
-    assert row is not None
-    return int(row[0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_checks.errors import EvidenceError
-from spark_checks.hops.found import block, differing, digest, only_blocks, tally
+from spark_checks.hops.found import block, compared, digest, only_blocks, tally
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
 
@@ -62,59 +62,50 @@ def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
     keys = ["producer", "block"]
     hashed = F.xxhash64(*_IDENTITY, *_HOME, "crc")
     acked = (F.col("outcome") == "acked") & ~expired(run)
-    sent = (
-        ledger.groupBy("producer", block("seq"))
-        .agg(
-            *digest(F.when(acked, hashed), "sent"),
-            F.count(F.lit(1)).alias("rows"),
-            (F.max("seq") - F.min("seq") + 1).alias("span"),
-            *(
-                F.count_if(F.col("outcome") == outcome).alias(outcome)
-                for outcome in ("acked", "failed", "unknown")
-            ),
-            F.count_if((F.col("outcome") == "acked") & expired(run)).alias("expired"),
-        )
-        .persist()
+    sent = ledger.groupBy("producer", block("seq")).agg(
+        *digest(F.when(acked, hashed), "sent"),
+        F.count(F.lit(1)).alias("rows"),
+        (F.max("seq") - F.min("seq") + 1).alias("span"),
+        *(
+            F.count_if(F.col("outcome") == outcome).alias(outcome)
+            for outcome in ("acked", "failed", "unknown")
+        ),
+        F.count_if((F.col("outcome") == "acked") & expired(run)).alias("expired"),
     )
     good = F.col("producer").isNotNull() & F.coalesce("crc_ok", F.lit(False))
-    held = (
-        records.groupBy("producer", block("seq"))
-        .agg(
-            *digest(F.when(good, hashed), "held"),
-            F.count(F.lit(1)).alias("rows"),
-            F.count_if(F.col("producer").isNotNull() & ~F.coalesce("crc_ok", F.lit(False))).alias("damaged"),
-        )
-        .persist()
+    held = records.groupBy("producer", block("seq")).agg(
+        *digest(F.when(good, hashed), "held"),
+        F.count_if(F.col("producer").isNotNull()).alias("records"),
+        F.count_if(F.col("producer").isNull()).alias("foreign"),
+        F.count_if(F.col("producer").isNotNull() & ~F.coalesce("crc_ok", F.lit(False))).alias("damaged"),
     )
-    _refuse_twice(sent)
-    names = ("rows", "acked", "failed", "unknown", "expired")
-    totals = sent.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names)).first()
-    in_topics = held.agg(
-        F.coalesce(F.sum(F.when(F.col("producer").isNotNull(), F.col("rows"))), F.lit(0)).alias("records"),
-        F.coalesce(F.sum(F.when(F.col("producer").isNull(), F.col("rows"))), F.lit(0)).alias("foreign"),
-        F.coalesce(F.sum("damaged"), F.lit(0)).alias("damaged"),
+    digests = compared(sent, held, keys, "sent", "held").persist()
+    names = ("rows", "acked", "failed", "unknown", "expired", "records", "foreign", "damaged")
+    totals = digests.agg(
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names),
+        F.count_if("differs").alias("blocks_compared_exactly"),
+        F.min(F.when(F.col("rows") > F.col("span"), F.struct("producer", "block"))).alias("twice"),
     ).first()
-    assert totals is not None and in_topics is not None
-    counts: dict[str, int] = {**totals.asDict(), **in_topics.asDict()}
+    assert totals is not None
+    _refuse_twice(totals["twice"])
+    counts: dict[str, int] = {name: value for name, value in totals.asDict().items() if name != "twice"}
     counts["sent"] = counts.pop("rows")
-    blocks = differing(sent, held.where(F.col("producer").isNotNull()), keys, "sent", "held").persist()
-    counts["blocks_compared_exactly"] = blocks.count()
     anomalies: dict[str, Anomaly] = {}
     duplicates = None
     if counts["blocks_compared_exactly"] or counts["damaged"]:
-        compared = compare(
+        blocks = digests.where("differs").select(*keys)
+        matched = compare(
             only_blocks(ledger, blocks, ["producer"], "seq"),
             only_blocks(intact(records), blocks, ["producer"], "seq"),
             run,
         ).persist()
-        duplicates = compared.where("copies > 1").select(*_IDENTITY, F.struct(*_HOME).alias("home"), "places")
-        anomalies = tally(findings(compared, records, run), ["producer", "seq", *_HOME])
+        duplicates = matched.where("copies > 1").select(*_IDENTITY, F.struct(*_HOME).alias("home"), "places")
+        anomalies = tally(findings(matched, records, run), ["producer", "seq", *_HOME])
         missing = anomalies.pop("unknown_found", Anomaly(0))
         counts["unknown_found_in_topic"] = missing.count
         for kind in ("compacted", "beyond_ledger"):
             counts[kind] = anomalies.pop(kind, Anomaly(0)).count
-    for frame in (sent, held):
-        frame.unpersist()
+    digests.unpersist()
     return TopicHop(counts, anomalies, duplicates)
 
 
@@ -137,7 +128,7 @@ def compare(ledger: DataFrame, good: DataFrame, run: Run) -> DataFrame:
     )
 
 
-def findings(compared: DataFrame, records: DataFrame, run: Run) -> DataFrame:
+def findings(matched: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     """Name what is wrong with each identity (columns ``kind``, identity, place, and what explains it).
 
     Kinds that are no anomalies come along to be counted: ``unknown_found`` (a send with unknown or failed
@@ -162,7 +153,7 @@ def findings(compared: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         _unsent(run): F.col("in_ledger").isNull(),
     }
     kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
-    seen = compared.where(found).select(
+    seen = matched.where(found).select(
         F.explode(kinds).alias("kind"),
         *_IDENTITY,
         *(F.coalesce(F.col(name), first[name]).alias(name) for name in _HOME),
@@ -173,7 +164,7 @@ def findings(compared: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         "via",
         "instance",
     )
-    missing = compared.where(F.col("acked") & ~found & ~F.col("expired"))
+    missing = matched.where(F.col("acked") & ~found & ~F.col("expired"))
     return seen.unionByName(_missing(missing, records, run)).unionByName(_damaged(missing, records))
 
 
@@ -236,8 +227,7 @@ def _any_compacted(run: Run) -> bool:
     return any(topic.compacted for topic in run.source_topics())
 
 
-def _refuse_twice(sent: DataFrame) -> None:
-    twice = sent.where("rows > span").first()
+def _refuse_twice(twice: Row | None) -> None:
     if twice is not None:
         raise EvidenceError(
             f"ledger: producer {twice['producer']} has a seq twice among block {twice['block']} "
