@@ -36,7 +36,7 @@ class ActionModule(kedge_release.ActionModule):
 
     def _ask(self, tmp: str | None, task_vars: dict[str, Any] | None, unknown: list[str]) -> dict[str, Any]:
         try:
-            answer = super().run(tmp, task_vars)
+            answer = self.stage(tmp, task_vars)
         except AnsibleConnectionFailure as error:
             return {"unreachable": _one_line(str(error))}
         if answer.get("unreachable"):

@@ -10,6 +10,7 @@ from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from plugins.module_utils.compared import hide_secrets
 from plugins.module_utils.rendering import render, render_instance
 
 
@@ -20,7 +21,14 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Render and call the module."""
+        """Render and call the module; the differences that are printed show no secret."""
+        result = self.stage(tmp, task_vars)
+        for each in result.get("diff", []):
+            each["before"], each["after"] = hide_secrets(each["before"], each["after"])
+        return result
+
+    def stage(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Render and call the module; the answer is the module's."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         unit = arguments["unit"]

@@ -98,6 +98,22 @@ def _apart(was: str | None, is_: str | None) -> tuple[str, str]:
     return (" ".join([*less, "..."]), " ".join([*more, "..."])) if less or more else (was, is_)
 
 
+def hide_secrets(before: str, after: str) -> tuple[str, str]:
+    """Return two texts of a rendered file with the values of secrets taken out; a change stays visible."""
+    old = read(before)
+
+    def masked(line: str, changed: str) -> str:
+        key, equals, value = line.partition("=")
+        if not equals or line.startswith("#") or not looks_secret(key):
+            return line
+        return f"{key}=***{changed if key in old and old[key][0] != value else ''}"
+
+    return (
+        "\n".join(masked(line, "") for line in before.split("\n")),
+        "\n".join(masked(line, " (another one)") for line in after.split("\n")),
+    )
+
+
 def read(text: str) -> dict[str, tuple[str, str]]:
     """Return the keys of a rendered file with their values, as they are written, and reasons."""
     found: dict[str, tuple[str, str]] = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils.compared import change, describe, lines_of, topic_lines
+from plugins.module_utils.compared import change, describe, hide_secrets, lines_of, topic_lines
 from plugins.module_utils.rendering import render, render_settings
 
 PATH = "kafka-rest.properties"
@@ -61,6 +61,15 @@ def test_secrets_of_old_and_new_files_are_hidden(hidden: set[str]) -> None:
     key = "a.b" if hidden else "ssl.key.password"
     lines = change(properties(setting(key, "old")), properties(setting(key, "new")), hidden)
     assert lines[:2] == [f"-{key}=***", f"+{key}=***"]
+
+
+def test_a_secret_is_taken_out_of_what_a_deploy_shows_and_its_change_is_not() -> None:
+    key = "ssl.key.password"
+    before, after = hide_secrets(properties(setting(key, "old")), properties(setting(key, "new")))
+    assert f"\n{key}=***\n" in before
+    assert f"\n{key}=*** (another one)\n" in after
+    assert "old" not in before
+    assert "new" not in after
 
 
 def test_of_a_long_list_of_flags_only_the_difference_is_shown() -> None:
