@@ -20,7 +20,7 @@ def describe(
     """Return what kedge_release answered in check mode, by instance.
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
-    (``new``, ``differs``, ``older``, ``stopped``, ``same``) and ``lines``; ``units``, lines for the service's
+    (``new``, ``differs``, ``edited``, ``older``, ``stopped``, ``same``) and ``lines``; ``units``, lines for the service's
     unit files; ``stale``, names of instances that are no longer planned; ``unknown``.
     """
     unknown = list(unknown)
@@ -52,7 +52,8 @@ def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> s
     if state["current"] is None:
         return "new"
     if changed:
-        return "differs"
+        # The release in force is the planned one, and its files are not: somebody was there.
+        return "differs" if state["pending"] else "edited"
     if not state["active"]:
         return "stopped"
     # With a link that is not known, the release's name says nothing.
@@ -137,6 +138,7 @@ def indented(lines: Iterable[str], by: int = 2) -> Iterator[str]:
 _STATES = {
     "new": "not deployed yet; a deploy would start it",
     "differs": "differs; a deploy would restart it",
+    "edited": "was edited on the host; a deploy would put back what is planned",
     "older": "runs an older release than the one in place; a deploy would restart it",
     "stopped": "does not run; a deploy would start it",
     "same": "as planned",

@@ -103,7 +103,7 @@ def test_instances_that_differ_alike_are_said_once() -> None:
         )
         for n in ("8082", "8083")
     ]
-    lines = said(answer(state("8082"), state("8083"), diff=diff), "8082", "8083")
+    lines = said(answer(state("8082", pending=True), state("8083", pending=True), diff=diff), "8082", "8083")
     assert lines[0] == "kafka_rest@[8082-8083]: differs; a deploy would restart it"
     assert [x.strip() for x in lines[1:4]] == [PATH, "-id=h-INSTANCE", "+id=i-INSTANCE"]
 
@@ -126,6 +126,14 @@ def test_the_state_of_an_instance_is_one_line(one: dict[str, Any], line: str) ->
 
 def test_an_instance_that_is_no_longer_planned_is_named() -> None:
     assert "kafka_rest@8083: no longer planned" in said(answer(state("8082"), stale=["8083"]), "8082")[0]
+
+
+def test_a_file_that_somebody_edited_is_shown_as_such() -> None:
+    path = f"/etc/kafka-rest/8082/{PATH}"
+    diff = [differing(path, properties(setting("id", "by hand")), properties(setting("id", "a")))]
+    lines = said(answer(state("8082"), diff=diff), "8082")
+    assert lines[0] == "kafka_rest@8082: was edited on the host; a deploy would put back what is planned"
+    assert "    -id=by hand" in lines
 
 
 def test_changed_software_is_a_difference() -> None:
