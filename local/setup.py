@@ -167,11 +167,8 @@ def phases(fleet: bool) -> list[Phase]:
     return made
 
 
-def run(made: list[Phase], optional: str = "") -> None:
-    """Make what is missing, phase by phase, each with its time; raises Problem or JarError.
-
-    A failure of the phase named `optional` is told and passed over.
-    """
+def run(made: list[Phase]) -> None:
+    """Make what is missing, phase by phase, each with its time; raises Problem or JarError."""
     began = time.monotonic()
     wanting = {phase.name: phase.wanting() for phase in made}
     check_space(
@@ -182,13 +179,7 @@ def run(made: list[Phase], optional: str = "") -> None:
             continue
         started = time.monotonic()
         say(f"set-up: {phase.name}: {wanting[phase.name]}")
-        try:
-            phase.make()
-        except Problem as problem:
-            if phase.name != optional:
-                raise
-            say(f"set-up: the local fleet is left out: {problem}")
-            continue
+        phase.make()
         say(f"set-up: {phase.name}: done in {time.monotonic() - started:.1f} s")
     say(f"set-up: complete ({time.monotonic() - began:.1f} s)")
 
@@ -206,6 +197,9 @@ def _fleet_obstacle() -> str:
     names = _packages_phase(True).wanting()
     if names and (machine.root_prefix() is None or not shutil.which("apt-get")):
         return f"this account may not install what it needs ({names})"
+    allowed = [*(machine.root_prefix() or []), "unshare", "--mount", "true"]
+    if subprocess.run(allowed, capture_output=True, check=False).returncode:
+        return "mounts are not allowed here"
     try:
         if not names:
             find_engine()
@@ -238,7 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
             fleet = False
         if options.check:
             return _check(phases(fleet))
-        run(phases(fleet), optional=IMAGE if options.fleet_if_possible else "")
+        run(phases(fleet))
     except (Problem, JarError) as problem:
         print(problem, file=sys.stderr)
         return 2

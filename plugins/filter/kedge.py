@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+# The kit's packages lie beside its plugins; Ansible puts neither on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from sizing.broker import cluster_id
 
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
@@ -48,11 +53,6 @@ def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
 def topics_that_may_grow(topics: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the topics of which the inventory says that their keys allow more partitions."""
     return [str(t["name"]) for t in topics if t.get("keys_may_move")]
-
-
-def cluster_id(name: str) -> str:
-    """Return the id of a cluster that the kit formats: a digest of its name, as Kafka writes a UUID."""
-    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")
 
 
 def load_spec(

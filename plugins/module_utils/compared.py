@@ -20,8 +20,7 @@ def describe(
     """Return what kedge_release answered in check mode, by instance.
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
-    (``new``, ``differs``, ``edited``, ``older``, ``stopped``, ``same``) and ``lines``; ``units``, lines for the service's
-    unit files; ``stale``, names of instances that are no longer planned; ``unknown``.
+    (a key of ``_STATES``) and ``lines``; ``units``, lines for the service's unit files; ``stale``, names of instances that are no longer planned; ``unknown``.
     """
     unknown = list(unknown)
     differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}
@@ -51,6 +50,8 @@ def describe(
 def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> str:
     if state["current"] is None:
         return "new"
+    if changed and not state["active"]:
+        return "off"
     if changed:
         # The release in force is the planned one, and its files are not: somebody was there.
         return "differs" if state["pending"] else "edited"
@@ -138,6 +139,7 @@ def indented(lines: Iterable[str], by: int = 2) -> Iterator[str]:
 _STATES = {
     "new": "not deployed yet; a deploy would start it",
     "differs": "differs; a deploy would restart it",
+    "off": "differs and does not run; a deploy would start it as planned",
     "edited": "was edited on the host; a deploy would put back what is planned",
     "older": "runs an older release than the one in place; a deploy would restart it",
     "stopped": "does not run; a deploy would start it",

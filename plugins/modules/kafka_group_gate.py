@@ -40,6 +40,8 @@ BASELINE_FACTOR = 2
 def look(client: Any, names: list[str]) -> tuple[dict[str, str], dict[str, int]]:
     """Return the state and the lag in records of each group that has members, or is named."""
     listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
+    if listed.errors:
+        raise listed.errors[0]
     groups = names or [g.group_id for g in listed.valid]
     states = {}
     described = client.describe_consumer_groups(groups) if groups else {}
@@ -74,6 +76,8 @@ def complaint(
             return f"group {group} is {state}"
     if baseline is None:
         return None
+    for group in sorted(baseline.keys() - states.keys()):
+        return f"group {group} had members before and has none now"
     for group, behind in sorted(lags.items()):
         allowed = max(max_lag, BASELINE_FACTOR * int(baseline.get(group, 0)))
         if behind > allowed:

@@ -122,6 +122,7 @@ def main() -> None:
     except ConnectionError as error:
         # On a bare fleet the brokers are not there yet, and all topics are to be made.
         if module.check_mode:
+            module.warn(f"{error}; on a bare cluster all topics would be created")
             module.exit_json(changed=True, changes={name: {"create": v} for name, v in plan.items()})
         module.fail_json(msg=str(error))
     try:

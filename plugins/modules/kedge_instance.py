@@ -43,8 +43,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.node_lock import ROOT, held
 
-ROOT = Path("/var/lib/kedge")
 SYSTEMD = Path("/etc/systemd/system")
 POLL_SECONDS = 0.1
 JOURNAL_LINES = 25
@@ -91,9 +91,12 @@ class Instance:
         dropins = self.link / "systemd"
         if not dropins.is_dir() and not folder.is_dir():
             return False
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for link in folder.iterdir():
+            # Only our own: what a person added with systemctl edit stays.
+            if link.is_symlink() and link.readlink().is_relative_to(self.link):
+                link.unlink()
         if dropins.is_dir():
-            folder.mkdir(parents=True)
             for file in dropins.iterdir():
                 (folder / file.name).symlink_to(dropins / file.name)
         return True
@@ -144,29 +147,39 @@ class Instance:
         release = self.release or before
         if release is None:
             return "no release is staged for it"
-        if release != before:
-            self.put_in_force(release)
+        # Also where the link is right already: a run that was killed may have left out the limits.
+        self.put_in_force(release)
         wrong = self.start()
         if wrong is None:
             systemctl("enable", self.unit)
-            (self.home / "running").write_text(release + "\n")
+            self.mark(release)
             return None
         journal = self.journal()
-        return f"{wrong}; {self.go_back(before, release)}\nits journal ends with:\n{journal}"
+        return f"{wrong}; {self.go_back(release)}\nits journal ends with:\n{journal}"
 
-    def go_back(self, before: str | None, release: str) -> str:
-        """Put the previous release back and start it; return what came of it."""
+    def mark(self, release: str) -> None:
+        """Note the release that runs, and that it is one that became ready."""
+        for name in ("running", "good"):
+            (self.home / name).write_text(release + "\n")
+
+    def go_back(self, release: str) -> str:
+        """Put the last release that became ready back and start it; return what came of it."""
         systemctl("stop", self.unit)
-        if before is None:
+        marker = self.home / "good"
+        good = marker.read_text().strip() if marker.exists() else None
+        if good is None or not (self.home / "releases" / good).is_dir():
             return "there is no previous release to put back, so it is stopped"
-        if before == release:
+        if good == release:
             return "it ran this release before, so there is nothing to put back; it is stopped"
-        self.put_in_force(before)
+        unit_file = SYSTEMD / f"{self.module.params['unit']}@.service"
+        unit_file.write_text((self.home / "releases" / good / "unit.service").read_text())
+        systemctl("daemon-reload")
+        self.put_in_force(good)
         wrong = self.start()
         if wrong is not None:
-            return f"the previous release {before} was put back and does not become ready either ({wrong})"
-        (self.home / "running").write_text(before + "\n")
-        return f"the previous release {before} is back and running"
+            return f"the previous release {good} was put back and does not become ready either ({wrong})"
+        self.mark(good)
+        return f"the previous release {good} is back and running"
 
     def remove(self) -> None:
         """Stop the instance for good and take its configuration away; its data and logs stay."""
@@ -246,12 +259,17 @@ def main() -> None:
     instances = [Instance(module, str(i["name"]), i.get("release")) for i in module.params["instances"]]
     if module.check_mode or not instances:
         module.exit_json(changed=bool(instances), kedge_actions=[])
-    if module.params["state"] == "absent":
-        for instance in instances:
-            instance.remove()
-        module.exit_json(changed=True, kedge_actions=[a for i in instances for a in i.actions])
-    with ThreadPoolExecutor(max_workers=len(instances)) as pool:
-        outcomes = list(pool.map(Instance.run, instances))
+    try:
+        with held(module.params["unit"], 2 * module.params["ready_seconds"]):
+            if module.params["state"] == "absent":
+                for instance in instances:
+                    instance.remove()
+                outcomes: list[str | None] = [None] * len(instances)
+            else:
+                with ThreadPoolExecutor(max_workers=len(instances)) as pool:
+                    outcomes = list(pool.map(Instance.run, instances))
+    except TimeoutError as error:
+        module.fail_json(msg=str(error))
     actions = [a for i in instances for a in i.actions]
     failed = [f"{i.unit}: {wrong}" for i, wrong in zip(instances, outcomes, strict=True) if wrong]
     if failed:

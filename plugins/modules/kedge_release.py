@@ -32,8 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.node_lock import ROOT, held
 
-ROOT = Path("/var/lib/kedge")
+LOCK_SECONDS = 120
 SYSTEMD = Path("/etc/systemd/system")
 
 
@@ -49,14 +50,21 @@ def current(unit: str, name: str) -> Path | None:
     return link.resolve() if link.is_symlink() and link.exists() else None
 
 
-def running(unit: str, name: str) -> str | None:
-    """Return the release with which the process was last started and became ready."""
-    marker = ROOT / unit / name / "running"
+#: Files that name a release: the one with which the process runs, and the last one that became ready.
+MARKERS = ("running", "good")
+
+
+def marked(unit: str, name: str, what: str) -> str | None:
+    """Return the release that a marker names, if any."""
+    marker = ROOT / unit / name / what
     return marker.read_text().strip() if marker.exists() else None
 
 
 def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
     """Write a release beside its final name and rename it: half a release is never one."""
+    # Folders on the way may be passed through by the service; what is in a release is nobody else's.
+    folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    os.umask(0o077)
     new = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -70,7 +78,12 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
         os.chown(path, 0, group, follow_symlinks=False)
         if not path.is_symlink():
             path.chmod(0o750 if path.is_dir() else 0o640)
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
     new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
@@ -103,18 +116,23 @@ def stage(
     releases = ROOT / unit / name / "releases"
     wanted = release_id(instance)
     in_force = current(unit, name)
-    staged = not (releases / wanted).is_dir()
-    if staged and not module.check_mode:
+    # What somebody edited in place is compared as well, and put back.
+    differs = difference(unit, in_force, instance)
+    edited = bool(differs) and in_force is not None and in_force.name == wanted
+    if not module.check_mode and (edited or not (releases / wanted).is_dir()):
+        if edited:
+            # The process may have been started with what was edited.
+            (ROOT / unit / name / "running").unlink(missing_ok=True)
         write_release(releases / wanted, instance, group)
     in_force_id = in_force.name if in_force else None
     state = {
         "name": name,
         "release": wanted,
         "current": in_force_id,
-        "pending": wanted != in_force_id or running(unit, name) != wanted,
+        "pending": edited or wanted != in_force_id or marked(unit, name, "running") != wanted,
         "active": active(f"{unit}@{name}.service"),
     }
-    return state, difference(unit, in_force, instance) if wanted != in_force_id else []
+    return state, differs
 
 
 def active(unit: str) -> bool:
@@ -147,9 +165,11 @@ def install_units(module: AnsibleModule) -> list[dict[str, str]]:
         if not module.check_mode:
             path.write_text(after)
             path.chmod(0o644)
-    if changes and not module.check_mode:
+    targets = [name for name in module.params["units"] if name.endswith(".target")]
+    # A run that was killed may have left the files without systemd having read them.
+    unread = any(module.run_command(["systemctl", "is-enabled", "--quiet", t])[0] for t in targets)
+    if (changes or unread) and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"], check_rc=True)
-        targets = [name for name in module.params["units"] if name.endswith(".target")]
         module.run_command(["systemctl", "enable", *targets], check_rc=True)
     return changes
 
@@ -175,6 +195,18 @@ def main() -> None:
                 msg=f"group {module.params['owner']} does not exist; create the user of {unit} first"
             )
         group = 0
+    try:
+        if module.check_mode:
+            module.exit_json(**stage_all(module, group))
+        with held(unit, LOCK_SECONDS):
+            module.exit_json(**stage_all(module, group))
+    except TimeoutError as error:
+        module.fail_json(msg=str(error))
+
+
+def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
+    """Install the units, stage every instance and return what the module answers."""
+    unit = module.params["unit"]
     diffs = install_units(module)
     states = []
     for instance in module.params["instances"]:
@@ -182,18 +214,19 @@ def main() -> None:
         states.append(state)
         diffs += diff
         if not module.check_mode:
-            keep = {state["release"], state["current"], running(unit, instance["name"])}
+            keep = {state["release"], state["current"], *(marked(unit, instance["name"], m) for m in MARKERS)}
             prune(unit, instance["name"], module.params["keep"], keep)
     known = ROOT / unit
     planned = {i["name"] for i in module.params["instances"]}
-    stale = sorted(f.name for f in known.iterdir() if f.name not in planned) if known.is_dir() else []
-    module.exit_json(
-        changed=bool(diffs) or any(s["release"] != s["current"] for s in states),
-        instances=states,
-        pending=[s["name"] for s in states if s["pending"]],
-        stale=stale,
-        diff=diffs,
-    )
+    found = {f.name for f in known.iterdir() if f.is_dir()} if known.is_dir() else set()
+    return {
+        "changed": bool(diffs) or any(s["release"] != s["current"] for s in states),
+        "instances": states,
+        "pending": [s["name"] for s in states if s["pending"]],
+        "restart": [s["name"] for s in states if s["pending"] and s["active"]],
+        "stale": sorted(found - planned),
+        "diff": diffs,
+    }
 
 
 if __name__ == "__main__":

@@ -65,16 +65,6 @@ def test_nothing_is_made_where_space_lacks() -> None:
     assert made == []
 
 
-def test_fleet_that_fails_to_be_made_stops_only_those_who_need_it() -> None:
-    def fails() -> None:
-        raise Problem("mounts are not allowed here")
-
-    image = Phase("node image", lambda: "builds it", fails, [])
-    setup.run([image], optional="node image")
-    with pytest.raises(Problem, match="mounts"):
-        setup.run([image])
-
-
 def test_interrupted_installation_is_done_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("a==1\nb==2\n")

@@ -6,11 +6,13 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plugins.filter.kedge import planned_value, staged_release, topics_that_may_grow
+from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
 
 
@@ -88,3 +90,38 @@ def test_without_a_deploy_in_the_same_run_no_release_is_named() -> None:
 
 def test_only_topics_whose_keys_may_move_may_grow() -> None:
     assert topics_that_may_grow([{"name": "a"}, {"name": "b", "keys_may_move": True}]) == ["b"]
+
+
+UP = {"status": "UP", "scur": "0", "qcur": "0"}
+
+
+def test_an_instance_is_not_drained_while_another_is_down() -> None:
+    servers = {"a:8082": UP, "b:8082": {**UP, "status": "DOWN"}}
+    assert "b:8082 is not up" in str(haproxy_drain.refusal("drain", "a:8082", servers))
+    assert haproxy_drain.refusal("ready", "a:8082", servers) is None
+    assert haproxy_drain.refusal("drain", "a:8082", {"a:8082": UP, "b:8082": UP}) is None
+
+
+def test_a_server_that_the_balancer_does_not_know_is_told() -> None:
+    assert "no such server" in str(haproxy_drain.refusal("drain", "c:8082", {"a:8082": UP}))
+
+
+def test_what_a_killed_restart_left_drained_is_found() -> None:
+    servers = {
+        "a": {**UP, "status": "DRAIN"},
+        "b": UP,
+        "c": {**UP, "status": "MAINT"},
+        "d": {**UP, "status": "DOWN"},
+    }
+    assert haproxy_drain.out_of_rotation(servers) == ["a", "c"]
+
+
+def test_a_second_hand_on_the_same_service_waits_and_gives_up_with_the_locks_name(tmp_path: Path) -> None:
+    with (
+        held("kafka-rest", 0, tmp_path),
+        pytest.raises(TimeoutError, match="another deployment"),
+        held("kafka-rest", 0, tmp_path),
+    ):
+        pytest.fail("two had it at once")
+    with held("kafka-rest", 0, tmp_path):
+        pass

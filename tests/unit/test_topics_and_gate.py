@@ -45,3 +45,8 @@ def test_lag_above_baseline_and_allowance_keeps_the_gate_closed() -> None:
     assert complaint({"g": "STABLE"}, {"g": 201}, {"g": 100}, 50) is not None
     assert complaint({"g": "STABLE"}, {"g": 200}, {"g": 100}, 50) is None
     assert complaint({"g": "STABLE"}, {"g": 50}, {}, 50) is None
+
+
+def test_a_group_that_lost_its_members_keeps_the_gate_closed() -> None:
+    assert complaint({}, {}, {"g": 100}, 50) == "group g had members before and has none now"
+    assert complaint({}, {}, None, 50) is None

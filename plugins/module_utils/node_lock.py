@@ -1,0 +1,37 @@
+"""One hand at a time on the instances of a service: a lock on the node that ends with its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path("/var/lib/kedge")
+POLL_SECONDS = 0.2
+
+
+@contextmanager
+def held(unit: str, seconds: float, root: Path = ROOT) -> Iterator[None]:
+    """Hold the lock of a service.
+
+    Raises:
+        TimeoutError: when somebody else still has it after ``seconds``; the message names the lock.
+    """
+    folder = root / unit
+    for made in (root, folder):
+        made.mkdir(mode=0o755, exist_ok=True)
+    path = folder / ".lock"
+    deadline = time.monotonic() + seconds
+    with path.open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    message = f"{path}: another deployment works on {unit} here; wait for it, or end it"
+                    raise TimeoutError(message) from None
+                time.sleep(POLL_SECONDS)
+        yield
