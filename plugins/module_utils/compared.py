@@ -20,7 +20,8 @@ def describe(
     """Return what kedge_release answered in check mode, by instance.
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
-    (a key of ``_STATES``) and ``lines``; ``units``, lines for the service's unit files; ``stale``, names of instances that are no longer planned; ``unknown``.
+    (a key of ``_STATES``) and ``lines``; ``units``, lines for the service's unit files; ``stale``, names of
+    instances that are no longer planned; ``unknown``.
     """
     unknown = list(unknown)
     differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}

@@ -136,6 +136,12 @@ def test_a_file_that_somebody_edited_is_shown_as_such() -> None:
     assert "    -id=by hand" in lines
 
 
+def test_an_instance_that_differs_and_does_not_run_would_be_started() -> None:
+    diff = [differing(f"/etc/kafka-rest/8082/{PATH}", properties(), properties(setting("id", "a")))]
+    lines = said(answer(state("8082", pending=True, active=False), diff=diff), "8082")
+    assert lines[0] == "kafka_rest@8082: differs and does not run; a deploy would start it as planned"
+
+
 def test_changed_software_is_a_difference() -> None:
     diff = [differing("/etc/kafka-rest/8082/dist", "/opt/kedge/a\n", "/opt/kedge/b\n")]
     assert [x.strip() for x in said(answer(state("8082"), diff=diff), "8082")[1:]] == [
