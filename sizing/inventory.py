@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from sizing.complaints import wrong_variable
+from sizing.groups import check_groups
 from sizing.keys import numbers
 from sizing.model import Finding, Inventory
 from sizing.workload import (
@@ -56,6 +57,7 @@ _SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
 def check_inventory(inventory: Inventory) -> list[Finding]:
     """Return what is wrong with the inventory as a whole; the models of the roles say the rest."""
     return [
+        *check_groups(inventory),
         *_advice(inventory),
         *_differing(inventory),
         *_misspelt(inventory),

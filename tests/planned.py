@@ -82,10 +82,11 @@ def streams(
 def of_topics(
     *topics: Mapping[str, Any], clusters: Mapping[str, Any] | None = None, **common: Any
 ) -> Inventory:
-    """Return an inventory without services that declares topics on leaf."""
+    """Return an inventory of one load generator that declares topics on leaf."""
     declared = [{"name": f"t{n}", "cluster": "leaf"} | dict(t) for n, t in enumerate(topics)]
     variables = {"kafka_clusters": clusters or CLUSTERS, "kafka_topics": declared} | common
-    return Inventory({"somewhere": variables}, {"all": ("somewhere",)})
+    variables = {"host_cores": 2, "host_memory_mib": 4096} | variables
+    return Inventory({"somewhere": variables}, {"all": ("somewhere",), "load_generator": ("somewhere",)})
 
 
 def without_none(variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Checks of the inventory's groups: a host is deployed to by the groups that it is in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sizing.model import Finding, Inventory
+
+#: The groups that playbooks deploy to, or tune.
+SERVICES: Final = (
+    "kafka_rest",
+    "kafka_broker",
+    "rest_balancer",
+    "mirror_maker",
+    "streams_app",
+    "load_generator",
+)
+_LIKE: Final = 0.88
+_NAMES: Final = ", ".join(SERVICES)
+
+
+def check_groups(inventory: Inventory) -> Iterator[Finding]:
+    """Complain of groups that are no service's although they look so, and of hosts that get nothing."""
+    misspelt = dict(_misspelt(inventory))
+    for group, near in misspelt.items():
+        yield Finding(
+            "error",
+            "inventory.group",
+            f"group {group}",
+            f"nothing is deployed to the group {group}, whose hosts are {', '.join(inventory.group(group))}",
+            f"did you mean {near}?",
+        )
+    served = {host for service in SERVICES for host in inventory.group(service)}
+    if not served and not misspelt:
+        yield Finding(
+            "error",
+            "inventory.group",
+            "the inventory",
+            f"the inventory has no host in any group that Kedge deploys: {_NAMES}",
+            "put hosts into these groups, and see that -i names the inventory that you mean",
+        )
+        return
+    served |= {host for group in misspelt for host in inventory.group(group)}
+    for host in inventory.hosts:
+        if host not in served:
+            yield Finding(
+                "note",
+                "inventory.host",
+                host,
+                "nothing is deployed to it, for it is in no group of a service",
+                f"put it into one of {_NAMES}, where that is not what you want",
+            )
+
+
+def _misspelt(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """Yield the groups that hold hosts and are nearly called as a service which does not have these hosts."""
+    declared = inventory.common("kafka_clusters")
+    clusters = declared.values() if isinstance(declared, Mapping) else ()
+    of_brokers = {c.get("brokers") for c in clusters if isinstance(c, Mapping)}
+    for group, hosts in inventory.groups.items():
+        if group in SERVICES or group in of_brokers:
+            continue
+        near = next(iter(difflib.get_close_matches(group.lower(), SERVICES, n=1, cutoff=_LIKE)), None)
+        if near and not set(hosts) <= set(inventory.group(near)):
+            yield group, near
