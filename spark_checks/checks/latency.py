@@ -68,7 +68,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     measured["clock_offsets_ms"] = {host: c.offset_us / 1000 for host, c in run.clock_offsets.items()}
     if stride > 1:
         measured["append_and_delivery_over"] = f"every {stride}th record"
-    verdict, because = judge(problems, doubts, "; ".join(short))
+    fine = "; ".join(short) if slo else "no level given; " + "; ".join(short)
+    verdict, because = judge(problems, doubts, fine)
     return Result(
         "latency",
         verdict,
