@@ -63,7 +63,8 @@ def marked(unit: str, name: str, what: str) -> str | None:
 def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
     """Write a release beside its final name and rename it: half a release is never one."""
     # Folders on the way may be passed through by the service; what is in a release is nobody else's.
-    folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    os.umask(0o022)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     os.umask(0o077)
     new = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(new, ignore_errors=True)
