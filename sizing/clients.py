@@ -18,6 +18,7 @@ from sizing.keys import check_keys, numbers
 from sizing.model import KIB, MIB, Choice, Finding, Inventory, Part, Setting, Sheet
 from sizing.topics import planned_partitions
 from sizing.values import number
+from sizing.verification import service_levels
 from sizing.workload import clusters
 from sizing.workload_topics import Client, clients
 
@@ -38,7 +39,7 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
     """
     known, _ = clusters(inventory)
     declared, findings = clients(inventory)
-    levels = inventory.common("service_levels") or {}
+    levels = service_levels(inventory)
     planned: dict[str, tuple[Setting, ...]] = {}
     for client in declared:
         sheet = Sheet(f"client {client.name}", "measured", {})

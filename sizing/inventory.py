@@ -14,6 +14,7 @@ from sizing.complaints import wrong_variable
 from sizing.groups import check_groups
 from sizing.keys import numbers
 from sizing.model import Finding, Inventory
+from sizing.verification import check_verification
 from sizing.workload import (
     HostFacts,
     HostTuning,
@@ -44,9 +45,10 @@ _COMMON: Final = (
     "kafka_topics",
     "kafka_clients",
     "service_levels",
+    "verify",
 )
 #: Variables that a plan reads once for all hosts.
-_SAME: Final = ("advice", "kafka_clusters", "kafka_topics", "kafka_clients", "service_levels")
+_SAME: Final = ("advice", "kafka_clusters", "kafka_topics", "kafka_clients", "service_levels", "verify")
 _LIKE: Final = 0.88
 #: What clients of today reach, and the newest major version that there is.
 _OLDEST_KAFKA: Final = (2, 1)
@@ -63,6 +65,7 @@ def check_inventory(inventory: Inventory) -> list[Finding]:
         *_misspelt(inventory),
         *_clusters(inventory),
         *_facts(inventory),
+        *check_verification(inventory),
     ]
 
 

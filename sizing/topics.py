@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
+from sizing.verification import service_levels
 from sizing.workload import KafkaCluster, clusters
 from sizing.workload_topics import Topic, topics
 
@@ -219,7 +220,7 @@ def _cluster_findings(
 
 
 def _latency(sheet: Sheet, inventory: Inventory, name: str, total: int, brokers: int, added: float) -> None:
-    levels = inventory.common("service_levels") or {}
+    levels = service_levels(inventory)
     wanted = ((levels.get("latency") or {}).get("kafka") or {}).get("ack_p99_ms")
     what = (
         f"replication of {total} partitions on {brokers} brokers of cluster {name} adds about {added:.1f} ms"

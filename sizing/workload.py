@@ -215,6 +215,12 @@ def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Findin
     return found, wrong
 
 
+def cluster_names(inventory: Inventory) -> frozenset[str]:
+    """Return the names of ``kafka_clusters``, also those of clusters that are declared wrongly."""
+    declared = inventory.common("kafka_clusters")
+    return frozenset(map(str, declared)) if isinstance(declared, Mapping) else frozenset()
+
+
 def bootstrap(inventory: Inventory, name: str, cluster: KafkaCluster, port: int = 9092) -> str:
     """Return the bootstrap servers of a cluster."""
     if cluster.bootstrap_servers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
@@ -73,6 +74,13 @@ def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
             )
         seen.setdefault(key, where)
     return [t for _, t in found], wrong
+
+
+def topic_names(inventory: Inventory) -> frozenset[tuple[str, str]]:
+    """Return cluster and name of the entries of ``kafka_topics``, also of those that are declared wrongly."""
+    declared = inventory.common("kafka_topics")
+    entries = declared if isinstance(declared, list) else []
+    return frozenset((str(t.get("cluster")), str(t.get("name"))) for t in entries if isinstance(t, Mapping))
 
 
 def _rates(topic: Topic) -> bool:

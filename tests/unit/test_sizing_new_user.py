@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from sizing.model import Finding, Inventory
 from sizing.plan import make_plan
 from tests.rest_inventories import rest
@@ -46,3 +48,61 @@ def test_a_host_to_which_nothing_is_deployed_is_a_note() -> None:
     findings = make_plan(regrouped({"kafka_rest": ("rest1",)})).findings
     (note,) = [f for f in findings if f.rule == "inventory.host"]
     assert (note.severity, note.where) == ("note", "rest2")
+
+
+VERIFY: dict[str, Any] = {
+    "cluster": "leaf",
+    "min_s": 40,
+    "kafka": {"topic": "load", "records_per_s": 1000, "group": "a"},
+    "rest": {"topic": "load-rest", "records_per_s": 1000, "group": "b", "url": "http://lb:8080"},
+}
+TOPICS = [{"name": name, "cluster": "leaf", "partitions": 6} for name in ("load", "load-rest")]
+
+
+def verified(change: Mapping[str, Any] | None = None, topics: Any = TOPICS, **common: Any) -> list[Finding]:
+    return errors(rest(1, common={"verify": VERIFY | (change or {}), "kafka_topics": topics, **common}))
+
+
+@pytest.mark.parametrize(
+    ("levels", "name", "said"),
+    [
+        ({"throughputs": {}}, "service_levels.throughputs", "did you mean service_levels.throughput?"),
+        ({"latency": {"rest": {"ack_p999_ms": "low"}}}, "service_levels.latency.rest.ack_p999_ms", "number"),
+        (
+            {"delivery": {"losts": 0}},
+            "service_levels.delivery.losts",
+            "did you mean service_levels.delivery.lost?",
+        ),
+        ({"latency": {"kafka": 5}}, "service_levels.latency.kafka", "mapping"),
+        ([0], "service_levels", "write a mapping"),
+    ],
+)
+def test_wrong_service_levels_are_errors(levels: Any, name: str, said: str) -> None:
+    client = {"name": "a", "cluster": "leaf", "library": "java", "version": "4.3.1", "profile": "balanced"}
+    common = {"service_levels": levels, "kafka_topics": TOPICS, "kafka_clients": [client]}
+    (error,) = errors(rest(1, common=common))
+    assert error.where == f"all: {name}"
+    assert said in error.fix
+
+
+def test_a_load_that_is_right_and_one_that_is_left_out_are_no_errors() -> None:
+    assert not verified()
+    assert not errors(rest(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"cluster": "leef"}, "verify.cluster"),
+        ({"min": 3}, "verify.min"),
+        ({"min_s": "long"}, "verify.min_s"),
+        ({"bootstrap_servers": "leaf:9092"}, "verify.bootstrap_servers"),
+        ({"kafka": {"topic": "lod", "records_per_s": 1}}, "verify.kafka.topic"),
+        ({"kafka": {"topic": "load", "record_per_s": 1, "records_per_s": 1}}, "verify.kafka.record_per_s"),
+        ({"kafka": {"topic": "load", "records_per_s": 1, "group": "b"}}, "verify.rest.group"),
+        ({"kafka": None, "rest": None}, "verify"),
+        ({"rest": {"topic": "load-rest", "records_per_s": 1}}, "verify.rest.url"),
+    ],
+)
+def test_a_load_that_verify_could_not_run_is_an_error(change: dict[str, Any], name: str) -> None:
+    assert [e.where for e in verified(change)] == [f"all: {name}"]
