@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sizing.__main__ import read_inventory
 from sizing.model import Finding, Inventory
 from sizing.plan import make_plan
 from tests.rest_inventories import rest
@@ -106,3 +108,12 @@ def test_a_load_that_is_right_and_one_that_is_left_out_are_no_errors() -> None:
 )
 def test_a_load_that_verify_could_not_run_is_an_error(change: dict[str, Any], name: str) -> None:
     assert [e.where for e in verified(change)] == [f"all: {name}"]
+
+
+def test_the_example_says_what_verify_sends_and_its_topics_are_declared() -> None:
+    inventory = read_inventory(Path(__file__).parents[2] / "inventories/example")
+    loaded = inventory.common("verify")
+    assert {loaded["kafka"]["topic"], loaded["rest"]["topic"]} <= {
+        topic["name"] for topic in inventory.common("kafka_topics")
+    }
+    assert not errors(inventory)
