@@ -31,16 +31,17 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         for instance in of_host.get(REST, ())
     ]
     hosts = inventory.group(SERVICE)
-    if hosts and not servers:
+    if hosts and not inventory.group(REST):
         findings.append(
             Finding(
                 "error",
                 "balancer.servers",
                 f"{hosts[0]} {SERVICE}",
                 "the group rest_balancer has hosts, and no REST instance is planned for them to serve",
-                "add hosts to the group kafka_rest, mend what is wrong with them, or take the balancer out",
+                "add hosts to the group kafka_rest, or take the balancer out",
             )
         )
+    if not servers:  # Hosts of kafka_rest without an instance have findings of their own.
         return Part(findings=tuple(findings))
     for host in hosts:
         variables = role_variables(RestBalancer, SERVICE, host, inventory.hosts[host])

@@ -19,8 +19,8 @@ from sizing.model import KIB, MIB, Choice, Finding, Inventory, Part, Setting, Sh
 from sizing.topics import planned_partitions
 from sizing.values import number
 from sizing.verification import service_levels
-from sizing.workload import clusters
-from sizing.workload_topics import Client, clients
+from sizing.workload import cluster_names
+from sizing.workload_topics import Client, clients, topic_names
 
 _BUFFER_MIN: Final = 32 * MIB
 #: "At least a few tens of KB per partition being produced".
@@ -37,20 +37,22 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
 
     Files are relative: ``clients/NAME/producer.properties``; of Spark, ``clients/NAME/*.options``.
     """
-    known, _ = clusters(inventory)
+    names, declared_topics = cluster_names(inventory), topic_names(inventory)
     declared, findings = clients(inventory)
     levels = service_levels(inventory)
     planned: dict[str, tuple[Setting, ...]] = {}
     for client in declared:
         sheet = Sheet(f"client {client.name}", "measured", {})
-        if client.cluster not in known:
+        if client.cluster not in names:
             sheet.error(
                 "clients.cluster",
                 f"cluster {client.cluster} of client {client.name} is not in kafka_clusters",
-                f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it",
+                f"use one of {', '.join(sorted(names)) or '(none)'}, or declare it",
             )
         of_cluster = topics.topics.get(client.cluster, {})
-        for missing in (t for t in client.topics if client.cluster in known and t not in of_cluster):
+        for missing in (
+            t for t in client.topics if client.cluster in names and (client.cluster, t) not in declared_topics
+        ):
             sheet.error(
                 "clients.topics",
                 f"topic {missing} of client {client.name} is not in kafka_topics for cluster "

@@ -14,8 +14,9 @@ from sizing.mirror_producer import ARTICLE, FETCH_WAIT_MS, MEASURED, NUMBER, Flo
 from sizing.model import Advice, Finding, Instance, Inventory, Part, Setting, Sheet
 from sizing.placement import place, quotas
 from sizing.topics import broker_count
-from sizing.workload import HostFacts, KafkaCluster, bootstrap, clusters, host_facts
+from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
 from sizing.workload_mirror import ROLE, MirrorFlow, MirrorMaker, mirror_makers
+from sizing.workload_topics import topic_names
 
 SERVICE: Final = ROLE
 _SHOWN: Final = 8
@@ -125,19 +126,19 @@ def _bounds(
     topics: Part,
     role: MirrorMaker,
 ) -> Limits | None:
-    variable = f"mirror_maker_flows.{name}"
+    variable, names = f"mirror_maker_flows.{name}", cluster_names(inventory)
     for end, cluster in (("source", flow.source), ("target", flow.target)):
-        if cluster not in known:
+        if cluster not in names:
             sheet.error(
                 "mirror.cluster",
                 f"{variable}.{end} is {cluster}, which is not declared",
-                f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it in kafka_clusters",
+                f"use one of {', '.join(sorted(names)) or '(none)'}, or declare it in kafka_clusters",
             )
     if flow.source == flow.target:
         sheet.error(
             "mirror.cluster", f"{variable}.source and .target are both {flow.source}", "name two clusters"
         )
-    if sheet.findings:
+    if sheet.findings or not {flow.source, flow.target} <= known.keys():
         return None
     if spare_ms(flow) <= 0:
         sheet.error(
@@ -150,16 +151,18 @@ def _bounds(
     renamed = role.kind == "mirror_maker_2" and flow.replication_policy == "default"
     _check_place(sheet, inventory, name, flow, known)
     if role.kind == "classic":
-        _check_targets(sheet, flow, known, topics)
+        _check_targets(sheet, inventory, flow, known, topics)
     return limits(sheet, inventory, name, flow, known, topics, renamed)
 
 
-def _check_targets(sheet: Sheet, flow: MirrorFlow, known: Mapping[str, KafkaCluster], topics: Part) -> None:
+def _check_targets(
+    sheet: Sheet, inventory: Inventory, flow: MirrorFlow, known: Mapping[str, KafkaCluster], topics: Part
+) -> None:
     """Our brokers create no topics by themselves, and classic MirrorMaker creates none either."""
     if known[flow.target].brokers is None:
         return
-    there = topics.topics.get(flow.target, {})
-    missing = sorted(matching(flow, topics.topics.get(flow.source, {})).keys() - there.keys())
+    there = {name for cluster, name in topic_names(inventory) if cluster == flow.target}
+    missing = sorted(matching(flow, topics.topics.get(flow.source, {})).keys() - there)
     if missing:
         sheet.error(
             "mirror.target_topics",

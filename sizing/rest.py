@@ -17,6 +17,7 @@ from sizing.workload import (
     KafkaCluster,
     KafkaRest,
     bootstrap,
+    cluster_names,
     clusters,
     host_facts,
     role_variables,
@@ -112,13 +113,14 @@ def _read(
                 f"use a version of {names}",
             )
         )
-    if variables.cluster not in known:
+    declared = cluster_names(inventory)
+    if variables.cluster not in declared:
         wrong.append(
             wrong_variable(
                 f"{SERVICE}_cluster",
                 host,
                 f"is {variables.cluster}, which is not declared",
-                f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it in kafka_clusters",
+                f"use one of {', '.join(sorted(declared)) or '(none)'}, or declare it in kafka_clusters",
             )
         )
     if variables.distribution == "sandbox" and not values.get("fleet"):
@@ -148,7 +150,8 @@ def _read(
                 "take it out, or set kafka_rest_distribution to mapr",
             )
         )
-    return wrong or (variables, facts)
+    # A cluster that is declared wrongly has a finding of its own.
+    return wrong if wrong or variables.cluster not in known else (variables, facts)
 
 
 def _own(variables: KafkaRest) -> dict[str, Any]:

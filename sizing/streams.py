@@ -18,7 +18,7 @@ from sizing.streams_files import (
 )
 from sizing.streams_memory import FLOOR_MIB, STARVED_MIB, State
 from sizing.values import number, value_of
-from sizing.workload import HostFacts, KafkaCluster, bootstrap, clusters, host_facts
+from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
 from sizing.workload_streams import ROLE, StreamsApp, streams_apps
 
 SERVICE: Final = ROLE
@@ -36,7 +36,7 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
     for name, hosts in sorted(by_app.items()):
         usable = [h for h in hosts if h not in broken]
         if usable:
-            findings += _app_findings(name, usable, variables, known)
+            findings += _app_findings(name, usable, variables, known, cluster_names(inventory))
         for host in usable:
             facts = host_facts(host, inventory.hosts[host])
             spec = variables[host]
@@ -107,6 +107,7 @@ def _app_findings(
     hosts: list[str],
     variables: Mapping[str, StreamsApp],
     known: Mapping[str, KafkaCluster],
+    names: frozenset[str],
 ) -> list[Finding]:
     spec = variables[hosts[0]]
     sheet = Sheet(f"application {name}", "measured", {})
@@ -119,11 +120,11 @@ def _app_findings(
                 f"{hosts[0]} and {host}",
                 "define an application once, in group_vars",
             )
-    if spec.cluster not in known:
+    if spec.cluster not in names:
         sheet.error(
             "streams.cluster",
             f"streams_app_cluster is {spec.cluster}, which is not declared",
-            f"use one of {', '.join(sorted(known)) or '(none)'}, or declare it in kafka_clusters",
+            f"use one of {', '.join(sorted(names)) or '(none)'}, or declare it in kafka_clusters",
         )
     _check_version(sheet, spec, known.get(spec.cluster))
     _check_unbounded(sheet, spec)

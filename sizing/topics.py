@@ -7,7 +7,7 @@ from typing import Final
 
 from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
 from sizing.verification import service_levels
-from sizing.workload import KafkaCluster, clusters
+from sizing.workload import KafkaCluster, cluster_names, clusters
 from sizing.workload_topics import Topic, topics
 
 _GUIDE: Final = "Configure Kafka for High Throughput"
@@ -50,12 +50,14 @@ def broker_count(inventory: Inventory, cluster: KafkaCluster) -> int | None:
 def plan_topics(inventory: Inventory) -> Part:
     """Plan the declared topics of every cluster."""
     known, findings = clusters(inventory)
+    names = cluster_names(inventory)
     declared, wrong = topics(inventory)
     findings += wrong
     planned: dict[str, dict[str, tuple[Setting, ...]]] = {}
     for topic in declared:
         if topic.cluster not in known:
-            findings.append(_unknown_cluster(topic, sorted(known)))
+            if topic.cluster not in names:
+                findings.append(_unknown_cluster(topic, sorted(names)))
             continue
         sheet = Sheet(f"topic {topic.name} on {topic.cluster}", "measured", {})
         _settings(sheet, topic, broker_count(inventory, known[topic.cluster]))

@@ -11,6 +11,7 @@ import pytest
 from sizing.__main__ import read_inventory
 from sizing.model import Finding, Inventory
 from sizing.plan import make_plan
+from tests.planned import CLUSTERS, mirrors, streams
 from tests.rest_inventories import rest
 
 
@@ -117,3 +118,29 @@ def test_the_example_says_what_verify_sends_and_its_topics_are_declared() -> Non
         topic["name"] for topic in inventory.common("kafka_topics")
     }
     assert not errors(inventory)
+
+
+def test_a_wrong_key_in_a_cluster_is_one_error_whoever_uses_the_cluster() -> None:
+    clusters = {"leaf": CLUSTERS["leaf"] | {"brokerz": 3}, "agg": CLUSTERS["agg"]}
+    client = {"name": "a", "cluster": "leaf", "library": "java", "version": "4.3.1", "profile": "balanced"}
+    common: dict[str, Any] = {
+        "advice": "measured",
+        "kafka_clusters": clusters,
+        "kafka_topics": TOPICS,
+        "kafka_clients": [client | {"topics": ["load"]}],
+        "verify": VERIFY,
+    }
+    services = (rest(2, common=common), mirrors(1, common=common), streams(1, common=common))
+    hosts = {host: variables for one in services for host, variables in one.hosts.items()}
+    groups = {name: of for one in services for name, of in one.groups.items()} | {"rest_balancer": ("lb1",)}
+    balancer = common | {"host_cores": 2, "host_memory_mib": 4096}
+    assert [e.where for e in errors(Inventory(hosts | {"lb1": balancer}, groups))] == [
+        "all: kafka_clusters.leaf.brokerz"
+    ]
+
+
+def test_a_wrong_key_in_a_topic_is_one_error_whoever_uses_the_topic() -> None:
+    client = {"name": "a", "cluster": "leaf", "library": "java", "version": "4.3.1", "profile": "balanced"}
+    topics = [TOPICS[0] | {"partition": 3}, TOPICS[1]]
+    found = verified(topics=topics, kafka_clients=[client | {"topics": ["load"]}])
+    assert [e.where for e in found] == ["all: kafka_topics[0].partition"]
