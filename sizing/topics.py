@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from sizing.keys import check_keys
 from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
 from sizing.verification import service_levels
 from sizing.workload import KafkaCluster, cluster_names, clusters
@@ -62,6 +63,8 @@ def plan_topics(inventory: Inventory) -> Part:
         sheet = Sheet(f"topic {topic.name} on {topic.cluster}", "measured", {})
         _settings(sheet, topic, broker_count(inventory, known[topic.cluster]))
         findings += sheet.findings
+        where = f"kafka_topics: {topic.name}"
+        findings += check_keys("topic", known[topic.cluster].version, topic.settings, where)
         planned.setdefault(topic.cluster, {}).setdefault(topic.name, tuple(sheet.settings))
     for name in sorted(planned):
         findings += _cluster_findings(inventory, name, known[name], planned[name])
