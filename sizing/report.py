@@ -19,8 +19,14 @@ _SEVERITIES: Final = ("error", "warning", "note")
 def text(plan: Plan, *, full: bool = False) -> str:
     """Return the plan: per host, instance and file each setting above its reason, then the findings.
 
+    With errors, and unless ``full``, only those are returned, so that they stand out.
     Unless ``full``, an instance that is like an earlier one of its service but for its name is said to be so.
     """
+    if plan.has_errors and not full:
+        errors = tuple(f for f in plan.findings if f.severity == "error")
+        left_out = "only the errors are shown; --full shows the plan and its other findings (plan.yml: -v)"
+        counts = list(findings(plan.findings))[-1]
+        return "\n".join([*list(findings(errors))[:-1], counts, left_out])
     lines: list[str] = []
     shown: dict[tuple[str, str], list[tuple[str, Instance]]] = {}
     for host, services in plan.services.items():

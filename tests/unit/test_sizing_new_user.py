@@ -11,6 +11,7 @@ import pytest
 from sizing.__main__ import read_inventory
 from sizing.model import Finding, Inventory
 from sizing.plan import make_plan
+from sizing.report import text
 from tests.planned import CLUSTERS, mirrors, streams
 from tests.rest_inventories import rest
 
@@ -144,3 +145,17 @@ def test_a_wrong_key_in_a_topic_is_one_error_whoever_uses_the_topic() -> None:
     topics = [TOPICS[0] | {"partition": 3}, TOPICS[1]]
     found = verified(topics=topics, kafka_clients=[client | {"topics": ["load"]}])
     assert [e.where for e in found] == ["all: kafka_topics[0].partition"]
+
+
+def test_a_setting_that_no_topic_has_is_a_warning() -> None:
+    inventory = rest(1, common={"kafka_topics": [TOPICS[0] | {"settings": {"retention.msec": 1}}]})
+    (warning,) = [f for f in make_plan(inventory).findings if f.where == "kafka_topics: load"]
+    assert (warning.severity, warning.fix) == ("warning", "did you mean retention.ms?")
+
+
+def test_with_errors_only_these_are_printed_unless_all_is_asked_for() -> None:
+    plan = make_plan(rest(1, common={"verify": {"cluster": "nowhere"}}))
+    assert "kafka-rest.properties" not in text(plan)
+    assert "note:" not in text(plan)
+    assert "--full" in text(plan)
+    assert "note:" in text(plan, full=True)
