@@ -23,10 +23,10 @@ RUN = ROOT / "runs" / "latest"
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1500)]
 
 
-def play(*arguments: str) -> subprocess.CompletedProcess[str]:
+def play(*arguments: str, inventory: str = INVENTORY) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
     return subprocess.run(
-        [PLAYBOOK, "-i", INVENTORY, *arguments],
+        [PLAYBOOK, "-i", inventory, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -238,3 +238,16 @@ def test_a_deploy_that_was_killed_is_finished_by_the_next(demo: str) -> None:
             assert node(host, "systemctl", "is-active", f"kafka-rest@{port}").stdout.strip() == "active"
     again = play("deploy.yml", *wanted)
     assert all(state["changed"] == 0 for state in recap(again.stdout).values())
+
+
+def test_check_mode_works_on_bare_hosts_and_leaves_them_bare() -> None:
+    inventory = "molecule/kafka_rest/inventory"
+    fleet = [sys.executable, "-m", "local.fleet"]
+    subprocess.run([*fleet, "up", "--inventory", inventory], cwd=ROOT, check=True)
+    try:
+        for _ in range(2):
+            done = play("deploy.yml", "--check", "--diff", inventory=inventory)
+            assert done.returncode == 0, done.stdout
+            assert recap(done.stdout)["rest1"]["changed"] > 0
+    finally:
+        subprocess.run([*fleet, "down", "--inventory", inventory], cwd=ROOT, check=True)
