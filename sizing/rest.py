@@ -37,6 +37,8 @@ _PLANNERS: Final[Mapping[str, Callable[[Sheet, Process], None]]] = {
     "mapr": mapr.plan_process,
     "strimzi": strimzi.plan_process,
 }
+#: Distributions that are unpacked from an archive, whose checksum has to be known.
+_ARCHIVES: Final = ("confluent", "strimzi")
 _OTHER_SERVICES: Final = ("kafka_broker", "mirror_maker", "streams_app")
 
 
@@ -132,6 +134,20 @@ def _read(
                 "use confluent, strimzi or mapr",
             )
         )
+    if variables.distribution in _ARCHIVES:
+        wrong += [
+            wrong_variable(
+                f"{SERVICE}_{name}",
+                host,
+                f"is missing, and {variables.distribution} is installed from an archive",
+                f"give {what}",
+            )
+            for name, value, what in (
+                ("archive", variables.archive, "its path on the machine that runs Ansible"),
+                ("archive_checksum", variables.archive_checksum, "what sha256sum says of the archive"),
+            )
+            if not value
+        ]
     if variables.heap_mib and "KAFKAREST_HEAP_OPTS" in variables.settings:
         wrong.append(
             wrong_variable(

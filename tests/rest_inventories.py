@@ -25,6 +25,8 @@ def rest(
         "cluster": "leaf",
         "distribution": "confluent",
         "version": "8.3.1",
+        "archive": "/srv/proxy.tar.gz",
+        "archive_checksum": "0" * 64,
         "workload": dict(workload or {}),
     } | role
     variables = {

@@ -38,6 +38,7 @@ all:
     kafka_rest_version: 8.3.1
     kafka_rest_cluster: leaf
     kafka_rest_archive: /nowhere/confluent.tar.gz
+    kafka_rest_archive_checksum: "00"
 """
 
 

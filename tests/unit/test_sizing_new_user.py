@@ -159,3 +159,11 @@ def test_with_errors_only_these_are_printed_unless_all_is_asked_for() -> None:
     assert "note:" not in text(plan)
     assert "--full" in text(plan)
     assert "note:" in text(plan, full=True)
+
+
+@pytest.mark.parametrize("distribution", [("confluent", "8.3.1"), ("strimzi", "1.0.0")])
+def test_a_proxy_from_an_archive_needs_its_path_and_checksum(distribution: tuple[str, str]) -> None:
+    name, version = distribution
+    found = errors(rest(1, distribution=name, version=version, archive=None, archive_checksum=""))
+    assert [e.where for e in found] == ["rest1: kafka_rest_archive", "rest1: kafka_rest_archive_checksum"]
+    assert not errors(rest(1, distribution="mapr", version="5.1.2", archive=None), "inventory")
