@@ -22,6 +22,8 @@ all:
     kafka_clusters: {leaf: {version: 4.3.1, bootstrap_servers: "leaf:9092"}}
     kafka_rest_distribution: confluent
     kafka_rest_version: 8.3.1
+    kafka_rest_archive: /srv/proxy.tar.gz
+    kafka_rest_archive_checksum: "00"
     kafka_rest_cluster: leaf
 """
 
