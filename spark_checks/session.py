@@ -65,6 +65,9 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
         .config("spark.sql.parquet.compression.codec", "zstd")
+        # Hadoop would keep hidden checksums beside local files, and take a file that another tool wrote
+        # again for a damaged one; Parquet's own footers say whether a file is whole.
+        .config("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
     )
     if local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -101,6 +101,8 @@ def test_the_runs_range_is_landed_from_a_broker(spark: SparkSession, tmp_path: P
         assert producer.flush(30) == 0
         landing = land(spark, str(tmp_path), described(broker.bootstrap_servers, {"0": 50, "1": 40}))
     assert (landing.reason, landing.records) == ("", 90)
+    # A checksum file beside would make a file that another tool rewrites unreadable.
+    assert not list((tmp_path / "records").glob(".*.crc"))
     records = read_table(spark, str(tmp_path), "records")
     assert records is not None
     rows = records.collect()
