@@ -100,7 +100,7 @@ def show(audit: Audit, console: Console) -> None:
     console.print(table)
     for result in audit.results:
         for line in _lines(result) if result.verdict != "pass" else []:
-            console.print(f"  {line}", highlight=False, markup=False)
+            console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"verdict: [{_STYLES[audit.verdict]}]{audit.verdict}[/]")
 
 
