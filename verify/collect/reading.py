@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from sizing.model import looks_secret
+
 _FILE: Final = "@@kedge file "
 _GC: Final = "@@kedge gc "
 _MISSING: Final = "@@kedge missing"
@@ -79,13 +81,6 @@ def _instances(plan: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str,
 def _has_pairs(file: str) -> bool:
     path = PurePosixPath(file)
     return path.suffix in (".properties", ".conf") or path.name == "environment"
-
-
-def looks_secret(key: str) -> bool:
-    """Tell whether a key's value is hidden whatever the plan says."""
-    return (
-        re.search(r"password|secret|jaas|credential|token(?!izer)|basic\.auth\.user", key.lower()) is not None
-    )
 
 
 def read_command(files: Sequence[str], logs: Sequence[str]) -> str:
