@@ -2,6 +2,7 @@ package io.kedge.sandbox;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -13,6 +14,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.eclipse.jetty.http.HttpHeader;
+import org.eclipse.jetty.http.HttpURI;
 import org.eclipse.jetty.server.Handler;
 import org.eclipse.jetty.server.Request;
 import org.eclipse.jetty.server.Response;
@@ -236,12 +238,15 @@ final class Api extends Handler.Abstract {
    */
   private String baseUrl(Exchange exchange) {
     if (!config.advertisedListeners().isEmpty()) {
-      return "http://" + config.advertisedListeners().get(0).getAuthority();
+      URI advertised = config.advertisedListeners().get(0);
+      return advertised.getScheme() + "://" + advertised.getAuthority();
     }
     if (!config.hostName().isEmpty()) {
-      return "http://" + config.hostName() + ":" + config.listeners().get(0).getPort();
+      URI own = config.listeners().get(0);
+      return own.getScheme() + "://" + config.hostName() + ":" + own.getPort();
     }
-    return "http://" + exchange.request().getHttpURI().getAuthority();
+    HttpURI asked = exchange.request().getHttpURI();
+    return asked.getScheme() + "://" + asked.getAuthority();
   }
 
   private static long number(Fields query, String name) {

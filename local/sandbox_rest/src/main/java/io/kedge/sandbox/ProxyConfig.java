@@ -10,10 +10,12 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -46,6 +48,8 @@ record ProxyConfig(
     Sigterm sigterm,
     int failedProduceStatus,
     boolean commitPolled,
+    Optional<Tls> tls,
+    Optional<Login> login,
     Map<String, Object> producer,
     Map<String, Object> consumer,
     Map<String, Object> admin,
@@ -61,6 +65,19 @@ record ProxyConfig(
     }
   }
 
+  /** How https listeners prove who they are, and which clients they take; {@code trust} may be empty. */
+  record Tls(Path keystore, Optional<Path> trust, ClientAuthentication clients) {}
+
+  /** Whether a client of an https listener has to show a certificate. */
+  enum ClientAuthentication {
+    NONE,
+    REQUESTED,
+    REQUIRED
+  }
+
+  /** HTTP basic authentication: the section of the JAAS file, and the roles that may come in, * for all. */
+  record Login(String realm, List<String> roles) {}
+
   /** What happens on SIGTERM. */
   enum Sigterm {
     /** As 8.3.1: the listener stays while requests in flight finish. */
@@ -71,8 +88,13 @@ record ProxyConfig(
     DROP
   }
 
+  private static final Set<String> SCHEMES = Set.of("http", "https");
   private static final String FETCH_MIN_BYTES = "fetch.min.bytes";
   private static final int MAX_FETCH_MIN_BYTES = 10_000_000;
+  private static final String KEYSTORE = "ssl.keystore.location";
+  private static final String TRUSTSTORE = "ssl.truststore.location";
+  private static final String CLIENT_AUTHENTICATION = "ssl.client.authentication";
+  private static final String METHOD = "authentication.method";
 
   /** The proxy's own keys under the consumer prefix, which are no consumer's. */
   private static final Set<String> PROXY_CONSUMER_KEYS =
@@ -105,6 +127,14 @@ record ProxyConfig(
           "sandbox.sigterm",
           "sandbox.failed.produce.status",
           "sandbox.commit.polled",
+          KEYSTORE,
+          "ssl.keystore.type",
+          TRUSTSTORE,
+          "ssl.truststore.type",
+          CLIENT_AUTHENTICATION,
+          METHOD,
+          "authentication.realm",
+          "authentication.roles",
           "consumer.threads",
           "consumer.request.timeout.ms",
           "consumer.request.max.bytes",
@@ -173,8 +203,9 @@ record ProxyConfig(
     if (minimum < -1 || minimum > MAX_FETCH_MIN_BYTES) {
       throw in.wrong(FETCH_MIN_BYTES, "must be from -1 (off) to " + MAX_FETCH_MIN_BYTES);
     }
+    List<URI> listeners = in.uris("listeners", "http://0.0.0.0:" + in.number("port", 8082));
     return new ProxyConfig(
-        in.uris("listeners", "http://0.0.0.0:" + in.number("port", 8082)),
+        listeners,
         in.uris("advertised.listeners", ""),
         in.text("host.name", ""),
         in.text("id", ""),
@@ -189,14 +220,50 @@ record ProxyConfig(
         in.positive("request.queue.capacity", Integer.MAX_VALUE),
         in.number("idle.timeout.ms", 30_000),
         in.number("shutdown.graceful.ms", 5000),
-        in.sigterm(),
+        in.choice(Sigterm.class, "sandbox.sigterm", Sigterm.DRAIN),
         in.number("sandbox.failed.produce.status", 200),
         Boolean.parseBoolean(in.text("sandbox.commit.polled", "false")),
+        tls(in, listeners),
+        login(in),
         producerSettings(values, bootstrap),
         consumerSettings(values, bootstrap),
         clientSettings(values, bootstrap, "admin.", Set.of()),
         values.keySet().stream().filter(REAL_BUT_WITHOUT_EFFECT::contains).toList(),
         values.keySet().stream().filter(ProxyConfig::isUnknown).toList());
+  }
+
+  private static Optional<Tls> tls(Values in, List<URI> listeners) throws Problem {
+    if (listeners.stream().noneMatch(listener -> "https".equals(listener.getScheme()))) {
+      return Optional.empty();
+    }
+    String keystore = in.text(KEYSTORE, "");
+    if (keystore.isEmpty()) {
+      throw new Problem(in.source() + ": " + KEYSTORE + " is missing, which an https listener needs");
+    }
+    in.pem(KEYSTORE, "ssl.keystore.type");
+    String trust = in.text(TRUSTSTORE, "");
+    if (!trust.isEmpty()) {
+      in.pem(TRUSTSTORE, "ssl.truststore.type");
+    }
+    ClientAuthentication clients =
+        in.choice(ClientAuthentication.class, CLIENT_AUTHENTICATION, ClientAuthentication.NONE);
+    return Optional.of(
+        new Tls(Path.of(keystore), trust.isEmpty() ? Optional.empty() : Optional.of(Path.of(trust)), clients));
+  }
+
+  private static Optional<Login> login(Values in) throws Problem {
+    String method = in.text(METHOD, "NONE");
+    if (method.equals("NONE")) {
+      return Optional.empty();
+    }
+    if (!method.equals("BASIC")) {
+      throw in.wrong(METHOD, "must be NONE or BASIC; the sandbox knows no other");
+    }
+    String realm = in.text("authentication.realm", "");
+    if (realm.isEmpty()) {
+      throw new Problem(in.source() + ": authentication.realm is missing: the section of the JAAS file");
+    }
+    return Optional.of(new Login(realm, List.of(in.text("authentication.roles", "*").split(","))));
   }
 
   private static boolean isUnknown(String key) {
@@ -284,22 +351,30 @@ record ProxyConfig(
         }
         try {
           URI uri = new URI(each.trim());
-          if (!"http".equals(uri.getScheme()) || uri.getHost() == null || uri.getPort() < 0) {
-            throw wrong(key, "must hold http://host:port addresses; the sandbox speaks nothing else");
+          if (!SCHEMES.contains(uri.getScheme()) || uri.getHost() == null || uri.getPort() < 0) {
+            throw wrong(key, "must hold http://host:port or https://host:port addresses");
           }
           uris.add(uri);
         } catch (URISyntaxException e) {
-          throw wrong(key, "must hold http://host:port addresses");
+          throw wrong(key, "must hold http://host:port or https://host:port addresses");
         }
       }
       return List.copyOf(uris);
     }
 
-    Sigterm sigterm() throws Problem {
+    <E extends Enum<E>> E choice(Class<E> kind, String key, E otherwise) throws Problem {
       try {
-        return Sigterm.valueOf(text("sandbox.sigterm", "drain").toUpperCase(Locale.ROOT));
+        return Enum.valueOf(kind, text(key, otherwise.name()).toUpperCase(Locale.ROOT));
       } catch (IllegalArgumentException e) {
-        throw wrong("sandbox.sigterm", "must be drain, close or drop");
+        String known = String.join(", ", EnumSet.allOf(kind).stream().map(Enum::name).toList());
+        throw wrong(key, "must be one of " + known);
+      }
+    }
+
+    /** Refuses a store that is no PEM file, the one kind that the sandbox reads. */
+    void pem(String location, String type) throws Problem {
+      if (!text(type, "JKS").equals("PEM")) {
+        throw new Problem(source + ": " + location + " needs " + type + "=PEM; the sandbox reads no other");
       }
     }
 

@@ -1,7 +1,9 @@
 package io.kedge.sandbox;
 
+import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -9,6 +11,7 @@ import org.eclipse.jetty.http.UriCompliance;
 import org.eclipse.jetty.server.Connector;
 import org.eclipse.jetty.server.HttpConfiguration;
 import org.eclipse.jetty.server.HttpConnectionFactory;
+import org.eclipse.jetty.server.SecureRequestCustomizer;
 import org.eclipse.jetty.server.Server;
 import org.eclipse.jetty.server.ServerConnector;
 import org.eclipse.jetty.util.thread.QueuedThreadPool;
@@ -30,7 +33,7 @@ public final class SandboxRestMain {
   private final InFlight inFlight = new InFlight();
   private final Server server;
 
-  private SandboxRestMain(ProxyConfig config) {
+  private SandboxRestMain(ProxyConfig config) throws IOException, GeneralSecurityException {
     this.config = config;
     this.clients = new KafkaClients(config);
     this.instances = new ConsumerInstances(config);
@@ -38,7 +41,8 @@ public final class SandboxRestMain {
     for (URI listener : config.listeners()) {
       server.addConnector(connector(listener));
     }
-    server.setHandler(new Api(config, clients, instances, inFlight));
+    Api api = new Api(config, clients, instances, inFlight);
+    server.setHandler(config.login().map(login -> Doors.login(login, api)).orElse(api));
   }
 
   /**
@@ -64,11 +68,13 @@ public final class SandboxRestMain {
     if (!config.withoutEffect().isEmpty()) {
       log.info("Keys without effect in the sandbox: {}", String.join(", ", config.withoutEffect()));
     }
-    SandboxRestMain proxy = new SandboxRestMain(config);
+    SandboxRestMain proxy;
     try {
+      proxy = new SandboxRestMain(config);
       proxy.server.start();
     } catch (Exception e) {
       end(arguments[0] + ": listeners: " + reason(e));
+      return;
     }
     Runtime.getRuntime().addShutdownHook(new Thread(() -> proxy.stop(log), "stop"));
     log.info("Server started, listening for requests at {}", config.listeners());
@@ -99,7 +105,7 @@ public final class SandboxRestMain {
     return pool;
   }
 
-  private ServerConnector connector(URI listener) {
+  private ServerConnector connector(URI listener) throws IOException, GeneralSecurityException {
     HttpConfiguration http = new HttpConfiguration();
     http.setSendServerVersion(false);
     // Topics of some stores are paths, so a segment may hold an encoded slash.
@@ -108,7 +114,15 @@ public final class SandboxRestMain {
             EnumSet.of(
                 UriCompliance.Violation.AMBIGUOUS_PATH_SEPARATOR,
                 UriCompliance.Violation.AMBIGUOUS_PATH_ENCODING)));
-    ServerConnector connector = new ServerConnector(server, new HttpConnectionFactory(http));
+    HttpConnectionFactory plain = new HttpConnectionFactory(http);
+    ServerConnector connector;
+    if (listener.getScheme().equals("https")) {
+      // The name that a client asks for is checked by the client; addresses have none to ask for.
+      http.addCustomizer(new SecureRequestCustomizer(false));
+      connector = new ServerConnector(server, Doors.tls(config.tls().orElseThrow()), plain);
+    } else {
+      connector = new ServerConnector(server, plain);
+    }
     connector.setHost(listener.getHost());
     connector.setPort(listener.getPort());
     connector.setAcceptQueueSize(ACCEPT_BACKLOG);

@@ -91,15 +91,29 @@ class ProxyConfigTest {
     "bootstrap.servers, '', bootstrap.servers is blank",
     "consumer.threads, many, consumer.threads=many must be a whole number",
     "fetch.min.bytes, 10000001, must be from -1",
-    "listeners, https://h:1, must hold http://host:port",
+    "listeners, ftp://h:1, must hold http://host:port",
     "listeners, http://h, must hold http://host:port",
     "request.queue.capacity, 0, must be at least 1",
-    "sandbox.sigterm, later, 'must be drain, close or drop'",
+    "authentication.method, BEARER, must be NONE or BASIC",
+    "sandbox.sigterm, later, 'must be one of DRAIN, CLOSE, DROP'",
   })
   void unusableValueIsNamedWithItsPlace(String key, String value, String complaint) {
     String message = assertThrows(ProxyConfig.Problem.class, () -> of(key, value)).getMessage();
     assertTrue(message.startsWith("f.properties: " + key), message);
     assertTrue(message.contains(complaint), message);
+  }
+
+  @Test
+  void httpsListenerNeedsAPemStore() throws ProxyConfig.Problem {
+    String missing =
+        assertThrows(ProxyConfig.Problem.class, () -> of("listeners", "https://h:1")).getMessage();
+    assertTrue(missing.contains("ssl.keystore.location is missing"), missing);
+    String[] store = {"listeners", "https://h:1", "ssl.keystore.location", "/k.pem"};
+    String jks = assertThrows(ProxyConfig.Problem.class, () -> of(store)).getMessage();
+    assertTrue(jks.contains("ssl.keystore.location needs ssl.keystore.type=PEM"), jks);
+    ProxyConfig config =
+        of("listeners", "https://h:1", "ssl.keystore.location", "/k.pem", "ssl.keystore.type", "PEM");
+    assertEquals(ProxyConfig.ClientAuthentication.NONE, config.tls().orElseThrow().clients());
   }
 
   @Test
