@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +26,40 @@ class ActionModule(kedge_release.ActionModule):
         """Compare one service of the host, in one round trip; nothing when an earlier one found no way."""
         if not self._task.check_mode:
             raise ValueError("kedge_compare only ever compares: say check_mode: true at the task")
-        before = ((task_vars or {}).get("ansible_facts") or {}).get("kedge_compared", {})
         name = self._task.args.pop("name")
         links = self._task.args.get("links", {})
         # What the control machine cannot know now, such as an archive that is not there yet, has no name.
         unknown = sorted(link for link, target in links.items() if not target)
-        unreached = next((c for c in before.values() if "unreachable" in c), None)
-        found = unreached or self._ask(tmp, task_vars, unknown)
-        return {"changed": False, "ansible_facts": {"kedge_compared": before | {name: found}}}
+        return comparison(task_vars, name, lambda: self._compare(tmp, task_vars, unknown))
 
-    def _ask(self, tmp: str | None, task_vars: dict[str, Any] | None, unknown: list[str]) -> dict[str, Any]:
-        try:
-            answer = self.stage(tmp, task_vars)
-        except AnsibleConnectionFailure as error:
-            return {"unreachable": _one_line(str(error))}
-        if answer.get("unreachable"):
-            return {"unreachable": _one_line(str(answer.get("msg")))}
-        if answer.get("failed"):
-            return {"failed": _one_line(str(answer.get("msg")))}
+    def _compare(
+        self, tmp: str | None, task_vars: dict[str, Any] | None, unknown: list[str]
+    ) -> dict[str, Any]:
+        answer = self.stage(tmp, task_vars)
+        if answer.get("failed") or answer.get("unreachable"):
+            return answer
         return describe(answer, self._task.args["unit"], self._task.args["instances"], unknown)
+
+
+def comparison(
+    task_vars: dict[str, Any] | None, name: str, compare: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a task's result with the comparison of one service added to the fact ``kedge_compared``.
+
+    ``compare`` returns what ``describe`` does, or a module's answer that failed. It is not called for a host
+    that an earlier comparison could not reach.
+    """
+    before = ((task_vars or {}).get("ansible_facts") or {}).get("kedge_compared", {})
+    found = next((c for c in before.values() if "unreachable" in c), None)
+    if found is None:
+        try:
+            found = compare()
+        except AnsibleConnectionFailure as error:
+            found = {"unreachable": True, "msg": str(error)}
+        for kind in ("unreachable", "failed"):
+            if found.get(kind):
+                found = {kind: _one_line(str(found.get("msg")))}
+    return {"changed": False, "ansible_facts": {"kedge_compared": before | {name: found}}}
 
 
 def _one_line(message: str) -> str:

@@ -144,6 +144,7 @@ _STATES = {
     "edited": "was edited on the host; a deploy would put back what is planned",
     "older": "runs an older release than the one in place; a deploy would restart it",
     "stopped": "does not run; a deploy would start it",
+    "set": "differs; a deploy would set it",
     "same": "as planned",
 }
 

@@ -25,7 +25,7 @@ def plan(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 def planned(plan: dict[str, Any], host: Any) -> Callable[[str], Instances]:
     """The planned instances of a service on the host under test; one at least."""
-    name = host.backend.get_pytest_id().rpartition("://")[2]
+    name = name_of(host)
 
     def of(service: str) -> Instances:
         instances: Instances = plan["hosts"][name]["services"][service]["instances"]
@@ -33,6 +33,11 @@ def planned(plan: dict[str, Any], host: Any) -> Callable[[str], Instances]:
         return instances
 
     return of
+
+
+def name_of(host: Any) -> str:
+    """The inventory's name of the host under test."""
+    return str(host.backend.get_pytest_id().rpartition("://")[2])
 
 
 def value(instance: dict[str, Any], key: str) -> str:
