@@ -7,6 +7,7 @@ from typing import Final
 
 from sizing import jvm
 from sizing.keys import numbers
+from sizing.mirror_flows import consumer_group, offsets_topic, worker_group
 from sizing.mirror_producer import (
     ARTICLE,
     CLASSIC,
@@ -83,7 +84,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
         sheet.put(file, key, f"mirror.consumer.{rule}", Choice(value, because, source))
 
     put("bootstrap.servers", "cluster", flow.source_servers, f"the brokers of cluster {flow.flow.source}")
-    put("group.id", "group", f"mirror-maker-{flow.name}", "all processes of the flow share one group")
+    put("group.id", "group", consumer_group(flow.name), "all processes of the flow share one group")
     put(
         "partition.assignment.strategy",
         "assignor",
@@ -234,10 +235,15 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         f"{ARTICLE}, Increase parallelism",
     )
     because = "flows between the same clusters are workers apart; by default they would share one group"
-    put(f"{there}.group.id", "group", f"{flow.name}-mm2", because)
-    for kind, plural in (("offset", "offsets"), ("config", "configs"), ("status", "status")):
-        because = "the workers' own topic, apart from those of other flows"
-        put(f"{kind}.storage.topic", "group", f"mm2-{plural}.{flow.name}.internal", because)
+    put(f"{there}.group.id", "group", worker_group(flow.name), because)
+    for kind, topic in (
+        ("offset", offsets_topic(flow.name)),
+        ("config", f"mm2-configs.{flow.name}.internal"),
+        ("status", f"mm2-status.{flow.name}.internal"),
+    ):
+        put(
+            f"{kind}.storage.topic", "group", topic, "the workers' own topic, apart from those of other flows"
+        )
     for key, copies, where in (
         ("replication.factor", limits.target_copies, there),
         ("checkpoints.topic.replication.factor", limits.target_copies, there),

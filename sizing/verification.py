@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from sizing.complaints import complaints, wrong_variable
+from sizing.mirror_flows import flow_facts
 from sizing.model import Finding, Inventory
 from sizing.workload import cluster_names
 from sizing.workload_topics import topic_names
@@ -15,7 +16,7 @@ from spark_checks.levels import Levels
 from verify.load.config import Load
 
 #: What verify.yml adds to ``verify`` by itself.
-_ADDED: Final = ("run_id", "bootstrap_servers")
+_ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors")
 _URL: Final = "http://the-balancer"
 
 
@@ -50,7 +51,8 @@ def _completed(verify: Any) -> Any:
     if not isinstance(verify, Mapping):
         return verify
     rest = verify.get("rest")
-    whole = {**verify, **dict.fromkeys(_ADDED, "set by verify.yml")}
+    whole = {**verify, "run_id": "set by verify.yml", "bootstrap_servers": "set by verify.yml"}
+    whole |= {"clusters": {}, "mirrors": []}
     return whole | {"rest": {"url": _URL, **rest}} if isinstance(rest, Mapping) else whole
 
 
@@ -91,6 +93,21 @@ def _names(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
 def _at_odds(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
     """Find parts of a load that contradict each other, or have nowhere to go."""
     parts = _parts(verify)
+    service = verify.get("service", "kafka_rest")
+    if "service" in verify and not inventory.group(service):
+        fix = "name the group of the hosts that verify.yml restarts, such as kafka_rest"
+        yield wrong_variable(
+            "verify.service", "all", f"is {service}, and the inventory has no such group", fix
+        )
+    loaded = [part["topic"] for part in parts.values()]
+    flows = [f for f in flow_facts(inventory).values() if f.source == verify["cluster"]]
+    if service == "mirror_maker" and not any(flow.copy_of(topic) for flow in flows for topic in loaded):
+        yield wrong_variable(
+            "verify.service",
+            "all",
+            f"is mirror_maker, and no flow mirrors {', '.join(loaded)} from cluster {verify['cluster']}",
+            "load a topic that one of mirror_maker_flows matches",
+        )
     if not parts:
         yield wrong_variable(
             "verify", "all", "has neither kafka nor rest: there is nothing to load", "add one of them"

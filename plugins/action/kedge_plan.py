@@ -15,6 +15,7 @@ from ansible.utils.display import Display
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from sizing.mirror_flows import flows_json
 from sizing.model import Inventory
 from sizing.plan import make_plan
 from sizing.report import text
@@ -86,6 +87,7 @@ class ActionModule(ActionBase):
             name: {"bootstrap_servers": bootstrap(inventory, name, cluster)}
             for name, cluster in clusters(inventory)[0].items()
         }
+        document["flows"] = flows_json(inventory)
         if dest := self._task.args.get("dest"):
             # Values of the inventory can be secrets.
             Path(dest).touch(mode=0o600)

@@ -11,6 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sizing.broker import cluster_id
+from sizing.mirror_flows import FlowFacts
 
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
@@ -67,6 +68,11 @@ def load_spec(
     """
     spec = {"client": {}, "kafka": None, "rest": None, **verify, "run_id": run_id}
     spec["bootstrap_servers"] = plan["clusters"][verify["cluster"]]["bootstrap_servers"]
+    spec["mirrors"] = mirrors_of(plan, spec)
+    others = {mirror["target"]["cluster"] for mirror in spec["mirrors"]} - {verify["cluster"]}
+    spec["clusters"] = {
+        name: {"bootstrap_servers": plan["clusters"][name]["bootstrap_servers"]} for name in sorted(others)
+    }
     if spec["rest"] and "url" not in spec["rest"]:
         planned = [i for b in balancers for i in planned_instances(plan, b, "rest_balancer")]
         if not planned:
@@ -74,6 +80,20 @@ def load_spec(
             raise ValueError(message)
         spec["rest"] = {**spec["rest"], "url": f"http://{planned_value(planned[0], 'bind')}"}
     return spec
+
+
+def mirrors_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what copies the topics of a load: flow, source, target and the flow's group on the source."""
+    found = []
+    for name, flow in plan.get("flows", {}).items():
+        facts = FlowFacts(**{**flow, "topics": tuple(flow["topics"])})
+        for part in (load["kafka"], load["rest"]):
+            copy = facts.copy_of(part["topic"]) if part and facts.source == load["cluster"] else None
+            if copy:
+                source = {"cluster": facts.source, "topic": part["topic"]}
+                target = {"cluster": facts.target, "topic": copy}
+                found.append({"flow": name, "source": source, "target": target, "group": facts.group})
+    return found
 
 
 class FilterModule:

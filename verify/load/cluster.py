@@ -37,15 +37,16 @@ def _said_plainly(what: str) -> Iterator[None]:
         raise LoadError(f"{what}: {error.args[0].str()}") from error
 
 
-def connect(load: Load) -> AdminClient:
-    """Return an admin client of the load's cluster, which has answered once."""
+def connect(load: Load, cluster: str) -> AdminClient:
+    """Return an admin client of a cluster, which has answered once."""
+    config = load.client_config(cluster)
     with _said_plainly("the client's configuration is not accepted"):
-        admin = AdminClient({**load.client_config(), "log_level": 0, "client.id": "load"})
+        admin = AdminClient({**config, "log_level": 0, "client.id": "load"})
     try:
         admin.list_topics(timeout=_ASK_S)
     except KafkaException as error:
         raise LoadError(
-            f"no broker of cluster {load.cluster} answers at {load.bootstrap_servers} within {_ASK_S:.0f} s "
+            f"no broker of cluster {cluster} answers at {config['bootstrap.servers']} within {_ASK_S:.0f} s "
             f"({error.args[0].str()}); is it deployed, and reachable from here?"
         ) from error
     return admin

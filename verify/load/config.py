@@ -54,13 +54,43 @@ class RestLoad(_Model):
     read_max_bytes: int = Field(1_048_576, ge=1)
 
 
+class OtherCluster(_Model):
+    """A cluster that mirrors copy to: read at the end of a run, never written to."""
+
+    bootstrap_servers: Text
+    client: Client = {}
+
+
+class Place(_Model):
+    """A topic of a cluster."""
+
+    cluster: Text
+    topic: Text
+
+
+class Mirror(_Model):
+    """A topic that a flow copies while it is loaded.
+
+    ``group`` is the flow's consumer group on the source cluster; MirrorMaker 2 has none: it keeps its offsets
+    in a topic of its own.
+    """
+
+    flow: Text
+    source: Place
+    target: Place
+    group: Text | None = None
+
+
 class Load(_Model):
-    """The whole of `load.json`."""
+    """The whole of `load.json`; ``service`` is the one that verify.yml restarts while the load runs."""
 
     run_id: Text
     cluster: Text
     bootstrap_servers: Text
+    service: Text = "kafka_rest"
     client: Client = {}
+    clusters: dict[str, OtherCluster] = {}
+    mirrors: list[Mirror] = []
     kafka: KafkaLoad | None = None
     rest: RestLoad | None = None
     sampling_ms: int = Field(100, ge=1)
@@ -70,13 +100,24 @@ class Load(_Model):
     min_records: int = Field(0, ge=0)
     drain_s: float = Field(30, ge=0)
 
-    def client_config(self) -> Client:
-        """Return what every Kafka client of the load starts from."""
-        return {"bootstrap.servers": self.bootstrap_servers, "log_level": 3, **self.client}
+    def client_config(self, cluster: str | None = None) -> Client:
+        """Return what every Kafka client of the load starts from, or one of another cluster."""
+        other = self.clusters.get(cluster) if cluster and cluster != self.cluster else None
+        servers = other.bootstrap_servers if other else self.bootstrap_servers
+        return {"bootstrap.servers": servers, "log_level": 3, **(other.client if other else self.client)}
 
     def topics(self) -> list[str]:
         """Return the topics that are loaded, each once."""
         return sorted({part.topic for part in (self.kafka, self.rest) if part})
+
+    def places(self) -> list[Place]:
+        """Return the topics that the run's records are in, those that mirrors copy to included, each once."""
+        loaded = [Place(cluster=self.cluster, topic=topic) for topic in self.topics()]
+        return loaded + [m.target for m in self.mirrors if m.target not in loaded]
+
+    def mirror_groups(self) -> list[str]:
+        """Return the consumer groups of the flows that copy the load, each once."""
+        return sorted({m.group for m in self.mirrors if m.group})
 
     def groups(self) -> dict[str, tuple[Literal["kafka", "rest"], str, int]]:
         """Return the consumer groups: name to way, topic and number of consumers."""
@@ -145,9 +186,8 @@ def lanes(load: Load) -> list[Lane]:
 
 def workers(load: Load) -> dict[str, list[str]]:
     """Return the processes to start, each with the actors that it runs."""
-    found = (
-        {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if load.groups() else {}
-    )
+    watched = load.groups() or load.mirror_groups()
+    found = {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if watched else {}
     if load.kafka:
         found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}
     if load.rest and load.rest.consumers:
@@ -175,6 +215,11 @@ def read_load(run_dir: Path) -> Load:
         raise LoadError(f"{path} has neither kafka nor rest: there is nothing to load")
     if load.kafka and load.rest and load.kafka.topic == load.rest.topic:
         raise LoadError(f"{path}: kafka and rest share the topic {load.kafka.topic}: give each its own")
+    for mirror in load.mirrors:
+        if mirror.source.cluster != load.cluster or mirror.source.topic not in load.topics():
+            raise LoadError(f"{path}: mirror {mirror.flow} copies {mirror.source.topic}, which is not loaded")
+        if mirror.target.cluster not in {*load.clusters, load.cluster}:
+            raise LoadError(f"{path}: clusters lacks {mirror.target.cluster}, to which {mirror.flow} copies")
     if len(load.groups()) < sum(1 for part in (load.kafka, load.rest) if part and part.consumers):
         raise LoadError(f"{path}: kafka and rest share a consumer group: give each its own")
     return load

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +14,9 @@ from confluent_kafka.admin import AdminClient
 
 from verify.load import cluster
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import WATCH, Load, LoadError, group_actor, lanes, workers
+from verify.load.config import WATCH, Load, LoadError, Place, group_actor, lanes, workers
 from verify.load.mend import mend_ledger
+from verify.load.mirrored import Mirrored
 from verify.load.process import Ending, now_us
 from verify.load.report import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
 from verify.load.rest_probe import probe
@@ -56,6 +57,8 @@ class _Run:
         self._dir = run_dir
         self._ending = ending
         self._facts = RunFacts()
+        self._admins: dict[str, AdminClient] = {}
+        self._mirrored = Mirrored(load)
         self._board: Board | None = None
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         self._watch_due = 0.0
@@ -70,11 +73,11 @@ class _Run:
         """Lead through the phases."""
         write_state(self._dir, "starting", None)
         try:
-            admin = self._check()
+            self._check()
             board = self._start()
             self._await_ready(board)
             self._load_until_enough(board)
-            self._drain(admin, board)
+            self._drain(board)
             self._end(board)
             self._facts.ended_us = now_us()
             self._phase = "done"
@@ -84,20 +87,25 @@ class _Run:
         finally:
             self._leave()
 
-    def _check(self) -> AdminClient:
+    def _check(self) -> None:
         """Look at everything that the load needs, before anything is started."""
-        admin = cluster.connect(self._load)
-        for name in self._load.topics():
-            count = cluster.partitions(admin, name)
-            policy, retention_ms = cluster.topic_config(admin, name)
-            self._facts.topics[name] = TopicFacts(count, policy, retention_ms, {})
+        for place in self._load.places():
+            if place.cluster not in self._admins:
+                self._admins[place.cluster] = cluster.connect(self._load, place.cluster)
+            admin = self._admins[place.cluster]
+            count = cluster.partitions(admin, place.topic)
+            policy, retention_ms = cluster.topic_config(admin, place.topic)
+            self._facts.topics[place] = TopicFacts(count, policy, retention_ms, {})
         if self._load.rest:
             probe(self._load.rest)
-        for name, topic in self._facts.topics.items():
-            topic.start = cluster.offsets(admin, name, topic.partitions)
+        for place, topic in self._facts.topics.items():
+            topic.start = cluster.offsets(self._admins[place.cluster], place.topic, topic.partitions)
         for group, (_, name, _) in self._load.groups().items():
-            cluster.place_group(admin, group, name, self._facts.topics[name].start)
-        return admin
+            admin = self._admins[self._load.cluster]
+            cluster.place_group(admin, group, name, self._loaded(name).start)
+
+    def _loaded(self, topic: str) -> TopicFacts:
+        return self._facts.topics[Place(cluster=self._load.cluster, topic=topic)]
 
     def _start(self) -> Board:
         plan = workers(self._load)
@@ -126,7 +134,7 @@ class _Run:
             lambda: board.all_at_least(actors, State.READY), _READY_S, "the load's processes are not ready"
         )
         for group, (via, topic, members) in self._load.groups().items():
-            cells, count = board.cells(group_actor(via)), self._facts.topics[topic].partitions
+            cells, count = board.cells(group_actor(via)), self._loaded(topic).partitions
             deadline = time.monotonic() + _READY_S
             while lacks := cluster.group_lacks(cells, group, count, members):
                 if time.monotonic() >= deadline:
@@ -154,7 +162,7 @@ class _Run:
             return False
         return (self._dir / "stop").exists()
 
-    def _drain(self, admin: AdminClient, board: Board) -> None:
+    def _drain(self, board: Board) -> None:
         stop = now_us()
         deadline = time.monotonic() + self._load.drain_s
         board.head[Head.FLUSH_UNTIL] = stop + int(self._load.drain_s * 1_000_000)
@@ -168,32 +176,39 @@ class _Run:
             self._load.drain_s + _END_S,
             "the producers do not end",
         )
-        while not self._all_delivered(admin, last=time.monotonic() >= deadline):
+        while not self._all_delivered(last=time.monotonic() >= deadline):
             if time.monotonic() >= deadline:
                 return
             for _ in range(_ASK_EVERY_TICKS):
                 self._tick(board)
 
-    def _all_delivered(self, admin: AdminClient, last: bool) -> bool:
-        """Note the end offsets and tell whether all groups have committed them; a broker may need a while."""
+    def _all_delivered(self, last: bool) -> bool:
+        """Note the end offsets and tell whether groups and mirrors have come to them; it may take a while."""
         try:
-            if not all(topic.end for topic in self._facts.topics.values()):
-                self._note_offsets(admin)
-            return self._caught_up()
+            loaded = {Place(cluster=self._load.cluster, topic=topic) for topic in self._load.topics()}
+            copies = self._facts.topics.keys() - loaded
+            if not all(self._facts.topics[place].end for place in loaded):
+                self._note_offsets(loaded)
+            self._note_offsets(copies)
+            done = self._caught_up() and self._mirrored.caught_up(self._facts.topics)
+            # What was copied since they were asked belongs to the run as well.
+            self._note_offsets(copies if done else ())
+            return done
         except LoadError:
             if last:
                 raise
             return False
 
-    def _note_offsets(self, admin: AdminClient) -> None:
-        for name, topic in self._facts.topics.items():
-            topic.log_start = cluster.offsets(admin, name, topic.partitions, earliest=True)
-            topic.end = cluster.offsets(admin, name, topic.partitions)
+    def _note_offsets(self, places: Iterable[Place]) -> None:
+        for place in places:
+            topic, admin = self._facts.topics[place], self._admins[place.cluster]
+            topic.log_start = cluster.offsets(admin, place.topic, topic.partitions, earliest=True)
+            topic.end = cluster.offsets(admin, place.topic, topic.partitions)
         self._write_run()
 
     def _caught_up(self) -> bool:
         for group, (_, name, _) in self._load.groups().items():
-            end = self._facts.topics[name].end
+            end = self._loaded(name).end
             committed = cluster.committed(self._load, group, name, len(end))
             if any(committed.get(partition, -1) < offset for partition, offset in end.items()):
                 return False

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from verify.evidence import write_json
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
-from verify.load.config import Load, group_actor, lanes, workers
+from verify.load.config import Load, Place, group_actor, lanes, workers
 
 Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
 
@@ -33,7 +33,7 @@ class RunFacts:
     started_us: int = 0
     measured_until_us: int | None = None
     ended_us: int | None = None
-    topics: dict[str, TopicFacts] = field(default_factory=dict)
+    topics: dict[Place, TopicFacts] = field(default_factory=dict)
 
 
 def _by_partition(offsets: Offsets) -> dict[str, int]:
@@ -56,11 +56,14 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
         "ended_us": facts.ended_us,
         "warm_up_us": int(load.warm_up_s * 1_000_000),
         "measured_until_us": facts.measured_until_us,
-        "clusters": {load.cluster: {"bootstrap_servers": load.bootstrap_servers}},
+        "clusters": {
+            name: {"bootstrap_servers": str(load.client_config(name)["bootstrap.servers"])}
+            for name in (load.cluster, *load.clusters)
+        },
         "topics": [
             {
-                "cluster": load.cluster,
-                "topic": name,
+                "cluster": place.cluster,
+                "topic": place.topic,
                 "partitions": topic.partitions,
                 "cleanup_policy": topic.cleanup_policy,
                 "retention_ms": topic.retention_ms,
@@ -68,9 +71,11 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
                 "end_offsets": _by_partition(topic.end),
                 "log_start_offsets": _by_partition(topic.log_start),
             }
-            for name, topic in sorted(facts.topics.items())
+            for place, topic in sorted(
+                facts.topics.items(), key=lambda item: (item[0].cluster, item[0].topic)
+            )
         ],
-        "mirrors": [],
+        "mirrors": [mirror.model_dump() for mirror in load.mirrors],
         "producers": {
             str(lane.producer): {"via": lane.via, "topic": lane.topic, "records_per_s": lane.rate}
             for lane in lanes(load)

@@ -39,6 +39,12 @@ def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
         owners = _owners_so_far(evidence, name) if by_rest else {}
         tell = _teller(board, group_actor(via))
         watchers.append(GroupWatcher(admin, group, load.sampling_ms / 1000, states, owned, tell, owners))
+    # Flows have consumers of their own, whose callbacks nobody sees either.
+    for group in load.mirror_groups():
+        states = EvidenceWriter(evidence, "group_states", f"{WATCH}-{group}", _ROTATE_S)
+        owned = EvidenceWriter(evidence, "assignments", f"{WATCH}-{group}", _ROTATE_S)
+        owners = _owners_so_far(evidence, f"{WATCH}-{group}")
+        watchers.append(GroupWatcher(admin, group, load.sampling_ms / 1000, states, owned, _nobody, owners))
     rows = [cells, *(board.cells(group_actor(via)) for via, _, _ in load.groups().values())]
     for watcher in watchers:
         watcher.start()
@@ -51,6 +57,10 @@ def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
         watcher.stop()
     for row in rows:
         row[Cell.STATE] = State.DONE
+
+
+def _nobody(_: Sample, __: int) -> None:
+    """Tell nobody: the load does not wait for a flow's group, only the audit looks at it."""
 
 
 def _teller(board: Board, actor: str) -> Callable[[Sample, int], None]:

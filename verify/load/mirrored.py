@@ -1,0 +1,54 @@
+"""Tells when the flows that copy a load have copied all of it.
+
+Classic MirrorMaker commits the source offsets of what the target has acknowledged, in its consumer group:
+that is exact. MirrorMaker 2 commits none there, so the target is counted, and must have stopped growing:
+repeated records alone may make up the number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from verify.load import cluster
+from verify.load.cluster import Offsets
+from verify.load.config import Load, Mirror, Place
+from verify.load.report import TopicFacts
+
+#: For this long a target that is counted must not have grown: longer than any batch waits to be filled.
+QUIET_S: Final = 10.0
+
+
+class Mirrored:
+    """Whether every flow of a load has caught up; asked again and again while it drains."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._grew: dict[Place, tuple[int, float]] = {}
+
+    def caught_up(self, topics: Mapping[Place, TopicFacts]) -> bool:
+        """Tell whether all flows are at the source's end; ``topics`` has start and end of each topic."""
+        # Each is asked, so that the time for which a target has been quiet begins for all of them.
+        behind = [mirror for mirror in self._load.mirrors if not self._one(mirror, topics)]
+        return not behind
+
+    def _one(self, mirror: Mirror, topics: Mapping[Place, TopicFacts]) -> bool:
+        source, target = topics[mirror.source], topics[mirror.target]
+        if mirror.group:
+            found = cluster.committed(self._load, mirror.group, mirror.source.topic, source.partitions)
+            return all(
+                found.get(partition, -1) >= end
+                for partition, end in source.end.items()
+                if end > source.start.get(partition, 0)
+            )
+        copied, now = _grown(target.start, target.end), time.monotonic()
+        before, since = self._grew.get(mirror.target, (-1, now))
+        if copied != before:
+            self._grew[mirror.target] = (copied, now)
+            return False
+        return copied >= _grown(source.start, source.end) and now - since >= QUIET_S
+
+
+def _grown(start: Offsets, end: Offsets) -> int:
+    return sum(offset - start.get(partition, 0) for partition, offset in end.items())
