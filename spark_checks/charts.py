@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_checks.checks.latency import CURVE
@@ -19,7 +21,7 @@ def timeline(audit: Audit) -> dict[str, Any]:
     """Return rows over one time axis: rate by interface, ack p99, lag by group; restarts as bands."""
     run = audit.evidence.run
     warm = run.warm_up_us / 1e6
-    series = {result.name: result.series for result in audit.results}
+    series: Mapping[str, Mapping[str, Any]] = defaultdict(dict, {r.name: r.series for r in audit.results})
     colours = {name: _COLOURS[n] for n, name in enumerate(_names(audit))}
     rows: list[tuple[str, list[dict[str, Any]]]] = []
     for via, counts in sorted(series["throughput"].get("by_via", {}).items()):
@@ -73,7 +75,9 @@ def timeline(audit: Audit) -> dict[str, Any]:
 
 def percentiles(audit: Audit) -> dict[str, Any]:
     """Return latency by percentile, a line an interface and stage."""
-    curves = next(r.series.get("curve", {}) for r in audit.results if r.name == "latency")
+    curves: Mapping[str, Any] = next(
+        (r.series.get("curve", {}) for r in audit.results if r.name == "latency"), {}
+    )
     names = ["least" if p == 0 else "most" if p == 100 else f"p{p:g}" for p in CURVE]
     dashes = {"ack": "solid", "append": "dot", "delivery": "dash"}
     colours = {name: _COLOURS[n] for n, name in enumerate(_names(audit))}

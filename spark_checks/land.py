@@ -141,6 +141,7 @@ def decode(raw: DataFrame, cluster: str, run_id: str) -> DataFrame:
         F.when(ours, stored).alias("crc"),
         F.when(ours, stored == F.crc32(covered)).alias("crc_ok"),
         F.xxhash64("key").alias("key_hash"),
+        F.xxhash64("value").alias("value_hash"),
         F.xxhash64("headers").alias("headers_hash"),
         F.coalesce(F.length(value), F.lit(0)).alias("bytes"),
     )

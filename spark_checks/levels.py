@@ -84,6 +84,23 @@ class RebalanceLevels(_Levels):
     min_restarts: NonNegativeInt | None = None
 
 
+class MirrorLevels(_Levels):
+    """How many of each anomaly are allowed over all mirrors (None: reported, not judged), and milliseconds.
+
+    A mirror delivers at least once: what it sent since its last commit comes again after a process was
+    killed, so ``duplicated`` has no level by default. A mirror that promises exactly once allows none.
+    """
+
+    missing: NonNegativeInt | None = 0
+    duplicated: NonNegativeInt | None = None
+    altered_key: NonNegativeInt | None = 0
+    altered_value: NonNegativeInt | None = 0
+    altered_headers: NonNegativeInt | None = 0
+    altered_timestamp: NonNegativeInt | None = 0
+    reordered: NonNegativeInt | None = 0
+    unexpected: NonNegativeInt | None = 0
+
+
 class Levels(_Levels):
     """The service levels of a run, one part a check."""
 
@@ -91,6 +108,7 @@ class Levels(_Levels):
     throughput: ThroughputLevels = ThroughputLevels()
     latency: LatencyLevels = LatencyLevels()
     rebalance: RebalanceLevels = RebalanceLevels()
+    mirror: MirrorLevels = MirrorLevels()
 
 
 def read_levels(path: Path) -> Levels:

@@ -66,10 +66,11 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
     uri = uri.rstrip("/")
     run = parse_run(_read_text(spark, f"{uri}/run.json"), f"{uri}/run.json")
     evidence = Evidence(uri, run, {name: read_table(spark, uri, name) for name in TABLES})
-    evidence.need("ledger")
+    if run.loaded:
+        evidence.need("ledger")
     if run.groups:
         evidence.need("deliveries")
-    if run.load_until_us is None:
+    if run.load_until_us is None and run.loaded:
         evidence = replace(evidence, run=run.model_copy(update={"load_until_us": _last_us(evidence)}))
     return evidence
 

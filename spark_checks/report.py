@@ -38,13 +38,13 @@ def render(audit: Audit) -> str:
     environment.filters["table"] = columns
     environment.filters["prose"] = prose
     run = audit.evidence.run
-    rebalance = next(result for result in audit.results if result.name == "rebalance")
+    results = {result.name: result for result in audit.results}
     return environment.get_template("report.html.j2").render(
         audit=audit,
         run=run,
         started=datetime.fromtimestamp(run.started_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         lasted=(run.measured_until_us - run.started_us) / 1e6,
-        restarts=rebalance.measured.get("by_restart", []),
+        restarts=results["rebalance"].measured.get("by_restart", []) if "rebalance" in results else [],
         figures_json=_embed({"timeline": charts.timeline(audit), "latency": charts.percentiles(audit)}),
         plotly=resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8"),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spark_checks.errors import EvidenceError, one_line
@@ -74,6 +72,22 @@ class Clock(_Part):
     error_us: int
 
 
+class Place(_Part):
+    """A topic of a cluster."""
+
+    cluster: str
+    topic: str
+
+
+class Mirror(_Part):
+    """A topic and the copy of it that a flow makes; ``exactly_once`` forbids what at-least-once allows."""
+
+    flow: str
+    source: Place
+    target: Place
+    exactly_once: bool = False
+
+
 class Run(_Part):
     """The whole of run.json.
 
@@ -87,8 +101,8 @@ class Run(_Part):
     load_until_us: int | None = Field(alias="measured_until_us")
     clusters: dict[str, Cluster] = {}
     topics: list[Topic]
-    mirrors: list[dict[str, Any]] = []
-    producers: dict[int, Producer]
+    mirrors: list[Mirror] = []
+    producers: dict[int, Producer] = {}
     groups: dict[str, Group] = {}
     clock_offsets: dict[str, Clock] = {}
     sampling_us: dict[str, int] = {}
@@ -101,7 +115,9 @@ class Run(_Part):
     @property
     def measured_until_us(self) -> int:
         """End of the steady window, when the load stopped sending."""
-        assert self.load_until_us is not None, "readers put the last time of the ledger where there is none"
+        if self.load_until_us is None:
+            # Readers put the last time of the ledger where there is none; without a load, there is no ledger.
+            return self.ended_us or self.measured_from_us
         return self.load_until_us
 
     @property
@@ -119,11 +135,25 @@ class Run(_Part):
         """Largest error of a clock measurement, which bounds every time taken across hosts."""
         return max((abs(clock.error_us) for clock in self.clock_offsets.values()), default=0)
 
+    @property
+    def loaded(self) -> bool:
+        """Whether generators wrote, or should have: only mirrors can be compared without any."""
+        return bool(self.producers or not self.mirrors)
+
     def source_topics(self) -> list[Topic]:
         """Return the topics that generators wrote to; copies made by mirrors are left out."""
         written = {producer.topic for producer in self.producers.values()}
-        targets = {str(mirror.get("target_cluster")) for mirror in self.mirrors}
-        return [topic for topic in self.topics if topic.topic in written and topic.cluster not in targets]
+        copies = {(mirror.target.cluster, mirror.target.topic) for mirror in self.mirrors}
+        return [
+            topic
+            for topic in self.topics
+            if topic.topic in written and (topic.cluster, topic.topic) not in copies
+        ]
+
+    def topic_of(self, place: Place) -> Topic | None:
+        """Return what is known of one end of a mirror, or None when run.json does not name the topic."""
+        found = (t for t in self.topics if (t.cluster, t.topic) == (place.cluster, place.topic))
+        return next(found, None)
 
 
 def parse_run(text: str, where: str) -> Run:

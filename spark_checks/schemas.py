@@ -35,10 +35,11 @@ LEDGER: Final = _table(
 
 #: A record found in a topic. producer, seq and crc are null when the value carries no identity of the run.
 #: ``timestamp_type`` says what ``timestamp_us`` is: create (the client's clock, before sending) or append
-#: (the broker's clock); only the latter is a time of append.
+#: (the broker's clock); only the latter is a time of append. The hashes are Spark's xxhash64 of the bytes.
 RECORDS: Final = _table(
     "cluster:string topic:string partition:int offset:long timestamp_us:long timestamp_type:string? "
-    "producer:int? seq:long? crc:long? crc_ok:boolean? key_hash:long? headers_hash:long? bytes:int"
+    "producer:int? seq:long? crc:long? crc_ok:boolean? key_hash:long? value_hash:long? "
+    "headers_hash:long? bytes:int"
 )
 
 #: A record that a consumer got.

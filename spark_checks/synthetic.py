@@ -122,7 +122,13 @@ def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, sec
             "records",
             placed
             | {"cluster": "leaf", "timestamp_us": append[order], "crc": crc[order], "crc_ok": True}
-            | {"key_hash": 42, "headers_hash": 42, "bytes": 100, "timestamp_type": "append"},
+            | {
+                "key_hash": 42,
+                "value_hash": crc[order],
+                "headers_hash": 42,
+                "bytes": 100,
+                "timestamp_type": "append",
+            },
             name,
         )
         write_table(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from spark_checks.checks import delivery, latency, rebalance, throughput
+from spark_checks.checks import delivery, latency, mirror, rebalance, throughput
 from spark_checks.levels import Levels
 from spark_checks.model import Result
 from spark_checks.readers import Evidence
+from spark_checks.run import Run
 
 Check = Callable[[Evidence, Levels], Result]
 
@@ -18,4 +19,17 @@ CHECKS: Final[Mapping[str, Check]] = {
     "throughput": throughput.check,
     "latency": latency.check,
     "rebalance": rebalance.check,
+    "mirror": mirror.check,
 }
+
+
+def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
+    """Return the checks that a run calls for.
+
+    What run.json names decides, never what evidence was found: a run without mirrors has no parity to show
+    unless a service level asks for it, and one that only compares mirrors has no load to judge.
+    """
+    wanted = dict(CHECKS)
+    if not run.mirrors and "mirror" not in levels.model_fields_set:
+        del wanted["mirror"]
+    return wanted if run.loaded else {"mirror": wanted["mirror"]}

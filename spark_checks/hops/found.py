@@ -34,19 +34,24 @@ def digest(hashed: Column, prefix: str) -> list[Column]:
     ]
 
 
+def differs(ours: str, theirs: str) -> Column:
+    """Return whether the digests of two sides are not the same; a side that is absent has no rows."""
+    same = F.lit(True)
+    for part in ("count", "xor", "sum"):
+        one = F.coalesce(F.col(f"{ours}_{part}"), F.lit(0).cast("long"))
+        same = same & (one == F.coalesce(F.col(f"{theirs}_{part}"), F.lit(0).cast("long")))
+    return (~same).alias("differs")
+
+
 def compared(left: DataFrame, right: DataFrame, keys: Sequence[str], ours: str, theirs: str) -> DataFrame:
     """Join two sides' blocks by their keys and say in ``differs`` whether their digests do.
 
     A block without a key in the first column (nothing of the run) never differs.
     """
     both = [left[key].eqNullSafe(right[key]) for key in keys]
-    same = F.lit(True)
-    for part in ("count", "xor", "sum"):
-        one = F.coalesce(F.col(f"{ours}_{part}"), F.lit(0).cast("long"))
-        same = same & (one == F.coalesce(F.col(f"{theirs}_{part}"), F.lit(0).cast("long")))
     others = [name for name in (*left.columns, *right.columns) if name not in keys]
     merged = [F.coalesce(left[key], right[key]).alias(key) for key in keys]
-    joined = left.join(right, both, "full").select(*merged, *others, (~same).alias("differs"))
+    joined = left.join(right, both, "full").select(*merged, *others, differs(ours, theirs))
     return joined.withColumn("differs", F.col("differs") & F.col(keys[0]).isNotNull())
 
 

@@ -81,6 +81,7 @@ def held(seq: int, **changes: Any) -> Row:
         "crc": 100 + seq,
         "crc_ok": True,
         "key_hash": 42,
+        "value_hash": 100 + seq,
         "headers_hash": 42,
         "bytes": 100,
     } | changes

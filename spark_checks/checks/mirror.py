@@ -1,0 +1,120 @@
+"""Whether a mirror's target holds what its source holds: every record once, unaltered, in order."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from spark_checks.hops.mirror import mirror_hop
+from spark_checks.levels import Levels, given
+from spark_checks.model import Anomaly, Result, judge
+from spark_checks.readers import Evidence
+from spark_checks.run import Mirror, Run
+
+KINDS: Final = (
+    "missing",
+    "duplicated",
+    "altered_key",
+    "altered_value",
+    "altered_headers",
+    "altered_timestamp",
+    "unexpected",
+)
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """Parity of each mirror's source and target, record by record; partition numbers need not be the same.
+
+    A record of the run is known by its identity (producer and sequence number, with the right checksum). Any
+    other, real data or a damaged value, is known by its content: the hashes of key, value, headers and
+    timestamp, counted, since equal records are not told apart.
+
+    - missing: in the source and not in the target, or fewer times.
+    - duplicated: more times in the target than in the source. At-least-once allows it: reported, judged only
+      with a level, or where the mirror promises exactly once.
+    - altered_key, altered_value, altered_headers, altered_timestamp: the copy has another. A record known by
+      its content is paired with the copy that shares most with it; what cannot be paired is missing and
+      unexpected.
+    - unexpected: in the target, and not in the source.
+
+    A topic with LogAppendTime gives every copy a timestamp of its own, so a target with it has none to
+    compare; that is said. Both sides are folded into digests of blocks of 65,536 sequence numbers (or of a
+    1,024th of all content hashes) first, and compared exactly where they differ: the counts are exact.
+    """
+    run, records = evidence.run, evidence.table("records")
+    slo = given(levels.mirror)
+    if not run.mirrors:
+        return Result("mirror", "unknown", "run.json names no mirrors", slo=slo)
+    if records is None:
+        because = "the topics were not read: no records table, and the clusters could not be asked"
+        return Result("mirror", "unknown", because, slo=slo)
+    hop = mirror_hop(records, run)
+    counts = {kind: hop.anomalies.get(kind, Anomaly(0)).count for kind in KINDS}
+    allowed = levels.mirror.model_dump()
+    problems = [
+        f"{count:,} {kind.replace('_', ' ')}{_first(hop.anomalies[kind])}"
+        for kind, count in counts.items()
+        if allowed[kind] is not None and count > allowed[kind]
+    ]
+    doubts = [
+        doubt
+        for mirror, totals in zip(run.mirrors, hop.totals, strict=True)
+        for doubt in _doubts(run, mirror, totals)
+    ]
+    copied = sum(totals["source"] for totals in hop.totals)
+    fine = f"{copied:,} records of {len(run.mirrors)} mirrored topics, each in its target as it was"
+    verdict, because = judge(problems, doubts, fine)
+    by_mirror = {_name(m): _figures(t) for m, t in zip(run.mirrors, hop.totals, strict=True)}
+    bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
+    return Result(
+        "mirror",
+        verdict,
+        because,
+        slo=slo,
+        measured={"source_records": copied, **counts, **by_mirror},
+        anomalies={kind: hop.anomalies[kind] for kind in KINDS if kind in hop.anomalies},
+        short=f"{counts['missing']:,} missing, {bad:,} anomalies of {copied:,} mirrored",
+    )
+
+
+def _name(mirror: Mirror) -> str:
+    source, target = mirror.source, mirror.target
+    return f"{mirror.flow}: {source.cluster}/{source.topic} to {target.cluster}/{target.topic}"
+
+
+def _figures(totals: Any) -> dict[str, Any]:
+    return {
+        "source_records": totals["source"],
+        "target_records": totals["target"],
+        "known_by_content_records": totals["by_content"],
+        "timestamps_compared": not totals["target_restamped"],
+        "blocks_compared_exactly": totals["blocks_compared_exactly"],
+    }
+
+
+def _doubts(run: Run, mirror: Mirror, totals: Any) -> list[str]:
+    doubts = []
+    if not totals["source"]:
+        doubts.append(f"{_name(mirror)}: the source holds no record, so there is nothing to compare")
+    for place in (mirror.source, mirror.target):
+        topic = run.topic_of(place)
+        where = f"{place.cluster}/{place.topic}"
+        if topic is None:
+            doubts.append(f"run.json names no offsets of {where}, so it was not read")
+        elif topic.compacted:
+            doubts.append(f"{where} is compacted, so a record may be gone for a later one of its key")
+        elif topic.expired_below():
+            doubts.append(f"{where} lost records of the run to retention")
+    return doubts
+
+
+def _first(anomaly: Anomaly) -> str:
+    """Say where the first one is, so that a line in a terminal is enough to go and look."""
+    if not anomaly.examples:
+        return ""
+    named = ("source", "partition", "offset", "target", "target_partition", "target_offset")
+    example = anomaly.examples[0]
+    return (
+        " (first: "
+        + ", ".join(f"{key.replace('_', ' ')} {example[key]}" for key in named if key in example)
+        + ")"
+    )

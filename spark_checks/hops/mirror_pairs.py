@@ -1,0 +1,101 @@
+"""Altered copies: which record that is missing is which record that nobody sent.
+
+A record that is known by its content is another record once its content changed: it is missing in the target,
+and a copy is there that the source does not have. Such leftovers are paired here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+#: What a mirror has to keep of a record, by the names of the anomalies.
+PARTS: Final = ("key", "value", "headers", "timestamp")
+#: By what leftovers are paired, most certain first: the identity that a damaged copy still claims, then all
+#: parts but one, then fewer. Where several would do, they go in the order of their partitions and offsets.
+_ROUNDS: Final[tuple[tuple[str, ...], ...]] = (
+    ("claimed",),
+    ("key", "value", "headers"),
+    ("key", "value", "timestamp"),
+    ("value", "headers", "timestamp"),
+    ("key", "headers", "timestamp"),
+    ("key", "value"),
+    ("value",),
+)
+_SHOWN: Final = ("kind", "_times", "mirror", "producer", "ident", "held", "found", "again")
+
+
+def paired(found: DataFrame) -> DataFrame:
+    """Return findings in which a missing record and an unexpected one that is its copy are one altered one.
+
+    Sorts what is missing and what is unexpected up to seven times: few, unless the mirror alters everything.
+
+    Args:
+        found: as ``hops.mirror.findings`` returns them.
+    """
+    rest = found.where("kind not in ('missing', 'unexpected')").select(*_SHOWN)
+    lost = _one_by_one(found.where("kind = 'missing'"), "wanted", "held")
+    extra = _one_by_one(found.where("kind = 'unexpected'"), "got", "found")
+    for keys in _ROUNDS:
+        if lost.isEmpty() or extra.isEmpty():
+            break
+        # Each round builds on the one before: a plan of all of them takes Spark minutes to think about.
+        pairs = _pair(lost, extra, keys).localCheckpoint()
+        if pairs.isEmpty():
+            continue
+        rest = rest.unionByName(_altered(pairs))
+        lost, extra = (
+            side.join(pairs.select(F.col(f"{name}_id").alias("id")), "id", "anti").localCheckpoint()
+            for name, side in (("lost", lost), ("extra", extra))
+        )
+    return rest.unionByName(lost.select(*_SHOWN)).unionByName(extra.select(*_SHOWN))
+
+
+def _one_by_one(found: DataFrame, contents: str, place: str) -> DataFrame:
+    """Return a row for each time: a name of its own (``id``), its content, and who it is or claims to be."""
+    own = F.when(F.col("producer") >= 0, F.struct("producer", F.col("ident").alias("seq")))
+    content = F.col(contents)[0]
+    return (
+        found.withColumn("nth", F.explode(F.sequence(F.lit(1), F.col("_times").cast("int"))))
+        .select(
+            *(name for name in _SHOWN if name != "_times"),
+            F.lit(1).alias("_times"),
+            F.struct("mirror", "producer", "ident", "nth").alias("id"),
+            F.col(place).alias("place"),
+            F.coalesce("claimed", own).alias("claimed"),
+            *(content[part].alias(part) for part in PARTS),
+        )
+        .localCheckpoint()
+    )
+
+
+def _pair(lost: DataFrame, extra: DataFrame, keys: Sequence[str]) -> DataFrame:
+    on = ["mirror", *keys, "turn"]
+    turn = F.row_number().over(Window.partitionBy("mirror", *keys).orderBy("place"))
+    left = lost.withColumn("turn", turn).select(
+        *on,
+        *(F.col(name).alias(f"lost_{name}") for name in ("id", "producer", "ident", "held", *PARTS)),
+    )
+    right = extra.withColumn("turn", turn).select(
+        *on, *(F.col(name).alias(f"extra_{name}") for name in ("id", "found", *PARTS))
+    )
+    return left.join(right, on, "inner")
+
+
+def _altered(pairs: DataFrame) -> DataFrame:
+    changed = (
+        F.when(F.col(f"lost_{part}") != F.col(f"extra_{part}"), F.lit(f"altered_{part}")) for part in PARTS
+    )
+    return pairs.select(
+        F.explode(F.array_compact(F.array(*changed))).alias("kind"),
+        F.lit(1).alias("_times"),
+        "mirror",
+        F.col("lost_producer").alias("producer"),
+        F.col("lost_ident").alias("ident"),
+        F.col("lost_held").alias("held"),
+        F.col("extra_found").alias("found"),
+        F.col("extra_found").alias("again"),
+    )
