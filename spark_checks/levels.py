@@ -85,7 +85,7 @@ class RebalanceLevels(_Levels):
 
 
 class MirrorLevels(_Levels):
-    """How many of each anomaly are allowed over all mirrors (None: reported, not judged), and milliseconds.
+    """How many of each anomaly are allowed over all mirrors; None: reported, not judged.
 
     A mirror delivers at least once: what it sent since its last commit comes again after a process was
     killed, so ``duplicated`` has no level by default. A mirror that promises exactly once allows none.
@@ -97,7 +97,6 @@ class MirrorLevels(_Levels):
     altered_value: NonNegativeInt | None = 0
     altered_headers: NonNegativeInt | None = 0
     altered_timestamp: NonNegativeInt | None = 0
-    reordered: NonNegativeInt | None = 0
     unexpected: NonNegativeInt | None = 0
 
 
