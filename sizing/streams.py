@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
 from sizing import streams_memory
 from sizing.keys import Component, check_keys, known_keys, numbers
 from sizing.model import MIB, Advice, Finding, Instance, Inventory, Part, Sheet
-from sizing.streams_files import (
-    HOST_MIB,
-    MEASURED,
-    App,
-    additional_retention_ms,
-    plan_memory,
-    plan_properties,
-)
+from sizing.streams_files import MEASURED, App, additional_retention_ms, plan_properties
 from sizing.streams_memory import FLOOR_MIB, STARVED_MIB, State
+from sizing.streams_process import HOST_MIB, plan_memory
 from sizing.values import number, value_of
 from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
 from sizing.workload_streams import ROLE, StreamsApp, streams_apps
@@ -62,11 +57,12 @@ def _host(
     total = 0
     for index in range(spec.instances_per_host):
         app = App(spec, host, facts, index, hosts, carriers, servers, advice)
-        additional = additional_retention_ms(app)
+        additional = additional_retention_ms(spec)
         properties = app.sheet(dict(spec.settings))
         standbys, buffers = plan_properties(properties, app, additional)
         state = app.state(standbys)
-        memory = app.sheet(dict(spec.environment))
+        own = dict(spec.environment) | (dict(spec.rocksdb.items()) if spec.stores else {})
+        memory = app.sheet(own)
         total += plan_memory(memory, app, state, buffers)
         _check_bound(memory, state)
         findings += properties.findings + memory.findings
@@ -137,6 +133,22 @@ def _app_findings(
             "would idle",
             "use fewer hosts or instances, or more partitions",
         )
+    unproven = [jar.path for jar in spec.jars if jar.sha256 is None]
+    if unproven:
+        sheet.note(
+            "streams.jars",
+            f"{', '.join(unproven)}: without a checksum, what lies there is deployed",
+            "give its sha256 in streams_app_jars, unless this machine built it",
+        )
+    takes = streams_memory.restore_seconds(spec, instances, additional_retention_ms(spec))
+    if takes > spec.ready_seconds:
+        sheet.warning(
+            "streams.ready",
+            f"a restore takes about {takes:.0f} s, and streams_app_ready_seconds is {spec.ready_seconds}: an "
+            "instance that lost its disk would be given up",
+            f"set it to {math.ceil(2 * takes)}",
+        )
+    _check_changelogs(sheet, spec)
     return sheet.findings + _key_findings(spec)
 
 
@@ -183,6 +195,38 @@ def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:
         f"instances (partitions x segments x 98 MB){more}",
         "none: the plan bounds it",
     )
+
+
+def _check_changelogs(sheet: Sheet, spec: StreamsApp) -> None:
+    """Hold own settings of the internal topics against what their stores need."""
+    policy = str(spec.settings.get("topic.cleanup.policy", ""))
+    kept = [s.name for s in spec.stores if s.changelog and s.kind == "key_value"]
+    windowed = [s.name for s in spec.stores if s.changelog and s.retention_ms]
+    if kept and "delete" in policy:
+        sheet.error(
+            "streams.changelog",
+            f"topic.cleanup.policy is {policy}, and the changelog of {kept[0]} is all that is left of its "
+            "keys: they would be lost after the retention",
+            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets it by store",
+        )
+    if windowed and policy == "compact":
+        sheet.warning(
+            "streams.changelog",
+            f"topic.cleanup.policy is compact, and the changelog of {windowed[0]} has a new key for each "
+            "window: it grows without end, and so does a restore",
+            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets compact,delete",
+        )
+    longest = max((s.retention_ms for s in spec.stores), default=0) + additional_retention_ms(spec)
+    own = number(spec.settings.get("topic.retention.ms"))
+    if windowed and own > longest:
+        factor = own / longest
+        sheet.warning(
+            "streams.changelog",
+            f"topic.retention.ms is {own}, {factor:.0f} times what the windows need: a restore reads and "
+            f"takes {factor:.0f} times as much",
+            "take it out of streams_app_settings: Kafka Streams sets the window and "
+            "windowstore.changelog.additional.retention.ms",
+        )
 
 
 _PREFIXES: Final[tuple[tuple[str, Component], ...]] = (

@@ -1,4 +1,4 @@
-"""The settings of a Streams instance: its properties, the RocksDB bound, its unit's limits."""
+"""The properties of a Streams instance, and who it is."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sizing import jvm, streams_memory
-from sizing.model import MIB, Advice, Choice, Setting, Sheet
-from sizing.streams_memory import FLOOR_MIB, MEMTABLE_SHARE, State
+from sizing import streams_memory
+from sizing.model import MIB, Advice, Choice, Sheet
+from sizing.streams_memory import State
 from sizing.values import number, value_of
 from sizing.workload import HostFacts
 from sizing.workload_streams import StreamsApp
@@ -17,11 +17,12 @@ UNIT: Final = "streams-app"
 ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"
 MEASURED: Final = "Streams memory measurements, single runs of 2 minutes"
 GUIDE: Final = "Kafka Streams documentation, Memory Management"
-_CONFIG: Final = "Kafka Streams documentation, Configuration"
+CONFIG: Final = "Kafka Streams documentation, Configuration"
 
 #: The class that the role renders, compiles and puts on the class path.
 ROCKSDB_CLASS: Final = "kedge.BoundedRocksDb"
-DOCUMENTED_BOUND_MIB: Final = 4096  # "less than 4GB"
+#: What tells the application's state and the memory of its stores in files (templates/streams).
+REPORTERS: Final = "org.apache.kafka.common.metrics.JmxReporter,kedge.StateReporter"
 _DOCUMENTED_BATCH: Final = MIB  # "1MB"
 _DOCUMENTED_LINGER_MS: Final = 50
 _STOCK_BATCH: Final = 16_384
@@ -32,9 +33,6 @@ _EXACTLY_ONCE_COMMIT_MS: Final = 5_000  # half of the transaction timeout that S
 _BUFFER_MIN: Final = 32 * MIB
 _DAY_MS: Final = 86_400_000  # default of windowstore.changelog.additional.retention.ms
 _ADDITIONAL_MIN_MS: Final = 600_000
-_BASE_HEAP_MIB: Final = 256
-_THREAD_HEAP_MIB: Final = 64  # what a thread's consumers have fetched, its share of the record cache
-HOST_MIB: Final = 512  # the system itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +67,12 @@ class App:
         return f"/etc/systemd/system/{UNIT}@{self.name}.service.d/10-kedge.conf"
 
     @property
+    def state_dir(self) -> str:
+        """Where its stores lie: two instances never share a folder."""
+        base = self.variables.state_dir
+        return f"{base}/{self.name}" if base else f"/var/lib/{UNIT}/{self.name}"
+
+    @property
     def threads(self) -> int:
         """How many stream threads it runs."""
         own = number(self.variables.settings.get("num.stream.threads"))
@@ -88,7 +92,7 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
     """Plan streams.properties; return the standbys and the producer buffers of all threads in bytes."""
     spec, file = app.variables, f"{app.folder}/streams.properties"
 
-    def put(key: str, rule: str, value: str | int, because: str, source: str = _CONFIG) -> str:
+    def put(key: str, rule: str, value: str | int, because: str, source: str = CONFIG) -> str:
         return sheet.put(file, key, f"streams.{rule}", Choice(value, because, source)) or ""
 
     put("application.id", "identity", spec.name, "all instances of the application are one group")
@@ -107,7 +111,9 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
     put("num.stream.threads", "threads", app.threads, because)
     threads = app.threads
     because = "a folder of its own: the default lies under /tmp and goes with a restart"
-    put("state.dir", "state", spec.state_dir or f"/var/lib/{UNIT}/{app.name}", because)
+    put("state.dir", "state", app.state_dir, because)
+    because = "tells the state and the memory of the stores in files, without a port; JMX as ever"
+    put("metric.reporters", "reporter", REPORTERS, because)
     _latency(sheet, app, file)
     written = _written(app, threads)
     batch = number(value_of(sheet, "producer.batch.size"))
@@ -152,12 +158,12 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
     return standbys, threads * buffer
 
 
-def additional_retention_ms(app: App) -> int:
+def additional_retention_ms(spec: StreamsApp) -> int:
     """Return what a windowed changelog keeps beyond its window, a person's own value first."""
-    own = app.variables.settings.get("windowstore.changelog.additional.retention.ms")
+    own = spec.settings.get("windowstore.changelog.additional.retention.ms")
     if own is not None:
         return number(own)
-    longest = max((s.retention_ms for s in app.variables.stores), default=0)
+    longest = max((s.retention_ms for s in spec.stores), default=0)
     return min(_DAY_MS, max(_ADDITIONAL_MIN_MS, longest))
 
 
@@ -251,119 +257,3 @@ def _standbys(sheet: Sheet, app: App, file: str, additional_ms: int) -> int:
             f"set streams_app_standbys to {app.hosts * spec.instances_per_host - 1} or less",
         )
     return value
-
-
-def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
-    """Plan heap, RocksDB bound and the unit's limits; return the memory of the instance in MiB."""
-    spec = app.variables
-    environment = f"{app.folder}/environment"
-    heap = _heap(sheet, app, environment, buffers)
-    logs = f"/var/log/{UNIT}/{app.name}"
-    flags = Choice(
-        f"{jvm.KAFKA_G1} {jvm.gc_log(logs)}",
-        "the flags of Kafka's own start script",
-        "kafka-run-class.sh of Kafka 4.3",
-    )
-    sheet.put(environment, "KAFKA_JVM_PERFORMANCE_OPTS", "streams.gc", flags)
-    sheet.put(environment, "LOG_DIR", "streams.logs", Choice(logs, "one log folder an instance", _CONFIG))
-    if spec.jemalloc:
-        because = "jemalloc gives memory back that RocksDB has freed; glibc keeps it in fragments"
-        sheet.put(environment, "LD_PRELOAD", "streams.jemalloc", Choice(spec.jemalloc, because, GUIDE))
-    sheet.rest_of_own(environment, "streams.own")
-    beside = streams_memory.beside_mib(state)
-    room = (app.facts.memory_mib - HOST_MIB) // spec.instances_per_host - heap - beside
-    bound = _rocksdb(sheet, app, state, room) if spec.stores else 0
-    limit = heap + bound + beside
-    because = (
-        f"heap of {heap} MiB, RocksDB of {bound} MiB and {beside} MiB beside them for {state.databases} "
-        "databases, "
-        "threads and the JVM"
-    )
-    sheet.put(app.dropin, "MemoryMax", "streams.memory", Choice(f"{limit}M", because, MEASURED))
-    because = f"four times the 7.4 descriptors that each of {state.databases} databases was seen to hold"
-    sheet.put(
-        app.dropin,
-        "LimitNOFILE",
-        "streams.descriptors",
-        Choice(streams_memory.descriptors(state), because, MEASURED),
-    )
-    return limit
-
-
-def _heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
-    threads = app.threads
-    buffered = math.ceil(buffers / MIB)
-    planned = math.ceil((_BASE_HEAP_MIB + buffered + threads * _THREAD_HEAP_MIB) / 64) * 64
-    because = (
-        f"{_BASE_HEAP_MIB} MiB, producer buffers of {buffered} MiB and {_THREAD_HEAP_MIB} MiB for each "
-        f"of {threads} "
-        "threads"
-    )
-    own = app.variables.heap_mib
-    if own is None:
-        sheet.put(file, "KAFKA_HEAP_OPTS", "streams.heap", Choice(jvm.heap(planned), because, MEASURED))
-        return planned
-    because = f"set in the inventory; the plan would have said {planned} MiB: {because}"
-    sheet.settings.append(
-        Setting(file, "KAFKA_HEAP_OPTS", jvm.heap(own), "streams.heap", because, "the inventory", by="person")
-    )
-    if own < buffered + 128:
-        sheet.error(
-            "streams.heap",
-            f"streams_app_heap_mib is {own}, and the producers' buffers alone take {buffered} MiB",
-            f"set it to {planned}, or leave it out",
-        )
-    return own
-
-
-def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
-    file = f"{app.folder}/rocksdb.properties"
-    spec = app.variables
-    floor = math.ceil(state.writing * FLOOR_MIB / MEMTABLE_SHARE / 64) * 64
-    measured_because = (
-        f"{FLOOR_MIB:g} MiB of memtables for each of {state.writing} databases that take writes, and "
-        "memtables take "
-        f"{MEMTABLE_SHARE:.0%} of the bound"
-    )
-    measured = max(256, floor)
-    if measured > room >= 64:
-        measured = room // 64 * 64
-        measured_because = (
-            f"what the host has left beside heap and JVM; {measured_because} would be {floor} MiB"
-        )
-    documented = Choice(
-        DOCUMENTED_BOUND_MIB * MIB,
-        "less than 4 GB for all stores together",
-        f"{ARTICLE}, Offheap memory usage",
-    )
-    key, rule = "cache.bytes", "streams.rocksdb.bound"
-    if spec.rocksdb_mib:
-        bound = spec.rocksdb_mib
-        because = f"set in the inventory; the plan would have said {measured} MiB: {measured_because}"
-        sheet.settings.append(
-            Setting(file, key, str(bound * MIB), rule, because, "the inventory", by="person")
-        )
-    else:
-        value = sheet.put(file, key, rule, documented, Choice(measured * MIB, measured_because, MEASURED))
-        bound = number(value) // MIB
-    memtables = int(bound * MEMTABLE_SHARE)
-    each = memtables / max(1, state.writing)
-    because = (
-        f"{MEMTABLE_SHARE:.0%} of {bound} MiB: {each:.1f} MiB for each of {state.writing} writing databases"
-    )
-    sheet.put(
-        file, "memtables.bytes", "streams.rocksdb.memtables", Choice(memtables * MIB, because, MEASURED)
-    )
-    stock = "Kafka Streams' default"
-    ran = "two buffers of 16 MiB ran near the stock rate within the bound"
-    part = "index and filter blocks keep a part of the cache"
-    for name, value_of_key, because in (
-        ("write.buffer.bytes", str(16 * MIB), stock),
-        ("high.priority.ratio", "0.1", part),
-        ("compaction.style", "UNIVERSAL", stock),
-        ("compression", "NO_COMPRESSION", stock),
-    ):
-        sheet.put(file, name, "streams.rocksdb", Choice(value_of_key, because, GUIDE))
-    count = Choice(streams_memory.WRITE_BUFFERS, stock, GUIDE)
-    sheet.put(file, "write.buffer.count", "streams.rocksdb.buffers", count, Choice(2, ran, MEASURED))
-    return bound

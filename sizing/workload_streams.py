@@ -39,10 +39,43 @@ class Store(Strict):
         return self.window_ms * (2 if self.kind == "join" else 1) + self.grace_ms
 
 
+class Jar(Strict):
+    """A jar of the application on the control machine, and the SHA-256 that it must have."""
+
+    path: Annotated[str, Field(pattern=r"^.+\.jar$")]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+
+class Delivery(Strict):
+    """What the application makes of a record, for the audit of verify.yml.
+
+    ``per_record`` is how many outputs with the record's own value each record of ``input`` leads to, each
+    under a key of its own.
+    """
+
+    input: str
+    output: str
+    per_record: Positive = 1
+
+
+RocksDbKey = Literal[
+    "write.buffer.bytes", "write.buffer.count", "high.priority.ratio", "compaction.style", "compression"
+]
+
+
 class StreamsApp(Strict):
-    """The variables of the role streams_app."""
+    """The variables of the role streams_app.
+
+    ``memory_mib`` limits an instance as a whole, ``rocksdb_mib`` the stores' part of it. ``jars`` with the
+    jars of ``lock`` are the class path, on which ``main_class`` is started with ``arguments``.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")]
+    main_class: Annotated[str, Field(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
+    jars: Annotated[list[Jar], Field(min_length=1)]
+    lock: str | None = None
+    arguments: list[str] = Field(default_factory=lambda: ["/etc/streams-app/%i/streams.properties"])
+    delivery: Delivery | None = None
     version: Version
     cluster: str
     stores: list[Store] = Field(default_factory=list)
@@ -54,7 +87,9 @@ class StreamsApp(Strict):
     exactly_once: bool = False
     group_protocol: Literal["classic", "streams"] = "classic"
     heap_mib: Positive | None = None
+    memory_mib: Positive | None = None
     rocksdb_mib: Positive | None = None
+    rocksdb: dict[RocksDbKey, Scalar] = Field(default_factory=dict)
     restore_s: Positive = 60
     restore_mb_per_s: PositiveFloat | None = None
     standbys: Annotated[int, Field(ge=0)] | None = None

@@ -70,6 +70,8 @@ def streams(
         "host_cores": cores,
         "host_memory_mib": memory_mib,
         "streams_app_name": "joins",
+        "streams_app_main_class": "example.Joins",
+        "streams_app_jars": [{"path": "joins.jar", "sha256": "0" * 64}],
         "streams_app_version": "4.3.1",
         "streams_app_cluster": "leaf",
         "streams_app_record_bytes": 6000,

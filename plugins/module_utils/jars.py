@@ -230,14 +230,15 @@ def archive(lock: Path, folder: Path, archives: Path) -> Path:
             tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
         ):
             for jar in jars:
-                tar.add(folder / jar.file_name, arcname=jar.file_name, filter=_without_history)
+                tar.add(folder / jar.file_name, arcname=jar.file_name, filter=without_history)
         Path(name).replace(path)
     finally:
         Path(name).unlink(missing_ok=True)
     return path
 
 
-def _without_history(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def without_history(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Have an archive's bytes depend on its files alone: no times, no owners."""
     member.mtime, member.mode = 0, 0o644
     member.uid = member.gid = 0
     member.uname = member.gname = "root"

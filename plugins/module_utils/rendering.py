@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-_TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 _COMMENT_COLUMNS = 110
 #: Where vendors' packages put themselves, and read their configuration.
 _PACKAGES = PurePosixPath("/opt")
@@ -75,7 +75,7 @@ def render(template: str, **values: Any) -> str:
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -86,6 +86,11 @@ def _environment() -> jinja2.Environment:
     environment.filters["property_key"] = _property_key
     environment.filters["property_value"] = _property_value
     environment.filters["environment_value"] = _environment_value
+    environment.filters["java_reason"] = _java_reason
+    environment.filters["java_long"] = lambda value: f"{int(value)}L"
+    environment.filters["java_int"] = lambda value: str(int(value))
+    environment.filters["java_double"] = lambda value: repr(float(value))
+    environment.filters["java_name"] = _java_name
     return environment
 
 
@@ -94,6 +99,18 @@ def _reason(setting: Mapping[str, Any]) -> str:
     text = f"{setting['because']} ({setting['rule']}; {setting['source']})"
     lines = textwrap.wrap(" ".join(text.split()), _COMMENT_COLUMNS, break_long_words=False)
     return "\n".join(f"# {line}" for line in lines)
+
+
+def _java_reason(setting: Mapping[str, Any], indent: int = 4) -> str:
+    """Return the comment above a line of Java; no reason can end it, or be read as an escape."""
+    lines = _reason(setting).replace("\\", "/").splitlines()
+    return "\n".join(f"{' ' * indent}//{line.removeprefix('#')}" for line in lines)
+
+
+def _java_name(value: str) -> str:
+    if not value.isidentifier():
+        raise ValueError(f"{value!r} is no name of a Java constant")
+    return value
 
 
 def _property_key(key: str) -> str:

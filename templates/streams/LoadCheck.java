@@ -3,6 +3,7 @@ package kedge;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.file.Files;
@@ -11,6 +12,10 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.apache.kafka.streams.state.internals.metrics.RocksDBMetricsRecorder;
+import org.rocksdb.Cache;
+import org.rocksdb.RocksDB;
+import org.rocksdb.Statistics;
 
 /**
  * Proves, with the application's own jars, that its main class is there and that a store of its Kafka Streams
@@ -52,7 +57,9 @@ public final class LoadCheck {
     private static String opensAStore(String setter, File folder) {
         try {
             Class<?> type = Class.forName("org.apache.kafka.streams.state.internals.RocksDBStore");
-            Object store = type.getConstructor(String.class, String.class).newInstance("kedge", "kedge");
+            Constructor<?> make = type.getDeclaredConstructor(String.class, String.class, RocksDBMetricsRecorder.class);
+            make.setAccessible(true);
+            Object store = make.newInstance("kedge", "kedge", new QuietRecorder());
             Map<String, Object> configs = new HashMap<>();
             configs.put("rocksdb.config.setter", Class.forName(setter));
             configs.put("metrics.recording.level", "INFO");
@@ -66,6 +73,19 @@ public final class LoadCheck {
         } catch (ReflectiveOperationException | LinkageError failure) {
             return setter + " cannot be loaded: " + innermost(failure);
         }
+    }
+
+    /** The store's measurements have no application to go to here. */
+    private static final class QuietRecorder extends RocksDBMetricsRecorder {
+        QuietRecorder() {
+            super("kedge", "kedge");
+        }
+
+        @Override
+        public void addValueProviders(String segment, RocksDB database, Cache cache, Statistics statistics) {}
+
+        @Override
+        public void removeValueProviders(String segment) {}
     }
 
     private static Throwable innermost(Throwable failure) {

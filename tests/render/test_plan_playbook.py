@@ -25,6 +25,8 @@ all:
         streams1:
           ansible_host: 127.0.0.4
           streams_app_name: joins
+          streams_app_main_class: example.Joins
+          streams_app_jars: [{path: joins.jar}]
           streams_app_version: 4.3.1
           streams_app_cluster: leaf
           streams_app_stores: [{name: j, kind: key_value, count: 1, partitions: 6, keys: 1000}]

@@ -47,6 +47,8 @@ HOSTS: dict[str, dict[str, Any]] = {
     },
     "st1": {
         "streams_app_name": "joins",
+        "streams_app_main_class": "example.Joins",
+        "streams_app_jars": [{"path": "joins.jar", "sha256": "0" * 64}],
         "streams_app_version": "4.3.1",
         "streams_app_cluster": "leaf",
         "streams_app_stores": [{"name": "s", "kind": "windowed", "partitions": 12, "window_ms": 60_000}],

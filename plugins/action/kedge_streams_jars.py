@@ -1,0 +1,64 @@
+"""Builds and packs the jars of a Streams application on the control machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from plugins.module_utils.jars import JarError
+from plugins.module_utils.streams_jars import Wish, application_jars, build_kit, pack_application
+
+
+class ActionModule(ActionBase):
+    """Arguments.
+
+    - ``name``, ``version``, ``main_class``: of the application.
+    - ``jars``: its jars, ``path`` and maybe ``sha256``; ``lock``: a lock of more, or nothing.
+    - ``instance``: an instance as the plan has it, for the settings of its RocksDB.
+    - ``java_release``: the feature release that the nodes run.
+    - ``cache``: where fetched jars and archives lie.
+
+    The answer has ``app`` and ``kit``, each with ``home``, its folder on a node, and ``tarball``. In check
+    mode nothing is built: the names follow from what would go in.
+    """
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset(
+        {"name", "version", "main_class", "jars", "lock", "instance", "java_release", "cache"}
+    )
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Build what is missing; a failure is one line."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = self._task.args
+        cache = Path(arguments["cache"]).expanduser()
+        write = not self._task.check_mode
+        try:
+            lock = Path(arguments["lock"]).expanduser() if arguments.get("lock") else None
+            jars = application_jars(arguments["jars"], lock, cache, fetch=write)
+            settings = [
+                s for s in arguments["instance"]["settings"] if s["file"].endswith("/rocksdb.properties")
+            ]
+            wish = Wish(
+                name=arguments["name"],
+                version=str(arguments["version"]),
+                main_class=arguments["main_class"],
+                jars=jars,
+                rocksdb=settings,
+                release=int(arguments["java_release"]),
+            )
+            app = pack_application(jars, cache, write=write)
+            kit = build_kit(wish, cache, write=write)
+        except JarError as error:
+            return result | {"failed": True, "msg": str(error)}
+        return result | {
+            "changed": False,
+            "app": {"home": f"/opt/kedge/streams-app-{app.key}", "tarball": str(app.tarball)},
+            "kit": {"home": f"/opt/kedge/streams-kit-{kit.key}", "tarball": str(kit.tarball)},
+        }
