@@ -46,6 +46,12 @@ def http_produce_probe(instance: Mapping[str, Any], address: str, topic: str) ->
     return {"kind": "http_produce", "url": f"http://{address}:{instance['port']}", "topic": topic}
 
 
+def state_file_probe(instance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the probe that waits until an application tells in its file that it runs."""
+    path = planned_value(instance, "KEDGE_STATE_FILE")
+    return {"kind": "state_file", "path": path, "unit": f"streams-app@{instance['name']}", "state": "RUNNING"}
+
+
 def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
     """Return the release that a deploy staged for an instance; None where nothing was staged in this run."""
     return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
@@ -106,6 +112,7 @@ class FilterModule:
             "planned_value": planned_value,
             "named": named,
             "http_produce_probe": http_produce_probe,
+            "state_file_probe": state_file_probe,
             "load_spec": load_spec,
             "staged_release": staged_release,
             "topics_that_may_grow": topics_that_may_grow,

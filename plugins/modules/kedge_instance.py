@@ -18,7 +18,7 @@ options:
   ready:
     type: dict
     default: {}
-    description: "Instance name to probe: kind (none, http_produce, kafka) and what it needs."
+    description: "Instance name to probe: kind (none, http_produce, kafka, state_file) and what it needs."
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
     type: str
@@ -240,7 +240,22 @@ def kafka(probe: dict[str, Any]) -> str | None:
     return f"ApiVersions answered error {error_code}" if error_code else None
 
 
-PROBES = {"none": no_probe, "http_produce": http_produce, "kafka": kafka}
+def state_file(probe: dict[str, Any]) -> str | None:
+    """Hold when the unit's present process says in its file that it is in the wanted state."""
+    pid = systemctl("show", "--property=MainPID", "--value", probe["unit"]).stdout.strip()
+    try:
+        found = json.loads(Path(probe["path"]).read_text())
+        if str(found["pid"]) != pid:
+            return f"{probe['path']} was written by an earlier process"
+        if found["state"] != probe["state"]:
+            behind = found.get("restoring_records", 0)
+            return f"its state is {found['state']}" + (f", {behind} records to restore" if behind else "")
+    except (OSError, ValueError, LookupError) as error:
+        return f"{probe['path']} tells no state: {error}"
+    return None
+
+
+PROBES = {"none": no_probe, "http_produce": http_produce, "kafka": kafka, "state_file": state_file}
 
 
 def main() -> None:
