@@ -34,8 +34,9 @@ lint: setup-tests ## ruff, mypy, yamllint, ansible-lint
 test-fast: lint ## lint, unit, Spark and render tests
 	$(RUN) python -m pytest -m "not fleet and not kafka"
 
-test-java: setup-tests ## build the sandbox proxy with its own tests
+test-java: setup-tests ## build the sandbox proxy and the sample application with their own tests
 	mvn -q -B -f local/sandbox_rest/pom.xml verify
+	mvn -q -B -f local/sample_streams/pom.xml verify
 
 test-kafka: setup-tests ## the load and the proxy contract against brokers on loopback
 	$(RUN) python -m pytest -m kafka

@@ -19,7 +19,13 @@ ROOMS = ("local", "plugins", "sizing", "spark_checks", "verify", "tests", "molec
 
 def generated() -> list[Path]:
     """What a clean clone does not have, but for the runs, which are a person's evidence."""
-    named = [GENERATED, VENV, PROJECT / "build", PROJECT / "local" / "sandbox_rest" / "target"]
+    named = [
+        GENERATED,
+        VENV,
+        PROJECT / "build",
+        PROJECT / "local" / "sandbox_rest" / "target",
+        PROJECT / "local" / "sample_streams" / "target",
+    ]
     named += [PROJECT / name for name in (*TOOL_CACHES, *SPARK)]
     compiled = [path for room in ROOMS for path in (PROJECT / room).rglob("__pycache__")]
     return [path for path in [*named, *compiled] if path.exists()]

@@ -30,7 +30,7 @@ REQUIREMENTS = PROJECT / "requirements.txt"
 VENV_MARKER = VENV / ".requirements"
 SANDBOX = PROJECT / "local" / "sandbox_rest"
 IMAGE = "node image"
-SANDBOX_MARKER = SANDBOX / "target" / ".sources"
+SAMPLE = PROJECT / "local" / "sample_streams"
 
 
 @dataclass(frozen=True)
@@ -95,27 +95,32 @@ def _make_jars() -> None:
         jars.get(name)
 
 
-def _sandbox_key() -> str:
+def _sources_key(project: Path) -> str:
     digest = hashlib.sha256()
-    for path in [SANDBOX / "pom.xml", *sorted((SANDBOX / "src" / "main").rglob("*"))]:
+    for path in [project / "pom.xml", *sorted((project / "src" / "main").rglob("*"))]:
         if path.is_file():
-            digest.update(str(path.relative_to(SANDBOX)).encode() + b"\0" + path.read_bytes())
+            digest.update(str(path.relative_to(project)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def _sandbox_wanting() -> str:
-    built = any((SANDBOX / "target").glob("sandbox-rest-*.tar.gz"))
-    if built and SANDBOX_MARKER.is_file() and SANDBOX_MARKER.read_text(encoding="utf-8") == _sandbox_key():
-        return ""
-    return "builds the sandbox REST proxy with Maven"
+def _built_by_maven(what: str, project: Path, product: str) -> Phase:
+    """The phase that builds one of our own Java projects when its sources have changed."""
+    marker = project / "target" / ".sources"
 
+    def wanting() -> str:
+        built = any((project / "target").glob(product))
+        if built and marker.is_file() and marker.read_text(encoding="utf-8") == _sources_key(project):
+            return ""
+        return f"builds the {what} with Maven"
 
-def _make_sandbox() -> None:
-    key = _sandbox_key()
-    SANDBOX_MARKER.unlink(missing_ok=True)
-    build = ["mvn", "-q", "-B", "-f", str(SANDBOX / "pom.xml"), "-DskipTests", "package"]
-    _run(build, "the sandbox REST proxy could not be built")
-    SANDBOX_MARKER.write_text(key, encoding="utf-8")
+    def make() -> None:
+        key = _sources_key(project)
+        marker.unlink(missing_ok=True)
+        build = ["mvn", "-q", "-B", "-f", str(project / "pom.xml"), "-DskipTests", "package"]
+        _run(build, f"the {what} could not be built")
+        marker.write_text(key, encoding="utf-8")
+
+    return Phase(what, wanting, make, [(project, 100)])
 
 
 def _image_wanting() -> str:
@@ -160,7 +165,8 @@ def phases(fleet: bool) -> list[Phase]:
         _packages_phase(fleet),
         Phase("virtual environment", _venv_wanting, _make_venv, [(VENV, 2000)]),
         Phase("jars", _jars_wanting, _make_jars, [(cache_root(), 500)]),
-        Phase("sandbox REST proxy", _sandbox_wanting, _make_sandbox, [(SANDBOX, 100)]),
+        _built_by_maven("sandbox REST proxy", SANDBOX, "sandbox-rest-*.tar.gz"),
+        _built_by_maven("sample Streams application", SAMPLE, "sample-streams-*.jar"),
     ]
     if fleet:
         made.append(Phase(IMAGE, _image_wanting, _make_image, node_image.needs("podman")))
