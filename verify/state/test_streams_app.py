@@ -1,4 +1,4 @@
-"""The Streams applications of a host: units, state, modes, memory limits, and the changelogs on the brokers."""
+"""The Streams applications of a host: units, what they tell of themselves, modes, memory limits."""
 
 from __future__ import annotations
 
