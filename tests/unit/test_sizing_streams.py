@@ -208,3 +208,12 @@ def test_memory_is_never_above_ram_without_a_finding(
             heap = int(value(i, "KAFKA_HEAP_OPTS").split("-Xmx")[1].removesuffix("m")) * MIB
             threads = int(value(i, "num.stream.threads"))
             assert heap > threads * int(value(i, "producer.buffer.memory"))
+
+
+def test_a_memory_limit_too_small_for_what_is_planned_is_an_error() -> None:
+    assert findings(streams(memory_mib=16_384, rocksdb_mib=2048), "streams.memory.limit") == []
+    inventory = streams(rocksdb_mib=2048)
+    limited = {h: dict(v) | {"streams_app_memory_mib": 2000} for h, v in inventory.hosts.items()}
+    (error,) = findings(type(inventory)(limited, inventory.groups), "streams.memory.limit", "error")
+    assert "streams_app_memory_mib is 2000" in error.message
+    assert f"set it to {576 + 2048 + 516}" in error.fix
