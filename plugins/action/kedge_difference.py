@@ -33,12 +33,16 @@ class ActionModule(ActionBase):
             raise ValueError("kedge_difference only ever compares: say check_mode: true at the task")
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        plan = task_vars["hostvars"]["localhost"]["ansible_facts"]["kedge_plan"]
+        facts = task_vars["hostvars"]["localhost"]["ansible_facts"]
+        plan, reached = facts["kedge_plan"], facts["kedge_reached"]
         said: dict[str, list[str]] = {}
         for host in task_vars["groups"]["all"]:
             facts = task_vars["hostvars"][host].get("ansible_facts") or {}
+            compared = dict(facts.get("kedge_compared", {}))
+            if host in reached["unreached"]:
+                compared["ssh"] = {"unreachable": reached["unreached"][host]}
             services = list(plan["hosts"].get(host, {}).get("services", {}))
-            said[host] = lines_of(facts.get("kedge_compared", {}), services)
+            said[host] = lines_of(compared, services, reached["uncompared"])
         display.display("\nWhat a deploy would change")
         for hosts, lines in _together(said):
             _show(hosts, lines)
@@ -79,11 +83,10 @@ def unanswered(bootstrap_servers: str) -> str | None:
 
 
 def _together(said: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
-    """Return each answer once, with all its hosts; one that cannot be reached has its own line."""
+    """Return each answer once, with all its hosts."""
     hosts: dict[tuple[str, ...], list[str]] = {}
     for host, lines in said.items():
-        own = (host,) if lines[0].startswith("cannot be reached") else ()
-        hosts.setdefault((*own, *lines), []).append(host)
+        hosts.setdefault(tuple(lines), []).append(host)
     for where in hosts.values():
         yield fold(where), said[where[0]]
 

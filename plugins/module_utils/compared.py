@@ -11,7 +11,7 @@ from typing import Any
 from sizing.model import looks_secret
 from sizing.places import fold
 
-_COLUMNS = 110
+_COLUMNS = 100
 
 
 def describe(
@@ -46,6 +46,19 @@ def describe(
         for line in (path, *indented(change(before, after, set())))
     ]
     return {"instances": described, "units": units, "stale": list(answer["stale"]), "unknown": unknown}
+
+
+def describe_files(differences: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of files that a module would change, as it answered in check mode."""
+    return [
+        line
+        for each in differences
+        if each.get("before") != each.get("after")
+        for line in (
+            str(each.get("after_header") or each.get("before_header") or "a file").partition(" (")[0],
+            *indented(change(str(each.get("before") or ""), str(each.get("after") or ""), set())),
+        )
+    ]
 
 
 def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> str:
@@ -149,12 +162,16 @@ _STATES = {
 }
 
 
-def lines_of(compared: Mapping[str, Mapping[str, Any]], services: Sequence[str]) -> list[str]:
+def lines_of(
+    compared: Mapping[str, Mapping[str, Any]], services: Sequence[str], why_not: Mapping[str, str]
+) -> list[str]:
     """Return what is said of one host: a line an instance that is not as planned, with what differs in it.
 
     Args:
-        compared: service to what ``describe`` returned, or ``{"unreachable": why}``, or ``{"failed": why}``.
+        compared: service to what ``describe`` returned, or ``{"lines": what differs}`` of a service that is
+            no release, or ``{"unreachable": why}``, or ``{"failed": why}``.
         services: what is planned for the host.
+        why_not: service to why no role compares it.
     """
     if why := next((c["unreachable"] for c in compared.values() if "unreachable" in c), None):
         return [f"cannot be reached: {why}"]
@@ -163,9 +180,11 @@ def lines_of(compared: Mapping[str, Mapping[str, Any]], services: Sequence[str])
     lines: list[str] = []
     for service, found in compared.items():
         lines += _service(service, found)
-    rest = [s for s in services if s not in compared]
-    if rest:
-        lines.append(f"{', '.join(rest)}: not compared")
+    reasons: dict[str, list[str]] = {}
+    for service in services:
+        if service not in compared:
+            reasons.setdefault(why_not.get(service, "its role did not answer"), []).append(service)
+    lines += [f"{', '.join(rest)}: not compared, for {why}" for why, rest in reasons.items()]
     in_short = "; ".join(lines)
     whole = len(in_short) < _COLUMNS - 20 and not any(line.startswith(" ") for line in lines)
     return [in_short] if whole else lines
@@ -174,6 +193,10 @@ def lines_of(compared: Mapping[str, Mapping[str, Any]], services: Sequence[str])
 def _service(service: str, found: Mapping[str, Any]) -> list[str]:
     if "failed" in found:
         return [f"{service}: cannot be compared: {found['failed']}"]
+    if "lines" in found:
+        if not found["lines"]:
+            return [f"{service}: as planned"]
+        return [f"{service}: differs; a deploy would change it", *indented(found["lines"])]
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, one in found["instances"].items():
         # The plan has every value of a new instance already.

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils.compared import change, describe, hide_secrets, lines_of, topic_lines
+from plugins.module_utils.compared import (
+    change,
+    describe,
+    describe_files,
+    hide_secrets,
+    lines_of,
+    topic_lines,
+)
 from plugins.module_utils.rendering import render, render_settings
 
 PATH = "kafka-rest.properties"
@@ -35,7 +42,7 @@ def differing(path: str, before: str, after: str) -> dict[str, str]:
 def said(answered: dict[str, Any], *names: str, unknown: Any = ()) -> list[str]:
     instances = [{"name": n, "settings": []} for n in names]
     found = describe(answered, "kafka-rest", instances, unknown)
-    return lines_of({"kafka_rest": found}, ["kafka_rest"])
+    return lines_of({"kafka_rest": found}, ["kafka_rest"], {})
 
 
 def test_a_changed_value_is_shown_with_its_new_reason() -> None:
@@ -125,7 +132,8 @@ def test_the_state_of_an_instance_is_one_line(one: dict[str, Any], line: str) ->
 
 
 def test_an_instance_that_is_no_longer_planned_is_named() -> None:
-    assert "kafka_rest@8083: no longer planned" in said(answer(state("8082"), stale=["8083"]), "8082")[0]
+    lines = said(answer(state("8082"), stale=["8083"]), "8082")
+    assert lines[1] == "kafka_rest@8083: no longer planned; a deploy would stop it"
 
 
 def test_a_file_that_somebody_edited_is_shown_as_such() -> None:
@@ -160,11 +168,34 @@ def test_software_that_is_not_known_here_is_not_called_a_difference() -> None:
 
 def test_a_host_that_cannot_be_reached_has_one_line() -> None:
     found = {"kafka_broker": {"unreachable": "no route"}, "kafka_rest": {"unreachable": "no route"}}
-    assert lines_of(found, ["kafka_broker", "kafka_rest"]) == ["cannot be reached: no route"]
+    assert lines_of(found, ["kafka_broker", "kafka_rest"], {}) == ["cannot be reached: no route"]
 
 
-def test_services_that_are_not_compared_are_named() -> None:
-    assert lines_of({}, ["mirror_maker", "host_tuning"]) == ["mirror_maker, host_tuning: not compared"]
+def test_services_that_are_not_compared_are_named_with_the_reason() -> None:
+    why_not = dict.fromkeys(("mirror_maker", "host_tuning"), "no role deploys it")
+    assert lines_of({}, ["mirror_maker", "host_tuning", "kafka_rest"], why_not) == [
+        "mirror_maker, host_tuning: not compared, for no role deploys it",
+        "kafka_rest: not compared, for its role did not answer",
+    ]
+
+
+def test_a_service_that_is_no_release_is_shown_by_what_its_modules_would_change() -> None:
+    diff = {
+        "before_header": "/etc/haproxy/haproxy.cfg (content)",
+        "after_header": "/etc/haproxy/haproxy.cfg (content)",
+        "before": "defaults\n    timeout server 60s\n",
+        "after": "defaults\n    timeout server 90s\n",
+    }
+    found = {"lines": describe_files([diff])}
+    assert lines_of({"rest_balancer": found}, ["rest_balancer"], {}) == [
+        "rest_balancer: differs; a deploy would change it",
+        "  /etc/haproxy/haproxy.cfg",
+        "     defaults",
+        "    -    timeout server 60s",
+        "    +    timeout server 90s",
+    ]
+    same = {"lines": describe_files([diff | {"after": diff["before"]}])}
+    assert lines_of({"rest_balancer": same}, ["rest_balancer"], {}) == ["rest_balancer: as planned"]
 
 
 def test_topics_that_would_be_made_or_changed_are_shown() -> None:

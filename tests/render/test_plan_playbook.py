@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from plugins.action import kedge_reached
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
@@ -66,12 +69,38 @@ def test_hosts_and_clusters_out_of_reach_are_one_line_each_and_no_failure(invent
     done = play(inventory)
     assert done.returncode == 0, done.stdout + done.stderr
     after = done.stdout.partition("What a deploy would change")[2].partition("PLAY RECAP")[0].splitlines()
-    for where in ("rest1", "rest2", "streams1", "cluster leaf"):
-        lines = [x for x in after if x.startswith(f"{where}  ")]
-        assert len(lines) == 1
-        assert "cannot be reached" in lines[0]
-        assert "refused" in lines[0]
+    assert "rest[1-2]  cannot be reached: port 1: Connection refused" in after
+    assert any(x.startswith("cluster leaf  cannot be reached") and "refused" in x for x in after)
     assert "UNREACHABLE" not in done.stdout + done.stderr
+
+
+def test_what_is_compared_follows_from_the_roles_that_can(inventory: Path, tmp_path: Path) -> None:
+    for role, file in (("a", "compare.yml"), ("b", "main.yml")):
+        (tmp_path / "roles" / role / "tasks").mkdir(parents=True)
+        (tmp_path / "roles" / role / "tasks" / file).touch()
+    assert kedge_reached.comparing_roles(tmp_path / "roles") == {"a"}
+    assert kedge_reached.comparing_roles(ROOT / "roles") >= {"kafka_broker", "kafka_rest"}
+
+
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        (["-p", "1", "127.0.0.1"], "port 1: Connection refused"),
+        (["-o", "ProxyJump=bastion", "-p", "1", "127.0.0.1"], None),
+        (["-o", "ProxyCommand=nc %h %p", "-p", "1", "127.0.0.1"], None),
+        (None, None),
+    ],
+)
+def test_only_a_host_that_surely_takes_no_connection_is_left_out(
+    way: list[str] | None, why: str | None
+) -> None:
+    assert kedge_reached.unanswered(way) == why
+
+
+def test_a_host_that_listens_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        assert kedge_reached.unanswered(["-o", f"Port={port}", "127.0.0.1"]) is None
 
 
 def test_the_plan_is_that_of_the_command(inventory: Path) -> None:

@@ -1,0 +1,42 @@
+"""Notes what a role's own tasks would change on a host, for services that are no releases."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from plugins.module_utils.compared import describe_files
+
+
+class ActionModule(ActionBase):
+    """Arguments: ``name`` of the service, and one of the following.
+
+    ``diff`` is what a module returned in check mode (a dict or list with before, after, before_header);
+    ``lines`` says it in words, none where all is as planned; ``failed`` or ``unreachable``, why it is not
+    known.
+    """
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset({"name", "diff", "lines", "failed", "unreachable"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Add the service to the fact ``kedge_compared`` of the host."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        name = arguments.pop("name")
+        before = ((task_vars or {}).get("ansible_facts") or {}).get("kedge_compared", {})
+        why: dict[str, Any] = {
+            key: str(arguments[key]) for key in ("unreachable", "failed") if arguments.get(key)
+        }
+        diff = arguments.get("diff") or []
+        lines = arguments.get("lines") or describe_files([diff] if isinstance(diff, dict) else diff)
+        return result | {
+            "changed": False,
+            "ansible_facts": {"kedge_compared": {**before, name: why or {"lines": lines}}},
+        }
