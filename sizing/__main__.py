@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from sizing.model import Advice, Inventory
+from sizing.model import Advice
 from sizing.plan import make_plan
+from sizing.reading import InventoryError, read_archives, read_inventory
 from sizing.report import difference, text
 
 
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
-    plan = make_plan(inventory, options.advice)
+    plan = make_plan(inventory, options.advice, archives=read_archives(inventory))
     if options.diff:
         own = options.advice or inventory.common("advice", "measured")
         print(difference(plan, make_plan(inventory, options.diff), own, options.diff))
@@ -53,42 +53,6 @@ def _printable(document: Any) -> Any:
         return document
     masked = {"value": "***"} if document.get("secret") else {}
     return {key: _printable(part) for key, part in document.items()} | masked
-
-
-class InventoryError(Exception):
-    """An inventory that cannot be read; the message is one line for the user."""
-
-
-def read_inventory(path: Path) -> Inventory:
-    """Read an Ansible inventory with Ansible's own reader, without any host.
-
-    Raises:
-        InventoryError: when it is not there, cannot be parsed, or holds no host.
-    """
-    if not path.exists():
-        message = f"{path}: no such inventory; give the folder or file that ansible-playbook -i takes"
-        raise InventoryError(message)
-    tool = Path(sys.executable).with_name("ansible-inventory")
-    command = [str(tool), "-i", str(path), "--list"]
-    listing = subprocess.run(command, capture_output=True, text=True, check=False)
-    # Ansible warns about a file that it cannot parse, and goes on without it.
-    if listing.returncode or "unable to parse" in listing.stderr.lower():
-        raise InventoryError(f"{path}: {_why(listing.stderr)}")
-    inventory = Inventory.from_ansible(json.loads(listing.stdout))
-    if not inventory.hosts:
-        message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
-        raise InventoryError(message)
-    return inventory
-
-
-def _why(complaint: str) -> str:
-    """Return in one line what Ansible says at length: what is wrong, and where."""
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    said = next(
-        (line for line in lines if "failed" in line.lower() or "error" in line.lower()), "cannot be read"
-    )
-    origin = next((line for line in lines if line.startswith("Origin:")), "")
-    return f"{said.removeprefix('[WARNING]: ').removeprefix('[ERROR]: ')} {origin}".strip()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import get_args
 
+from sizing.archives import check_archives
 from sizing.balancer import plan_balancers
 from sizing.broker import plan_brokers
 from sizing.clients import plan_clients
@@ -17,13 +19,21 @@ from sizing.streams import plan_streams
 from sizing.topics import plan_topics
 
 
-def make_plan(inventory: Inventory, advice: Advice | None = None) -> Plan:
+def make_plan(
+    inventory: Inventory,
+    advice: Advice | None = None,
+    *,
+    archives: Mapping[str, str | None] | None = None,
+    deploying: bool = False,
+) -> Plan:
     """Return the plan; pure: the same inventory gives the same plan.
 
-    ``advice`` overrides the inventory's own choice between measured and documented values. What is wrong with
-    the inventory comes back as findings of severity error, never as an exception.
+    ``advice`` overrides the inventory's own choice between measured and documented values; ``archives`` is
+    what was found of them, and ``deploying`` whether they are needed now (see ``check_archives``). What is
+    wrong with the inventory comes back as findings of severity error, never as an exception.
     """
-    checked = Part(findings=tuple(check_inventory(inventory)))
+    on_archives = check_archives(inventory, archives, deploying=deploying)
+    checked = Part(findings=(*check_inventory(inventory), *on_archives))
     wanted = inventory.common("advice", "measured")
     if wanted not in get_args(Advice):
         return merge([checked])

@@ -26,7 +26,7 @@ def rest(
         "distribution": "confluent",
         "version": "8.3.1",
         "archive": "/srv/proxy.tar.gz",
-        "archive_checksum": "0" * 64,
+        "archive_checksum": "a1" * 32,
         "workload": dict(workload or {}),
     } | role
     variables = {

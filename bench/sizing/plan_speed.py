@@ -35,7 +35,7 @@ REST: dict[str, Any] = {
     "kafka_rest_cluster": "leaf",
     "kafka_rest_distribution": "confluent",
     "kafka_rest_archive": "/srv/packages/confluent.tar.gz",
-    "kafka_rest_archive_checksum": "0" * 64,
+    "kafka_rest_archive_checksum": "a1" * 32,
     "kafka_rest_version": "8.3.1",
     "kafka_rest_instances_per_host": 4,
     "kafka_rest_workload": {"consumers": 400, "partitions": 6, "largest_group": 100, "records_per_s": 20_000},

@@ -18,23 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory
 from sizing.plan import make_plan
+from sizing.reading import InventoryError, read_archives, resolved
 from sizing.report import text
 from sizing.workload import bootstrap, clusters
-
-#: What the rules read; other variables stay where they are, secrets included.
-_PREFIXES = (
-    "advice",
-    "ansible_host",
-    "data_center",
-    "fleet",
-    "host_",
-    "kafka_",
-    "mirror_maker_",
-    "rest_balancer_",
-    "service_levels",
-    "streams_app_",
-    "verify",
-)
 
 _CONNECTION = (
     "ansible_host",
@@ -57,7 +43,7 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
     _supports_check_mode = True
-    _VALID_ARGS = frozenset({"dest", "inventory", "show"})
+    _VALID_ARGS = frozenset({"archives", "dest", "inventory", "show"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Plan.
@@ -65,14 +51,22 @@ class ActionModule(ActionBase):
         ``show`` prints the plan, with ``-v`` every instance of it; without it only warnings are printed.
         ``dest`` names a file that takes the plan as JSON; ``inventory`` one that takes hosts, groups and
         how each host is reached, its templates resolved, for tools that read inventories without Ansible.
+        ``archives`` says what to do about the archives that services are installed from: ``ignore`` them,
+        ``look`` at them, or ``need`` them, which makes a missing one an error; their checksums are then the
+        plan's ``archives``, each read once however many hosts use it.
         """
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         hostvars = task_vars["hostvars"]
         groups = {name: tuple(hosts) for name, hosts in task_vars["groups"].items()}
-        hosts = {host: _planned_from(hostvars[host]) for host in groups.get("all", ())}
+        try:
+            hosts = {host: resolved(host, hostvars[host]) for host in groups.get("all", ())}
+        except InventoryError as error:
+            raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from error
         inventory = Inventory(hosts=hosts, groups=groups)
-        plan = make_plan(inventory)
+        use = self._task.args.get("archives", "ignore")
+        found = None if use == "ignore" else read_archives(inventory)
+        plan = make_plan(inventory, archives=found, deploying=use == "need")
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
@@ -83,6 +77,7 @@ class ActionModule(ActionBase):
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
         document = plan.to_json()
+        document["archives"] = {path: has for path, has in (found or {}).items() if has}
         document["clusters"] = {
             name: {"bootstrap_servers": bootstrap(inventory, name, cluster)}
             for name, cluster in clusters(inventory)[0].items()
@@ -102,11 +97,6 @@ class ActionModule(ActionBase):
             ]
         # With -v Ansible would print the whole fact.
         return result | {"_ansible_verbose_override": True}
-
-
-def _planned_from(variables: Any) -> dict[str, Any]:
-    """Return the variables of a host that the rules read."""
-    return {name: variables[name] for name in variables if name.startswith(_PREFIXES)}
 
 
 def _show(shown: str) -> None:

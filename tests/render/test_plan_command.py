@@ -23,7 +23,7 @@ all:
     kafka_rest_distribution: confluent
     kafka_rest_version: 8.3.1
     kafka_rest_archive: /srv/proxy.tar.gz
-    kafka_rest_archive_checksum: "00"
+    kafka_rest_archive_checksum: "a1"
     kafka_rest_cluster: leaf
 """
 
@@ -71,6 +71,52 @@ def test_an_inventory_that_cannot_be_read_ends_with_2_and_says_so_in_one_line(
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert str(path) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "place", "what"),
+    [
+        ("a: 1\nb:\n  - {c: 1\n", "main.yml:4:1: no YAML", "flow mapping"),
+        ("a: b: c\n", "main.yml:1:5: no YAML", "mapping values are not allowed here"),
+        (
+            'kafka_rest_version: "{{ version }}"\n',
+            "main.yml:1:21: kafka_rest_version",
+            "'version' is undefined",
+        ),
+        (
+            'kafka_rest_workload:\n  consumers: "{{ 2 * them }}"\n',
+            "main.yml:2:14: kafka_rest_workload",
+            "'them' is undefined",
+        ),
+        ('kafka_rest_cluster: "{{ leaf"\n', "main.yml:1:21: kafka_rest_cluster", "Syntax error in template"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_with_file_and_line(
+    inventory: Path, variables: str, place: str, what: str
+) -> None:
+    folder = inventory.parent / "group_vars" / "kafka_rest"
+    folder.mkdir(parents=True)
+    (folder / "main.yml").write_text(variables)
+    done = run("-i", inventory)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert place in done.stderr
+    assert what in done.stderr
+
+
+def test_templates_are_resolved_as_a_playbook_would(inventory: Path) -> None:
+    inventory.write_text(REST + '    kafka_rest_first_port: "{{ base + 1 }}"\n    base: 9000\n')
+    done = run("-i", inventory)
+    assert done.returncode == 0, done.stderr
+    assert "rest1  kafka_rest@9001" in done.stdout
+
+
+def test_a_plan_can_be_read_without_the_vaults_password(inventory: Path) -> None:
+    vault = "!vault |\n        $ANSIBLE_VAULT;1.1;AES256\n        33333333\n"
+    inventory.write_text(f"{REST}    kafka_rest_settings:\n      producer.ssl.key.password: {vault}")
+    done = run("-i", inventory)
+    assert done.returncode == 0, done.stderr
+    assert "producer.ssl.key.password=***   (yours)" in done.stdout
 
 
 def test_an_inventory_that_is_not_there_ends_with_2(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ HOSTS: dict[str, dict[str, Any]] = {
         "kafka_rest_distribution": "confluent",
         "kafka_rest_version": "8.3.1",
         "kafka_rest_archive": "/srv/proxy.tar.gz",
-        "kafka_rest_archive_checksum": "0" * 64,
+        "kafka_rest_archive_checksum": "a1" * 32,
         "kafka_rest_workload": {"consumers": 20, "partitions": 4, "records_per_s": 1000},
     },
     "lb1": {"rest_balancer_port": 8080},

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sizing.__main__ import read_inventory
 from sizing.model import Finding, Inventory
 from sizing.plan import make_plan
+from sizing.reading import read_archives, read_inventory
 from sizing.report import text
 from tests.planned import CLUSTERS, mirrors, streams
 from tests.rest_inventories import rest
@@ -167,3 +168,43 @@ def test_a_proxy_from_an_archive_needs_its_path_and_checksum(distribution: tuple
     found = errors(rest(1, distribution=name, version=version, archive=None, archive_checksum=""))
     assert [e.where for e in found] == ["rest1: kafka_rest_archive", "rest1: kafka_rest_archive_checksum"]
     assert not errors(rest(1, distribution="mapr", version="5.1.2", archive=None), "inventory")
+
+
+ARCHIVE, HAS = "/srv/proxy.tar.gz", "a1" * 32
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "severity", "said"),
+    [
+        ("0" * 64, None, "warning", "is the example's placeholder of zeros"),
+        (HAS, {ARCHIVE: None}, "warning", f"is {ARCHIVE}, which is not on this machine"),
+        (HAS, {ARCHIVE: "b2" * 32}, "error", f"is {HAS}, and {ARCHIVE} has {'b2' * 32}"),
+        (HAS, {ARCHIVE: HAS}, None, ""),
+        (f"sha256:{HAS.upper()}", {ARCHIVE: HAS}, None, ""),
+        (HAS, {ARCHIVE: ""}, None, ""),
+        (HAS, None, None, ""),
+    ],
+)
+def test_an_archive_that_a_deploy_would_stop_at_is_found(
+    asked: str, found: Any, severity: str | None, said: str
+) -> None:
+    inventory = rest(2, archive=ARCHIVE, archive_checksum=asked)
+    planned = make_plan(inventory, archives=found)
+    about = [f for f in planned.findings if f.rule == "inventory.archive"]
+    assert [f.severity for f in about] == ([severity] if severity else [])
+    assert all(said in f.message and f.where.startswith("rest[1-2]: kafka_rest_archive") for f in about)
+    # What a review may go without, a deploy may not.
+    deployed = make_plan(inventory, archives=found, deploying=True)
+    assert deployed.has_errors == bool(severity)
+
+
+def test_an_archive_is_read_once_however_many_hosts_are_installed_from_it(tmp_path: Path) -> None:
+    archive = tmp_path / "proxy.tar.gz"
+    archive.write_bytes(b"kedge")
+    hosts = rest(25, archive=str(archive)).hosts
+    missing = rest(1, archive=str(tmp_path / "none")).hosts["rest1"]
+    inventory = Inventory({**hosts, "rest99": missing}, {"kafka_rest": (*hosts, "rest99")})
+    assert read_archives(inventory) == {
+        str(archive): hashlib.sha256(b"kedge").hexdigest(),
+        str(tmp_path / "none"): None,
+    }

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sizing.__main__ import main, read_inventory
+from sizing.__main__ import main
 from sizing.host import needed_mib
 from sizing.model import Inventory, Plan, Setting
 from sizing.plan import make_plan
+from sizing.reading import read_inventory
 from sizing.report import difference, text
 from tests.planned import JOINS, METRICS, mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
@@ -192,7 +193,9 @@ def test_an_inventory_of_the_kit_plans_without_error_or_warning(
     path = REPOSITORY / "inventories" / name
     assert main(["--inventory", str(path), "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert {f["severity"] for f in document["findings"]} <= {"note"}
+    # The example has a placeholder where a person's own archive and its checksum belong.
+    others = [f for f in document["findings"] if f["rule"] != "inventory.archive"]
+    assert {f["severity"] for f in others} <= {"note"}
     rows = [
         s
         for host in document["hosts"].values()

@@ -1,0 +1,72 @@
+"""Checks of the archives that services are installed from: is each there, and the one that was asked for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sizing.model import Finding, Inventory, Severity
+
+#: Roles that install from an archive, named by ROLE_archive and ROLE_archive_checksum.
+_ROLES: Final = ("kafka_rest", "streams_app")
+#: What inventories/example has where a person's own checksum belongs.
+_PLACEHOLDER: Final = "0" * 64
+_ALGORITHM: Final = "sha256:"
+
+
+def archives(inventory: Inventory) -> dict[str, str]:
+    """Return the archives that hosts are installed from, each with the SHA-256 that is asked for, or ''."""
+    return {path: wanted for _, _, path, wanted in _named(inventory)}
+
+
+def check_archives(
+    inventory: Inventory, found: Mapping[str, str | None] | None, *, deploying: bool = False
+) -> Iterator[Finding]:
+    """Complain of archives that a deploy would stop at.
+
+    ``found`` is what the machine that runs Ansible has: archive -> its SHA-256, empty where it was not read,
+    None where it is not there; None where nobody looked. That an archive is not there is an error when
+    ``deploying``, and else a warning: a plan can be reviewed anywhere.
+    """
+    for host, role, path, wanted in _named(inventory):
+        if wanted == _PLACEHOLDER:
+            yield _finding(
+                "error" if deploying else "warning",
+                f"{host}: {role}_archive_checksum",
+                f"{role}_archive_checksum is the example's placeholder of zeros, which no archive has: a "
+                "deploy would stop",
+                f"write what sha256sum says of {path}, held against what its publisher says",
+            )
+            continue
+        if found is None:
+            continue
+        has = found.get(path)
+        if has is None:
+            yield _finding(
+                "error" if deploying else "warning",
+                f"{host}: {role}_archive",
+                f"{role}_archive is {path}, which is not on this machine: a deploy from here would stop",
+                "put the archive there, or correct the path; it is read where Ansible runs, and not on the "
+                "hosts",
+            )
+        elif has and wanted and has != wanted:
+            yield _finding(
+                "error",
+                f"{host}: {role}_archive_checksum",
+                f"{role}_archive_checksum is {wanted}, and {path} has {has}",
+                "fetch the archive again and compare it with what its publisher says; correct the checksum "
+                "only then",
+            )
+
+
+def _named(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
+    for role in _ROLES:
+        for host in inventory.group(role):
+            variables = inventory.hosts[host]
+            path, wanted = variables.get(f"{role}_archive"), variables.get(f"{role}_archive_checksum") or ""
+            if isinstance(path, str) and isinstance(wanted, str) and path:
+                yield host, role, path, wanted.lower().removeprefix(_ALGORITHM)
+
+
+def _finding(severity: Severity, where: str, message: str, fix: str) -> Finding:
+    return Finding(severity, "inventory.archive", where, message, fix)

@@ -1,0 +1,225 @@
+"""Reads an inventory with Ansible's own reader, without any host: the edge of the package.
+
+What is wrong with its files is said in one line: which file, which line, what.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from sizing.archives import archives
+from sizing.model import Inventory
+
+#: What the rules read; other variables stay where they are, secrets included.
+PREFIXES: Final = (
+    "advice",
+    "ansible_host",
+    "data_center",
+    "fleet",
+    "host_",
+    "kafka_",
+    "mirror_maker_",
+    "recommended",
+    "rest_balancer_",
+    "service_levels",
+    "streams_app_",
+    "verify",
+)
+_YAML: Final = (".yml", ".yaml")
+
+
+class InventoryError(Exception):
+    """An inventory that cannot be read; the message is one line for the user."""
+
+
+def read_inventory(path: Path) -> Inventory:
+    """Read an Ansible inventory as a playbook would see it, templates resolved.
+
+    Raises:
+        InventoryError: when it is not there, cannot be parsed, uses a variable that nothing defines, or holds
+            no host.
+    """
+    if not path.exists():
+        message = f"{path}: no such inventory; give the folder or file that ansible-playbook -i takes"
+        raise InventoryError(message)
+    _check_syntax(path)
+    said = io.StringIO()
+    # Ansible warns about a source that it cannot parse, and would go on without it.
+    os.environ["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "true"
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        # Half a second, which --help and a wrong path need not take.
+        from ansible.errors import AnsibleError  # noqa: PLC0415
+        from ansible.inventory.manager import InventoryManager  # noqa: PLC0415
+        from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
+        from ansible.vars.hostvars import HostVars, HostVarsVars  # noqa: PLC0415
+        from ansible.vars.manager import VariableManager  # noqa: PLC0415
+
+        loader = DataLoader()
+        loader.set_vault_secrets(list(passwords := _vault_passwords()))
+        try:
+            manager = InventoryManager(loader, sources=[str(path)])
+        except AnsibleError as error:
+            raise InventoryError(f"{path}: {_why(said.getvalue()) or one_line(error)}") from error
+        hostvars = HostVars(manager, VariableManager(loader, manager), loader)
+
+        def seen(host: str) -> Mapping[str, Any]:
+            if passwords:
+                return hostvars[host]  # type: ignore[no-any-return] # Ansible has no types
+            raw = {name: _closed(value) for name, value in hostvars.raw_get(host).items()}
+            return HostVarsVars(raw, loader=loader, host=host)  # type: ignore[no-any-return]
+
+        groups = {name: tuple(map(str, hosts)) for name, hosts in manager.get_groups_dict().items()}
+        try:
+            hosts = {str(host): resolved(str(host), seen(str(host))) for host in manager.get_hosts()}
+        except AnsibleError as error:
+            raise InventoryError(f"{path}: {one_line(error)}") from error
+    if not hosts:
+        message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
+        raise InventoryError(message)
+    return Inventory(hosts=hosts, groups=groups)
+
+
+def read_archives(inventory: Inventory) -> dict[str, str | None]:
+    """Return the archives that hosts are installed from, each with its SHA-256 or, not there, None."""
+    return {path: _checksum(Path(path).expanduser()) for path in archives(inventory)}
+
+
+def _checksum(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def resolved(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of a host that the rules read, as plain values; of others the name alone.
+
+    Raises:
+        InventoryError: when a template uses what nothing defines, or is none.
+    """
+    from ansible.errors import AnsibleError  # noqa: PLC0415 - see read_inventory
+
+    found: dict[str, Any] = {}
+    for name in variables:
+        try:
+            found[name] = _plain(variables[name]) if name.startswith(PREFIXES) else None
+        except AnsibleError as error:
+            template = getattr(error, "obj", None)
+            shown = f" is {str(template)!r}" if isinstance(template, str) else ""
+            place = _place(template)
+            message = (
+                f"{place + ': ' if place else ''}{name} of {host}{shown}: {one_line(error)}; "
+                "define what it uses, or write the value itself"
+            )
+            raise InventoryError(message) from error
+    return found
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, in one line."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without Ansible's tags and laziness."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(value[key]) for key in value}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return str(value)
+
+
+def _closed(value: Any) -> Any:
+    """Return a value with ``***`` for each vault in it: a plan can be read without the vault's password."""
+    from ansible.parsing.vault import EncryptedString  # noqa: PLC0415 - see read_inventory
+
+    if isinstance(value, EncryptedString):
+        return "***"
+    if isinstance(value, Mapping):
+        return {key: _closed(one) for key, one in value.items()}
+    return [_closed(one) for one in value] if isinstance(value, list) else value
+
+
+def _place(template: Any) -> str:
+    """Return where a template stands, as file:line:column; empty where Ansible does not say."""
+    try:
+        from ansible._internal._datatag._tags import Origin  # noqa: PLC0415 - there is no public one
+    except ImportError:
+        return ""
+    origin = Origin.get_tag(template) if template is not None else None
+    return str(origin) if origin is not None and origin.path else ""
+
+
+@cache
+def _vault_passwords() -> tuple[Any, ...]:
+    """Return the vault passwords that Ansible's configuration names; Ansible takes them once a process."""
+    from ansible import constants  # noqa: PLC0415 - see read_inventory
+    from ansible.cli import CLI  # noqa: PLC0415
+    from ansible.errors import AnsibleError  # noqa: PLC0415
+    from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
+
+    files = [constants.DEFAULT_VAULT_PASSWORD_FILE] if constants.DEFAULT_VAULT_PASSWORD_FILE else []
+    ids = constants.DEFAULT_VAULT_IDENTITY_LIST
+    try:
+        found = CLI.setup_vault_secrets(DataLoader(), ids, vault_password_files=files, auto_prompt=False)
+    except AnsibleError:  # a password that is not at hand: its vaults stay closed
+        return ()
+    return tuple(found)
+
+
+def _check_syntax(path: Path) -> None:
+    for file in _files(path):
+        try:
+            # Events alone: what the tags mean is Ansible's to say.
+            for _ in yaml.parse(file.read_text(encoding="utf-8")):
+                pass
+        except UnicodeDecodeError as error:
+            raise InventoryError(f"{file}: is no text in UTF-8 ({error.reason})") from error
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+            begun = f" ({error.context})" if error.context else ""
+            raise InventoryError(f"{file}{place}: no YAML: {error.problem}{begun}") from error
+        except yaml.YAMLError as error:
+            raise InventoryError(f"{file}: no YAML: {one_line(error)}") from error
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield the YAML files of an inventory: its own, and those of its groups' and hosts' variables."""
+    folder = path if path.is_dir() else path.parent
+    if path.is_file() and path.suffix in _YAML:
+        yield path
+    elif path.is_dir():
+        yield from (p for p in sorted(path.iterdir()) if p.is_file() and p.suffix in _YAML)
+    for variables in ("group_vars", "host_vars"):
+        for file in sorted((folder / variables).rglob("*")):
+            if file.is_file() and (file.suffix in _YAML or not file.suffix) and not _hidden(file, folder):
+                # A file that is a vault as a whole is one long text.
+                yield file
+
+
+def _hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") or part.endswith("~") for part in file.relative_to(folder).parts)
+
+
+def _why(complaint: str) -> str:
+    """Return in one line what Ansible says at length about a source: what is wrong, and where."""
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    said = next((line for line in lines if "failed" in line.lower() or "error" in line.lower()), "")
+    origin = next((line for line in lines if line.startswith("Origin:")), "")
+    return f"{said.removeprefix('[WARNING]: ').removeprefix('[ERROR]: ')} {origin}".strip()
