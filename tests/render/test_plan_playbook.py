@@ -69,7 +69,7 @@ def test_hosts_and_clusters_out_of_reach_are_one_line_each_and_no_failure(invent
     done = play(inventory)
     assert done.returncode == 0, done.stdout + done.stderr
     after = done.stdout.partition("What a deploy would change")[2].partition("PLAY RECAP")[0].splitlines()
-    assert "rest[1-2]  cannot be reached: port 1: Connection refused" in after
+    assert "rest[1-2], streams1  cannot be reached: port 1: Connection refused" in after
     assert any(x.startswith("cluster leaf  cannot be reached") and "refused" in x for x in after)
     assert "UNREACHABLE" not in done.stdout + done.stderr
 
