@@ -44,11 +44,20 @@ _COMMON: Final = (
     "kafka_clusters",
     "kafka_topics",
     "kafka_clients",
+    "kafka_partition_rates",
     "service_levels",
     "verify",
 )
 #: Variables that a plan reads once for all hosts.
-_SAME: Final = ("advice", "kafka_clusters", "kafka_topics", "kafka_clients", "service_levels", "verify")
+_SAME: Final = (
+    "advice",
+    "kafka_clusters",
+    "kafka_topics",
+    "kafka_clients",
+    "kafka_partition_rates",
+    "service_levels",
+    "verify",
+)
 _LIKE: Final = 0.88
 #: What clients of today reach, and the newest major version that there is.
 _OLDEST_KAFKA: Final = (2, 1)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from sizing.keys import check_keys
 from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
+from sizing.topic_rates import check_rates, rates_of
 from sizing.verification import service_levels
 from sizing.workload import KafkaCluster, cluster_names, clusters
-from sizing.workload_topics import Topic, topics
+from sizing.workload_topics import PartitionRates, Topic, partition_rates, topics
 
 _GUIDE: Final = "Configure Kafka for High Throughput"
 _PARTITIONS: Final = f"{_GUIDE}, Number of Partitions"
@@ -53,7 +55,8 @@ def plan_topics(inventory: Inventory) -> Part:
     known, findings = clusters(inventory)
     names = cluster_names(inventory)
     declared, wrong = topics(inventory)
-    findings += wrong
+    measured, wrong_rates = partition_rates(inventory)
+    findings += wrong + wrong_rates
     planned: dict[str, dict[str, tuple[Setting, ...]]] = {}
     for topic in declared:
         if topic.cluster not in known:
@@ -61,7 +64,7 @@ def plan_topics(inventory: Inventory) -> Part:
                 findings.append(_unknown_cluster(topic, sorted(names)))
             continue
         sheet = Sheet(f"topic {topic.name} on {topic.cluster}", "measured", {})
-        _settings(sheet, topic, broker_count(inventory, known[topic.cluster]))
+        _settings(sheet, topic, broker_count(inventory, known[topic.cluster]), measured)
         findings += sheet.findings
         where = f"kafka_topics: {topic.name}"
         findings += check_keys("topic", known[topic.cluster].version, topic.settings, where)
@@ -69,6 +72,20 @@ def plan_topics(inventory: Inventory) -> Part:
     for name in sorted(planned):
         findings += _cluster_findings(inventory, name, known[name], planned[name])
     return Part(topics=planned, findings=tuple(findings))
+
+
+def targets(inventory: Inventory, cluster: str) -> list[dict[str, object]]:
+    """Return the topics of a cluster with a target, and the partitions that a person gave them."""
+    return [
+        {
+            "topic": topic.name,
+            "target_mb_per_s": topic.target_mb_per_s,
+            "growth": topic.growth,
+            "partitions": topic.partitions,
+        }
+        for topic in topics(inventory)[0]
+        if topic.cluster == cluster and topic.target_mb_per_s
+    ]
 
 
 def planned_partitions(settings: tuple[Setting, ...]) -> int:
@@ -86,8 +103,8 @@ def _unknown_cluster(topic: Topic, known: list[str]) -> Finding:
     )
 
 
-def _settings(sheet: Sheet, topic: Topic, brokers: int | None) -> None:
-    count = _partitions(sheet, topic)
+def _settings(sheet: Sheet, topic: Topic, brokers: int | None, measured: Sequence[PartitionRates]) -> None:
+    count = _partitions(sheet, topic, measured)
     _check_live(sheet, topic, count)
     replication = topic.replication or min(3, brokers or 3)
     if topic.replication:
@@ -120,19 +137,26 @@ def _own(sheet: Sheet, key: str, value: str | int | float | bool, rule: str) -> 
     sheet.settings.append(Setting("", key, shown, rule, "set in the inventory", "the inventory", by="person"))
 
 
-def _partitions(sheet: Sheet, topic: Topic) -> int:
+def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) -> int:
     needed = None
-    if topic.target_mb_per_s and topic.production_mb_per_s and topic.consumption_mb_per_s:
-        target, production, consumption = (
-            topic.target_mb_per_s,
-            topic.production_mb_per_s,
-            topic.consumption_mb_per_s,
-        )
+    rates = rates_of(topic, measured)
+    if topic.target_mb_per_s and rates:
+        target, production, consumption = topic.target_mb_per_s, rates.production, rates.consumption
         needed = partitions_needed(target, production, consumption, topic.growth)
         grown = f" x growth {topic.growth:g}" if topic.growth != 1 else ""
         because = (
             f"max({target:g} / {production:g}, {target:g} / {consumption:g}) MB/s{grown} = "
             f"{topic.growth * max(target / production, target / consumption):.2f}, rounded up"
+        )
+        check_rates(sheet, topic, rates)
+    elif topic.target_mb_per_s and not topic.partitions:
+        sheet.error(
+            "topics.rates",
+            f"topic {topic.name} has a target, and no measurement of cluster {topic.cluster} was made with "
+            "its "
+            "codec and acks",
+            f"measure: python -m verify.measure --cluster {topic.cluster} --codec {topic.codec or 'none'} "
+            f"--acks {topic.acks or 'all'}",
         )
     if topic.partitions is not None:
         _own(sheet, "partitions", topic.partitions, "topics.partitions")
@@ -145,7 +169,12 @@ def _partitions(sheet: Sheet, topic: Topic) -> int:
             )
         return topic.partitions
     if needed is not None:
-        sheet.put("", "partitions", "topics.partitions", Choice(needed, because, _PARTITIONS))
+        sheet.put(
+            "",
+            "partitions",
+            "topics.partitions",
+            Choice(needed, because, rates.source if rates else _PARTITIONS),
+        )
         if topic.growth == 1 and topic.keyed:
             sheet.note(
                 "topics.growth",

@@ -14,13 +14,46 @@ Rate = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 
 
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Acks = Literal["0", "1", "all"]
+
+
+class PartitionRates(Strict):
+    """What one partition of a cluster was measured to carry, as ``python -m verify.measure`` writes it.
+
+    Rates in MB/s of 10^6 bytes: the medians of ``repetitions``, whose range over the median is the spread.
+    Where the curve over more partitions stopped growing, ``*_ceiling_mb_per_s`` is its highest point and
+    ``*_stops_at`` the partitions there; ``*_limited_by`` says what was used up.
+    """
+
+    cluster: str
+    record_bytes: Positive
+    codec: Codec
+    acks: Acks
+    replication: Positive
+    clients: Positive = 1
+    production_mb_per_s: Rate
+    production_spread: Annotated[float, Field(ge=0)] = 0.0
+    production_ceiling_mb_per_s: Rate | None = None
+    production_stops_at: Positive | None = None
+    production_limited_by: str = "not known"
+    consumption_mb_per_s: Rate
+    consumption_spread: Annotated[float, Field(ge=0)] = 0.0
+    consumption_ceiling_mb_per_s: Rate | None = None
+    consumption_stops_at: Positive | None = None
+    consumption_limited_by: str = "not known"
+    repetitions: Positive = 1
+    run: str
+
+
 class Topic(Strict):
     """A topic that the deployment declares.
 
     Either ``partitions``, or a target and what one partition was measured to carry, all in MB/s of 10^6
     bytes: ``target_mb_per_s``, ``production_mb_per_s``, ``consumption_mb_per_s``; ``growth`` multiplies the
-    target. ``live_partitions`` is what the topic has today; ``keys_may_move`` allows to add partitions to
-    it although records have keys.
+    target. Without the two measured ones, those of ``kafka_partition_rates`` count: of the entry most like
+    the topic by ``record_bytes``, ``codec`` and ``acks``. ``live_partitions`` is what the topic has today;
+    ``keys_may_move`` allows to add partitions to it although records have keys.
     """
 
     name: Name
@@ -30,6 +63,9 @@ class Topic(Strict):
     target_mb_per_s: Rate | None = None
     production_mb_per_s: Rate | None = None
     consumption_mb_per_s: Rate | None = None
+    record_bytes: Positive | None = None
+    codec: Codec | None = None
+    acks: Acks | None = None
     growth: Annotated[float, Field(ge=1, le=100)] = 1.0
     keyed: bool = True
     keys_may_move: bool = False
@@ -53,6 +89,7 @@ class Client(Strict):
 def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
     """Read ``kafka_topics``; a topic declared twice on a cluster is a complaint."""
     found, wrong = _listed(Topic, inventory, "kafka_topics")
+    measured = {rates.cluster for rates in partition_rates(inventory)[0]}
     seen: dict[tuple[str, str], str] = {}
     for where, topic in found:
         key = (topic.cluster, topic.name)
@@ -62,18 +99,30 @@ def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
                     f"{where}.name", "all", f"is {topic.name!r}, as {seen[key]} is", "declare a topic once"
                 )
             )
-        elif topic.target_mb_per_s and not topic.partitions and not _rates(topic):
+        elif (
+            topic.target_mb_per_s
+            and not topic.partitions
+            and not _rates(topic)
+            and topic.cluster not in measured
+        ):
             wrong.append(
                 wrong_variable(
                     f"{where}.production_mb_per_s",
                     "all",
                     f"is missing beside {where}.target_mb_per_s",
-                    f"measure what one partition takes, also {where}.consumption_mb_per_s, or give "
-                    f"{where}.partitions",
+                    "measure what one partition takes and gives: python -m verify.measure writes it into a "
+                    "vars "
+                    f"file; or give it, also {where}.consumption_mb_per_s, or {where}.partitions",
                 )
             )
         seen.setdefault(key, where)
     return [t for _, t in found], wrong
+
+
+def partition_rates(inventory: Inventory) -> tuple[list[PartitionRates], list[Finding]]:
+    """Read ``kafka_partition_rates``."""
+    found, wrong = _listed(PartitionRates, inventory, "kafka_partition_rates")
+    return [rates for _, rates in found], wrong
 
 
 def topic_names(inventory: Inventory) -> frozenset[tuple[str, str]]:
@@ -105,7 +154,7 @@ def clients(inventory: Inventory) -> tuple[list[Client], list[Finding]]:
     return [c for _, c in found], wrong
 
 
-L = TypeVar("L", Topic, Client)
+L = TypeVar("L", Topic, Client, PartitionRates)
 
 
 def _listed(model: type[L], inventory: Inventory, variable: str) -> tuple[list[tuple[str, L]], list[Finding]]:

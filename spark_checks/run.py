@@ -106,6 +106,7 @@ class Run(_Part):
     groups: dict[str, Group] = {}
     clock_offsets: dict[str, Clock] = {}
     sampling_us: dict[str, int] = {}
+    measurement: dict[str, Any] | None = None
 
     @property
     def measured_from_us(self) -> int:

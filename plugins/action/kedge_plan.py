@@ -20,6 +20,7 @@ from sizing.model import Inventory
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, read_archives, resolved
 from sizing.report import text
+from sizing.topics import targets
 from sizing.workload import bootstrap, clusters
 
 _CONNECTION = (
@@ -54,6 +55,7 @@ class ActionModule(ActionBase):
         ``archives`` says what to do about the archives that services are installed from: ``ignore`` them,
         ``look`` at them, or ``need`` them, which makes a missing one an error; their checksums are then the
         plan's ``archives``, each read once however many hosts use it.
+        Both are written for a plan with errors too: what has to be measured first may be one of them.
         """
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
@@ -71,15 +73,13 @@ class ActionModule(ActionBase):
         show = boolean(self._task.args.get("show", False))
         if show:
             _show(text(plan, full=display.verbosity > 0))
-        if errors and show:
-            raise AnsibleActionFail(f"{len(errors)} errors in the plan, see above; no host was touched")
-        if errors:
-            lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
-            raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
         document = plan.to_json()
         document["archives"] = {path: has for path, has in (found or {}).items() if has}
         document["clusters"] = {
-            name: {"bootstrap_servers": bootstrap(inventory, name, cluster)}
+            name: {
+                "bootstrap_servers": bootstrap(inventory, name, cluster),
+                "targets": targets(inventory, name),
+            }
             for name, cluster in clusters(inventory)[0].items()
         }
         document["flows"] = flows_json(inventory)
@@ -90,6 +90,11 @@ class ActionModule(ActionBase):
         if reached := self._task.args.get("inventory"):
             _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(reached).write_text(json.dumps(_connections(hostvars, groups), indent=1) + "\n")
+        if errors and show:
+            raise AnsibleActionFail(f"{len(errors)} errors in the plan, see above; no host was touched")
+        if errors:
+            lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
+            raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
         result["ansible_facts"] = {"kedge_plan": document}
         if not show:
             result["warnings"] = [

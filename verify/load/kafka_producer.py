@@ -76,7 +76,7 @@ def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: En
     config = client_config(load)
     producer = Producer({**config, "client.id": lane.actor})
     producer.list_topics(lane.topic, timeout=10)
-    sender = _Sender(load, lane, producer, cells, writer, int(config["queue.buffering.max.messages"]))
+    sender = Sender(load.run_id, lane, producer, cells, writer, int(config["queue.buffering.max.messages"]))
     cells[Cell.STATE] = State.READY
     while not board.head[Head.GO] and not ending:
         time.sleep(0.02)
@@ -90,7 +90,7 @@ def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: En
     cells[Cell.STATE] = State.DONE
 
 
-def _produce(sender: _Sender, board: Board, start_us: int, ending: Ending) -> None:
+def _produce(sender: Sender, board: Board, start_us: int, ending: Ending) -> None:
     """Hand over what becomes due, slice by slice on absolute ticks, until the last record due is away."""
     rate = sender.lane.rate
     tick = time.monotonic()
@@ -111,7 +111,7 @@ def _produce(sender: _Sender, board: Board, start_us: int, ending: Ending) -> No
             time.sleep(max(0.0, tick - time.monotonic()))
 
 
-def _answers(sender: _Sender, board: Board, ending: Ending) -> None:
+def _answers(sender: Sender, board: Board, ending: Ending) -> None:
     """Wait for the answers that are still out, then have librdkafka give up on the rest."""
     asked_to_end = 0.0
     while len(sender.producer):
@@ -128,22 +128,25 @@ def _answers(sender: _Sender, board: Board, ending: Ending) -> None:
         sender.serve(1.0)
 
 
-class _Sender:
-    """The producer with its schedule, its ledger and the answers that came since the last slice."""
+class Sender:
+    """The producer with its schedule, its ledger and the answers that came since the last slice.
+
+    A lane of infinite rate has no schedule: a block's records are due when it is prepared.
+    """
 
     def __init__(
-        self, load: Load, lane: Lane, producer: Producer, cells: Any, writer: EvidenceWriter, queue: int
+        self, run_id: str, lane: Lane, producer: Producer, cells: Any, writer: EvidenceWriter, queue: int
     ) -> None:
         self.lane = lane
         self.producer = producer
         self.planned = 0
         self.handed_over = 0
-        self._block = max(_BLOCKS[0], min(_BLOCKS[1], int(lane.rate * _BLOCK_S)))
+        self._block = int(max(_BLOCKS[0], min(_BLOCKS[1], lane.rate * _BLOCK_S)))
         self.ledger = Ledger(writer, lane, cells, self._block)
         self._cells = cells
         self._writer = writer
         self._most = min(queue, _QUEUE_BYTES // lane.record_bytes) * 9 // 10
-        self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
+        self._encoder = Encoder(run_tag(run_id), lane.producer, lane.record_bytes)
         self._keys = keys(lane.producer)
         self._values = b""
         self._first = 0
@@ -160,7 +163,10 @@ class _Sender:
         return self._most - len(self.producer)
 
     def hand_over(self, count: int, start_us: int) -> None:
-        """Hand over the next records, as many as asked for or as the block still has."""
+        """Hand over the next records, as many as asked for or as the block still has.
+
+        ``start_us`` is when seq 0 is due; without a schedule, now.
+        """
         first = self.handed_over
         if first % self._block == 0:
             seq = np.arange(first, first + self._block)

@@ -1,0 +1,1 @@
+"""Measures what one partition, and a few of them, take and give on a cluster."""

@@ -1,0 +1,94 @@
+"""What a measurement comes to: Spark's sums as a report, a vars file for the plan, and a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from spark_checks import output, session
+from spark_checks.__main__ import quiet
+from spark_checks.checks import partitions
+from spark_checks.job import Audit
+from spark_checks.levels import Levels
+from spark_checks.model import Result
+from spark_checks.readers import open_evidence
+from verify.measure.page import page
+
+_VARIABLE: Final = "kafka_partition_rates"
+VARS_FILE: Final = "partition_rates.yml"
+
+
+def summarize(run_dir: Path, out: Path | None = None) -> Result:
+    """Have Spark do the sums of a measurement; leaves report/ and the vars file in the run's folder.
+
+    Raises EvidenceError when the evidence cannot be read.
+    """
+    folder = run_dir / "report"
+    folder.mkdir(parents=True, exist_ok=True)
+    with quiet(folder / "spark.log"):
+        spark = session.start("local[*]", "1g", kafka=False)
+    try:
+        evidence = open_evidence(spark, str(run_dir / "evidence"))
+        result = partitions.check(evidence, Levels())
+        audit = Audit(evidence.run.run_id, result.verdict, (result,), evidence, (), None, {})
+        output.write(audit, folder)
+        (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
+    finally:
+        spark.stop()
+    for rates in (one.value for one in result.recommendations if one.variable == _VARIABLE):
+        (out or run_dir / VARS_FILE).write_text(vars_file(rates, run_dir), encoding="utf-8")
+    return result
+
+
+def vars_file(rates: list[dict[str, Any]], run_dir: Path) -> str:
+    """Return the vars file that the plan takes."""
+    where = ", ".join(sorted({entry["cluster"] for entry in rates}))
+    return (
+        f"# What one partition of cluster {where} was measured to carry, in MB/s of 10^6 bytes: the median "
+        "of the\n"
+        f"# repetitions, their range over it as the spread. Evidence: {run_dir}\n"
+        "# For the plan: put it into group_vars/all/, or give it with -e @FILE. Topics of another record "
+        "size,\n"
+        "# codec or acks need a measurement of their own: add its entry to this list.\n---\n"
+    ) + yaml.safe_dump({_VARIABLE: rates}, sort_keys=False, width=110)
+
+
+def show(console: Console, result: Result, run_dir: Path, out: Path | None = None) -> None:
+    """Print the curve, what ended it, and the number of partitions that each target needs."""
+    measured = result.measured
+    if not measured:
+        console.print(result.because, highlight=False)
+        return
+    title = (
+        f"{measured['record_bytes']} bytes, {measured['codec']}, acks={measured['acks']}, "
+        f"copies: {measured['replication']}, clients: {measured['clients']}"
+    )
+    table = Table(title=title, title_justify="left")
+    for column in ("partitions", "produced MB/s", "spread", "consumed MB/s", "spread"):
+        table.add_column(column, justify="right")
+    production, consumption = measured["production"], measured["consumption"]
+    for count, rate in production["curve_mb_per_s"].items():
+        table.add_row(count, f"{rate:,.1f}", f"{production['curve_spread'][count]:.0%}",
+                      f"{consumption['curve_mb_per_s'].get(count, 0):,.1f}",
+                      f"{consumption['curve_spread'].get(count, 0):.0%}")  # fmt: skip
+    console.print(table)
+    for name in ("production", "consumption"):
+        curve = measured[name]
+        end = f"stops at {curve['stops_at']} partitions" if curve["stops_at"] else "still grows at its end"
+        console.print(f"{name}: {end}; limited by {curve['limited_by']}", highlight=False, soft_wrap=True)
+    for target in measured["targets"]:
+        console.print(
+            f"topic {target['topic']}: {target['target_mb_per_s']:g} MB/s x growth {target['growth']:g} "
+            "needs "
+            f"{target['needed_partitions']} partitions",
+            highlight=False,
+            soft_wrap=True,
+        )
+    console.print(f"{result.verdict}: {result.because}", highlight=False, markup=False, soft_wrap=True)
+    if result.recommendations:
+        console.print(f"for the plan: {out or run_dir / VARS_FILE}", highlight=False, soft_wrap=True)
+    console.print(f"report: {run_dir / 'report' / 'report.html'}", highlight=False, soft_wrap=True)

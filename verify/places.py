@@ -1,0 +1,91 @@
+"""Where the clusters and hosts of an inventory are, templates resolved, for commands without a playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from verify.collect.hosts import Access, CollectError, read_access
+
+_KIT = Path(__file__).resolve().parents[1]
+
+
+class PlaceError(Exception):
+    """Something that the person has to mend; its text is one line: what, where, how."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cluster: where it answers, what a client of it needs beside that, and its brokers' hosts.
+
+    ``brokers`` is empty for a cluster whose hosts are not in the inventory; ``targets`` are its topics with a
+    target throughput, ``plan`` is the whole plan.
+    """
+
+    cluster: str
+    bootstrap_servers: str
+    client: Mapping[str, Any] = field(default_factory=dict)
+    brokers: tuple[Access, ...] = ()
+    targets: tuple[Mapping[str, Any], ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+
+def find(inventory: Path, cluster: str | None) -> Place:
+    """Return a cluster of an inventory: the one named, or its only one.
+
+    Raises PlaceError when the inventory cannot be read or has no such cluster.
+    """
+    if not inventory.exists():
+        raise PlaceError(
+            f"{inventory}: no such inventory; give the folder or file that ansible-playbook -i takes"
+        )
+    with tempfile.TemporaryDirectory(prefix="kedge-") as folder:
+        plan_file, hosts_file = Path(folder) / "plan.json", Path(folder) / "inventory.yml"
+        said = _ask(inventory, plan_file, hosts_file)
+        if not plan_file.exists() or not hosts_file.exists():
+            raise PlaceError(f"{inventory}: {said}")
+        plan = json.loads(plan_file.read_text(encoding="utf-8"))
+        name = _choose(inventory, cluster, plan["clusters"])
+        hosts = [host for host, part in plan["hosts"].items() if _runs_broker(part, name)]
+        try:
+            brokers = tuple(read_access(str(hosts_file), hosts))
+        except CollectError as error:
+            raise PlaceError(str(error)) from error
+    found = plan["clusters"][name]
+    targets = tuple(found.get("targets", ()))
+    return Place(name, found["bootstrap_servers"], found.get("client", {}), brokers, targets, plan)
+
+
+def _ask(inventory: Path, plan: Path, hosts: Path) -> str:
+    """Have the plan and the resolved inventory written; return what Ansible complains of."""
+    command = [str(Path(sys.executable).with_name("ansible")), "localhost", "-i", str(inventory.resolve())]
+    arguments = ["-m", "kedge_plan", "-a", f"dest={plan} inventory={hosts}"]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(_KIT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, check=False, cwd=_KIT, env=environment
+    )
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    return next((line for line in lines if "ERROR" in line or "msg" in line), "Ansible cannot read it")
+
+
+def _choose(inventory: Path, cluster: str | None, clusters: Mapping[str, Any]) -> str:
+    known = ", ".join(clusters) or "none"
+    if cluster is None:
+        if len(clusters) != 1:
+            raise PlaceError(f"{inventory} has the clusters {known}: say which with --cluster")
+        return str(next(iter(clusters)))
+    if cluster not in clusters:
+        raise PlaceError(f"{inventory} has no cluster {cluster} in kafka_clusters; there is {known}")
+    return cluster
+
+
+def _runs_broker(part: Mapping[str, Any], cluster: str) -> bool:
+    instances = part["services"].get("kafka_broker", {}).get("instances", [])
+    return any(instance["name"] == cluster for instance in instances)
