@@ -52,10 +52,10 @@ class ActionModule(ActionBase):
         ``show`` prints the plan, with ``-v`` every instance of it; without it only warnings are printed.
         ``dest`` names a file that takes the plan as JSON; ``inventory`` one that takes hosts, groups and
         how each host is reached, its templates resolved, for tools that read inventories without Ansible.
+        Both are written for a plan with errors too: what has to be measured first may be one of them.
         ``archives`` says what to do about the archives that services are installed from: ``ignore`` them,
         ``look`` at them, or ``need`` them, which makes a missing one an error; their checksums are then the
         plan's ``archives``, each read once however many hosts use it.
-        Both are written for a plan with errors too: what has to be measured first may be one of them.
         """
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
