@@ -14,9 +14,9 @@ from sizing.model import Finding
 
 _UNITS: Final = {
     "_mib": "MiB",
-    "_mb_per_s": "MB/s",
-    "_mbit_per_s": "Mbit/s",
-    "_records_per_s": "records/s",
+    "mb_per_s": "MB/s",
+    "mbit_per_s": "Mbit/s",
+    "records_per_s": "records/s",
     "_ms": "ms",
     "_bytes": "bytes",
     "_s": "seconds",

@@ -142,8 +142,9 @@ def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instanc
                     f"host_memory_mib is {facts.memory_mib}, and the services of the host may take {total} "
                     "MiB: "
                     f"{parts}",
-                    "move a service to another host, plan fewer instances or a smaller workload, or correct "
-                    "host_memory_mib",
+                    "move a service to another host, plan fewer instances or a smaller workload, "
+                    + ("set a smaller streams_app_rocksdb_mib, " if "streams_app" in needs else "")
+                    + "or correct host_memory_mib",
                 )
             )
         elif total > facts.memory_mib - _RESERVE_MIB:

@@ -11,7 +11,7 @@ from sizing.model import Finding, Instance, Plan, Setting
 from sizing.model import apart as differences
 from sizing.places import compact, fold
 
-_COLUMNS: Final = 110
+_COLUMNS: Final = 100
 _COMPARED: Final = 4
 _SEVERITIES: Final = ("error", "warning", "note")
 

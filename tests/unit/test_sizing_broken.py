@@ -113,6 +113,8 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"leaf1/kafka_broker_settings": {"log.segment.bytes": "1g"}}, "kafka_broker_settings.log.segment.bytes", "'1g'", "bytes"),
     # Negative, zero, out of range.
     ({f"rest1/{W}/consumers": -1}, f"{W}.consumers", "-1", "0 or more"),
+    ({f"rest1/{W}/records_per_s": 0}, f"{W}.records_per_s", "0", "above 0, in records/s"),
+    ({f"mm1/{F}/mb_per_s": 0}, "mirror_maker_flows.metrics.mb_per_s", "0", "above 0, in MB/s"),
     ({f"rest1/{W}/partitions": 0}, f"{W}.partitions", "0", "above 0"),
     ({f"rest1/{W}/record_bytes": -100}, f"{W}.record_bytes", "-100", "above 0"),
     ({f"rest1/{W}/records_per_request": 0}, f"{W}.records_per_request", "0", "above 0"),

@@ -72,8 +72,11 @@ def test_heap_rocksdb_and_overhead_are_the_units_limit() -> None:
 
 def test_what_does_not_fit_in_the_hosts_memory_is_an_error() -> None:
     assert findings(streams(memory_mib=4096), "", "error") == []
-    (error,) = findings(streams(memory_mib=4096, rocksdb_mib=4000), "streams.memory.room", "error")
+    # One thing that is wrong is one error, whether it leaves too little to the system or nothing at all.
+    (error,) = findings(streams(memory_mib=4096, rocksdb_mib=4000), "", "error")
+    assert error.rule == "host.memory"
     assert "host_memory_mib is 4096" in error.message
+    assert "streams_app_rocksdb_mib" in error.fix
     squeezed = findings(streams(memory_mib=2600), "streams.rocksdb.floor")
     assert [f.severity for f in squeezed] == ["warning"]
 
@@ -201,7 +204,9 @@ def test_memory_is_never_above_ram_without_a_finding(
     assert plan == make_plan(inventory)
     for found in instances(plan, SERVICE).values():
         total = sum(int(value(i, "MemoryMax").removesuffix("M")) for i in found)
-        assert total <= memory_mib or any(f.rule == "streams.memory.room" for f in plan.findings)
+        assert total <= memory_mib or any(
+            f.rule == "host.memory" and f.severity == "error" for f in plan.findings
+        )
         for i in found:
             assert files(i)
             assert all(s.rule and s.because and s.source for s in i.settings)
