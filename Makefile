@@ -4,10 +4,10 @@ BIN := .venv/bin
 # Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup setup-tests demo fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test clean distclean
+.PHONY: help setup setup-tests demo demo-streams fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages, .venv, jars, the sandbox proxy, the nodes' image
 	@$(PYTHON) -m local.setup
@@ -17,6 +17,9 @@ setup-tests:
 
 demo: setup ## deploy a local fleet, load it, restart it under load, audit it
 	@$(RUN) $(BIN)/python -m local.demo
+
+demo-streams: setup ## the same with a Streams application of eight windowed joins
+	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-streams
 
 fleet-up: setup ## start the local fleet
 	@$(BIN)/python -m local.fleet up

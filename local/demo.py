@@ -1,4 +1,4 @@
-"""``make demo``: the whole loop on the local fleet, with the time of each phase.
+"""``make demo`` and its like: the whole loop on a local fleet, with the time of each phase.
 
 Set up the fleet, deploy, deploy once more (which must change nothing), verify with a rolling restart under
 load. Ends with the status of the verification.
@@ -46,12 +46,12 @@ def _nothing_changed(output: str) -> str | None:
     return None if counts and not any(counts) else "a second deploy changed something"
 
 
-def phases() -> tuple[Phase, ...]:
-    """Return the phases in their order."""
+def phases(inventory: str) -> tuple[Phase, ...]:
+    """Return the phases in their order, on the fleet of an inventory."""
     python = sys.executable
-    play = (str(Path(python).with_name("ansible-playbook")), "-i", INVENTORY)
+    play = (str(Path(python).with_name("ansible-playbook")), "-i", inventory)
     return (
-        Phase("fleet up", (python, "-m", "local.fleet", "up", "--inventory", INVENTORY), 30),
+        Phase("fleet up", (python, "-m", "local.fleet", "up", "--inventory", inventory), 30),
         Phase("deploy", (*play, "deploy.yml")),
         Phase("deploy again, nothing to change", (*play, "deploy.yml"), 20, _nothing_changed),
         Phase("verify: load, restarts, audit", (*play, "verify.yml")),
@@ -84,12 +84,13 @@ def run(phase: Phase) -> tuple[float, int]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; return the status of the first phase that fails, or 0."""
     parser = argparse.ArgumentParser(prog="python -m local.demo", description=__doc__)
-    parser.parse_args(arguments)
+    parser.add_argument("--inventory", default=INVENTORY, help="of the fleet (default: %(default)s)")
+    options = parser.parse_args(arguments)
     console = Console()
     table = Table("phase", "seconds", "target", title="The demo in phases")
     total = time.monotonic()
     status = 0
-    for phase in phases():
+    for phase in phases(options.inventory):
         console.rule(phase.name)
         try:
             seconds, status = run(phase)
