@@ -76,6 +76,17 @@ def compare(
     return changes, refused
 
 
+def replication_drift(plan: dict[str, dict[str, str]], copies: dict[str, int]) -> list[str]:
+    """Return a line for each topic with another number of copies than planned; nothing here moves copies."""
+    return [
+        f"topic {name} has {copies[name]} copies and the plan says {values['replication.factor']}: "
+        "reassign its "
+        "partitions (kafka-reassign-partitions), or plan what it has"
+        for name, values in plan.items()
+        if name in copies and copies[name] != int(values["replication.factor"])
+    ]
+
+
 def apply(client: Any, changes: dict[str, dict[str, Any]]) -> None:
     """Carry out the changes and wait for each."""
     answers = {}
@@ -126,7 +137,13 @@ def main() -> None:
             module.exit_json(changed=True, changes={name: {"create": v} for name, v in plan.items()})
         module.fail_json(msg=str(error))
     try:
-        found = {n: len(t.partitions) for n, t in client.list_topics(timeout=TIMEOUT_SECONDS).topics.items()}
+        topics = client.list_topics(timeout=TIMEOUT_SECONDS).topics
+        found = {n: len(t.partitions) for n, t in topics.items()}
+        copies = {
+            n: min(len(p.replicas) for p in t.partitions.values()) for n, t in topics.items() if t.partitions
+        }
+        for drift in replication_drift(plan, copies):
+            module.warn(drift)
         present = [name for name in plan if name in found]
         changes, refused = compare(plan, found, running_settings(client, present))
         for name, change in changes.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plugins.modules.kafka_group_gate import complaint
-from plugins.modules.kafka_topics_present import compare
+from plugins.modules.kafka_topics_present import compare, replication_drift
 
 PLAN = {"t": {"partitions": "6", "replication.factor": "1", "retention.ms": "1000"}}
 
@@ -34,6 +34,13 @@ def test_fewer_partitions_are_refused() -> None:
     changes, refused = compare(PLAN, {"t": 12}, {"t": {"retention.ms": "1000"}})
     assert not changes
     assert "12 partitions and the plan says 6" in refused[0]
+
+
+def test_another_number_of_copies_is_said_and_not_changed() -> None:
+    (line,) = replication_drift(PLAN, {"t": 3, "not-planned": 2})
+    assert line.startswith("topic t has 3 copies and the plan says 1")
+    assert replication_drift(PLAN, {"t": 1}) == []
+    assert replication_drift(PLAN, {}) == []
 
 
 @pytest.mark.parametrize("state", ["PREPARING_REBALANCING", "COMPLETING_REBALANCING", "UNKNOWN", "DEAD"])
