@@ -16,13 +16,16 @@ STALL_AT_LEAST_US: Final = 100_000
 
 
 def grains(events: DataFrame, keys: Sequence[str], at: str) -> DataFrame:
-    """Fold events into grains: keys, grain, first_us, last_us, highest (offset).
+    """Fold events into grains: keys, grain, first_us, last_us, highest (offset), records.
 
     Shuffles one row a key and 10 ms at most.
     """
     grain = F.floor(F.col(at) / GRAIN_US).alias("grain")
     return events.groupBy(*keys, grain).agg(
-        F.min(at).alias("first_us"), F.max(at).alias("last_us"), F.max("offset").alias("highest")
+        F.min(at).alias("first_us"),
+        F.max(at).alias("last_us"),
+        F.max("offset").alias("highest"),
+        F.count(F.lit(1)).alias("records"),
     )
 
 

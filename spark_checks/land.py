@@ -43,7 +43,7 @@ def land(spark: SparkSession, uri: str, run: Run) -> Landing:
     if reason:
         return Landing(reason=reason)
     frames = [
-        decode(read_topics(spark, cluster, topics), name, run.run_id)
+        decode(read_topics(spark, cluster, topics), name, run.run_id, run.keys_per_producer)
         for name, cluster in run.clusters.items()
         if (topics := [topic for topic in run.topics if topic.cluster == name])
     ]
@@ -114,19 +114,24 @@ def read_topics(spark: SparkSession, cluster: Cluster, topics: list[Topic]) -> D
     )
 
 
-def decode(raw: DataFrame, cluster: str, run_id: str) -> DataFrame:
+def decode(raw: DataFrame, cluster: str, run_id: str, keys: int | None = None) -> DataFrame:
     """Return the columns of the records table from Kafka's, by built-in functions alone.
 
     Args:
         raw: key, value, topic, partition, offset, timestamp, timestampType, headers.
         cluster: the name that goes into the column of that name.
         run_id: records of other runs have no identity here.
+        keys: how many keys each producer goes round (verify.load.records), None where it is not known.
     """
     value = F.col("value")
     head = F.lit(MAGIC + run_tag(run_id))
     ours = (F.length(value) >= PREFIX_BYTES) & (_bytes(value, 0, 12) == head)
     covered = F.concat(_bytes(value, 0, 32), value.substr(F.lit(PREFIX_BYTES + 1), F.length(value)))
-    stored = _number(value, 32, 4)
+    producer, seq, stored = _number(value, 12, 4), _number(value, 16, 8), _number(value, 32, 4)
+    key_ok = F.lit(None).cast("boolean")
+    if keys:
+        given = F.concat_ws("-", producer, seq % keys).cast("binary")
+        key_ok = F.when(ours, F.coalesce(F.col("key") == given, F.lit(False)))
     return raw.select(
         F.lit(cluster).alias("cluster"),
         "topic",
@@ -136,10 +141,12 @@ def decode(raw: DataFrame, cluster: str, run_id: str) -> DataFrame:
         F.when(F.col("timestampType") == 1, "append")
         .when(F.col("timestampType") == 0, "create")
         .alias("timestamp_type"),
-        F.when(ours, _number(value, 12, 4)).cast("int").alias("producer"),
-        F.when(ours, _number(value, 16, 8)).alias("seq"),
+        F.when(ours, producer).cast("int").alias("producer"),
+        F.when(ours, seq).alias("seq"),
+        F.when(ours, _number(value, 24, 8)).alias("intended_us"),
         F.when(ours, stored).alias("crc"),
         F.when(ours, stored == F.crc32(covered)).alias("crc_ok"),
+        key_ok.alias("key_ok"),
         F.xxhash64("key").alias("key_hash"),
         F.xxhash64("value").alias("value_hash"),
         F.xxhash64("headers").alias("headers_hash"),

@@ -23,6 +23,7 @@ class DeliveryLevels(_Levels):
     duplicated: NonNegativeInt | None = 0
     reordered: NonNegativeInt | None = 0
     corrupted: NonNegativeInt | None = 0
+    wrong_key: NonNegativeInt | None = 0
     misplaced: NonNegativeInt | None = 0
     unexpected: NonNegativeInt | None = 0
     undelivered: NonNegativeInt | None = 0
@@ -100,6 +101,18 @@ class MirrorLevels(_Levels):
     unexpected: NonNegativeInt | None = 0
 
 
+class SettingsLevels(_Levels):
+    """How many settings may differ from the plan; None: the check is left out."""
+
+    different: NonNegativeInt | None = 0
+
+
+class PartitionsLevels(_Levels):
+    """``max_skew``: the busiest partition's records over the mean of its topic, 1 is even."""
+
+    max_skew: PositiveFloat | None = None
+
+
 class Levels(_Levels):
     """The service levels of a run, one part a check."""
 
@@ -108,6 +121,8 @@ class Levels(_Levels):
     latency: LatencyLevels = LatencyLevels()
     rebalance: RebalanceLevels = RebalanceLevels()
     mirror: MirrorLevels = MirrorLevels()
+    settings: SettingsLevels = SettingsLevels()
+    partitions: PartitionsLevels = PartitionsLevels()
 
 
 def read_levels(path: Path) -> Levels:

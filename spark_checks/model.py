@@ -22,12 +22,16 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """One thing to change: an inventory variable where there is one (``variable``), else only advice."""
+    """One thing to change: an inventory variable where there is one (``variable``), else only advice.
+
+    ``effect`` is what the change is expected to do, with a figure where one follows from the evidence.
+    """
 
     advice: str
     because: str
     variable: str | None = None
     value: Any = None
+    effect: str = ""
 
 
 @dataclass(frozen=True)

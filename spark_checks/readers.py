@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_checks.errors import EvidenceError, one_line
+from spark_checks.once import Once
 from spark_checks.run import Run, parse_run
 from spark_checks.schemas import TABLES, arrow_schema
 
@@ -24,11 +26,15 @@ _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
 @dataclass(frozen=True)
 class Evidence:
-    """A run's evidence: run.json and the tables that are there (None: absent)."""
+    """A run's evidence: run.json and the tables that are there (None: absent).
+
+    ``shared`` keeps what several checks fold from the same table.
+    """
 
     uri: str
     run: Run
     tables: Mapping[str, DataFrame | None]
+    shared: Once = dataclasses.field(default_factory=Once, compare=False, repr=False)
 
     def table(self, name: str) -> DataFrame | None:
         """Return a table, or None when the evidence has none of it."""

@@ -94,6 +94,7 @@ class Run(_Part):
     """The whole of run.json.
 
     ``ended_us`` and ``load_until_us`` (measured_until_us) are None when the load did not end properly.
+    ``keys_per_producer``: record seq of producer p has the key ``p-(seq mod keys_per_producer)``.
     """
 
     run_id: str
@@ -109,6 +110,7 @@ class Run(_Part):
     clock_offsets: dict[str, Clock] = {}
     sampling_us: dict[str, int] = {}
     measurement: dict[str, Any] | None = None
+    keys_per_producer: int | None = None
 
     @property
     def measured_from_us(self) -> int:

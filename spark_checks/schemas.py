@@ -33,19 +33,21 @@ LEDGER: Final = _table(
     "sent_us:long? acked_us:long? outcome:string error:string? via:string instance:string?"
 )
 
-#: A record found in a topic. producer, seq and crc are null when the value carries no identity of the run.
+#: A record found in a topic. producer, seq, crc and intended_us are null when the value carries no identity
+#: of the run. ``key_ok`` says whether the key is the one that the generator gave the record, null where
+#: run.json does not say how keys were made.
 #: ``timestamp_type`` says what ``timestamp_us`` is: create (the client's clock, before sending) or append
 #: (the broker's clock); only the latter is a time of append. The hashes are Spark's xxhash64 of the bytes.
 RECORDS: Final = _table(
     "cluster:string topic:string partition:int offset:long timestamp_us:long timestamp_type:string? "
-    "producer:int? seq:long? crc:long? crc_ok:boolean? key_hash:long? value_hash:long? "
-    "headers_hash:long? bytes:int"
+    "producer:int? seq:long? intended_us:long? crc:long? crc_ok:boolean? key_ok:boolean? key_hash:long? "
+    "value_hash:long? headers_hash:long? bytes:int"
 )
 
-#: A record that a consumer got.
+#: A record that a consumer got; ``intended_us`` is read from its value, as producer and seq are.
 DELIVERIES: Final = _table(
     "group:string consumer:string topic:string partition:int offset:long producer:int? seq:long? "
-    "received_us:long via:string"
+    "intended_us:long? received_us:long via:string"
 )
 
 #: One sample of a group: its state, the number of members and of assigned partitions.

@@ -59,6 +59,12 @@ def write_evidence(folder: Path, records: int, *, partitions: int = 4, restarts:
         "rest": _hop(folder, "rest", 1, rest, partitions, seconds),
     }
     _disturbance(folder, restarts, partitions, seconds)
+    who = {"host": "h1", "service": "kafka-rest", "instance": "8082", "file": "kafka-rest.properties"}
+    write_table(
+        folder,
+        "settings",
+        who | {"key": ["port", "compression"], "planned": ["8082", "lz4"]} | {"running": ["8082", "lz4"]},
+    )
     run = {
         "run_id": "made-up",
         "started_us": STARTED_US,
@@ -122,6 +128,7 @@ def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, sec
             "records",
             placed
             | {"cluster": "leaf", "timestamp_us": append[order], "crc": crc[order], "crc_ok": True}
+            | {"intended_us": intended[order], "key_ok": True}
             | {
                 "key_hash": 42,
                 "value_hash": crc[order],
@@ -136,6 +143,7 @@ def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, sec
             "deliveries",
             placed
             | {"group": group, "via": via, "received_us": sent[order] + 8_000}
+            | {"intended_us": intended[order]}
             | {"consumer": np.where(partition[order] % 2, f"{via}-1", f"{via}-0")},
             name,
         )

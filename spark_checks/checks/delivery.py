@@ -17,6 +17,7 @@ KINDS: Final = (
     "duplicated",
     "reordered",
     "corrupted",
+    "wrong_key",
     "misplaced",
     "unexpected",
     "undelivered",
@@ -41,6 +42,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
       one was sent, since requests in flight at once have no order.
     - corrupted: the checksum is wrong, is not the ledger's, or the acknowledged place holds a value without
       the run's identity.
+    - wrong_key: intact, but under another key than it was given, where run.json says how keys are made.
     - misplaced [inconsistent-offsets]: found, but at another partition or offset than acknowledged.
     - unexpected: carries this run's identity, but no ledger knows it.
 
@@ -76,7 +78,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     deliveries = evidence.table("deliveries")
     group = None
     if run.groups and deliveries is not None:
-        group = group_hop(records, deliveries, ledger, run)
+        group = group_hop(evidence)
         anomalies = add(anomalies, group.anomalies)
     return _result(evidence, levels, topic, group, anomalies)
 

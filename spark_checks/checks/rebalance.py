@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_checks import gaps, groups
+from spark_checks.facts import acked_grains, delivered_grains
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Recommendation, Result, judge
 from spark_checks.readers import Evidence
@@ -104,20 +105,16 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
 def _measure(evidence: Evidence, restarts: list[Restart]) -> tuple[Cells, dict[str, float], dict[str, Any]]:
     """Return measures by restart and who (interface or group), gaps elsewhere, lag by second."""
-    run, ledger = evidence.run, evidence.need("ledger")
-    frame = as_frame(ledger.sparkSession, restarts).persist()
+    run = evidence.run
+    frame = as_frame(evidence.need("ledger").sparkSession, restarts).persist()
     cells: Cells = {restart.number: {} for restart in restarts}
-    acks = ledger.where("outcome = 'acked'")
-    acked = gaps.grains(acks, ["via", "topic", "partition"], "acked_us").persist()
+    acked = acked_grains(evidence)
     produce, outside = _produce(acked, frame, run, cells)
-    deliveries = evidence.table("deliveries")
+    delivered = delivered_grains(evidence)
     lag_series: dict[str, Any] = {}
-    if deliveries is not None and run.groups:
-        mine = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
-        delivered = gaps.grains(mine, ["group", "topic", "partition"], "received_us").persist()
+    if delivered is not None:
         _consume(delivered, produce, frame, run, cells)
         lag_series = _lag(acked, delivered, restarts, frame, run, cells)
-        delivered.unpersist()
     states = evidence.table("group_states")
     if states is not None:
         for row in groups.not_stable(states, frame, run).collect():
@@ -138,7 +135,6 @@ def _measure(evidence: Evidence, restarts: list[Restart]) -> tuple[Cells, dict[s
             cell["ownerless_s"] = row["us"] / 1e6
             cell["ownerless_at"] = f"{row['topic']}-{row['partition']}"
     produce.unpersist()
-    acked.unpersist()
     return cells, outside, lag_series
 
 

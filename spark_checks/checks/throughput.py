@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from spark_checks.facts import ledger_seconds
 from spark_checks.hops.found import EXAMPLES
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Result, judge
@@ -26,19 +27,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run = evidence.run
     seconds = int(run.measured_s)
-    ledger = evidence.need("ledger")
+    counted = ledger_seconds(evidence)
     # Rows here grow with the run's seconds and instances, not with its records.
-    second = F.floor((F.col("acked_us") - run.measured_from_us) / 1e6).cast("int")
     rows = (
-        ledger.where(F.col("outcome") == "acked")
-        .groupBy("via", "instance", second.alias("second"))
-        .agg(F.count(F.lit(1)).alias("records"), F.sum("bytes").alias("bytes"))
+        counted.where(F.col("outcome") == "acked")
+        .groupBy("via", "instance", F.col("acked_s").alias("second"))
+        .agg(F.sum("records").alias("records"), F.sum("bytes").alias("bytes"))
         .collect()
     )
-    window = F.col("intended_us").between(
-        run.measured_from_us, run.measured_from_us + seconds * 1_000_000 - 1
-    )
-    offered = {row["via"]: row["count"] for row in ledger.where(window).groupBy("via").count().collect()}
+    window = F.col("intended_s").between(0, seconds - 1)
+    sums = counted.where(window).groupBy("via").agg(F.sum("records").alias("records")).collect()
+    offered = {row["via"]: row["records"] for row in sums}
     by_via: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     by_instance: dict[str, int] = defaultdict(int)
     volume: dict[str, int] = defaultdict(int)

@@ -14,6 +14,8 @@ from spark_checks.model import Anomaly
 #: after one missing record reads little.
 BLOCK_BITS: Final = 16
 EXAMPLES: Final = 10
+#: What a digest consists of.
+PARTS: Final = ("count", "xor", "sum")
 
 
 def block(column: str) -> Column:
@@ -37,7 +39,7 @@ def digest(hashed: Column, prefix: str) -> list[Column]:
 def differs(ours: str, theirs: str) -> Column:
     """Return whether the digests of two sides are not the same; a side that is absent has no rows."""
     same = F.lit(True)
-    for part in ("count", "xor", "sum"):
+    for part in PARTS:
         one = F.coalesce(F.col(f"{ours}_{part}"), F.lit(0).cast("long"))
         same = same & (one == F.coalesce(F.col(f"{theirs}_{part}"), F.lit(0).cast("long")))
     return (~same).alias("differs")
@@ -55,11 +57,13 @@ def compared(left: DataFrame, right: DataFrame, keys: Sequence[str], ours: str, 
     return joined.withColumn("differs", F.col("differs") & F.col(keys[0]).isNotNull())
 
 
-def only_blocks(rows: DataFrame, blocks: DataFrame, keys: Sequence[str], column: str) -> DataFrame:
-    """Return the rows that lie in the given blocks; the blocks are few and are broadcast."""
+def only_blocks(
+    rows: DataFrame, blocks: DataFrame, keys: Sequence[str], column: str, *, inside: bool = True
+) -> DataFrame:
+    """Return the rows that lie in the given blocks, or outside of them; blocks are few and are broadcast."""
     return (
         rows.withColumn("block", block(column))
-        .join(F.broadcast(blocks), [*keys, "block"], "semi")
+        .join(F.broadcast(blocks), [*keys, "block"], "semi" if inside else "anti")
         .drop("block")
     )
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from spark_checks.facts import of_run, to_groups
 from spark_checks.hops.found import block, compared, digest, only_blocks, tally
-from spark_checks.hops.topic import of_run
 from spark_checks.model import Anomaly
+from spark_checks.readers import Evidence
 from spark_checks.run import Run
 from spark_checks.sequences import SCHEMA, folder
 
 _KEYS = ["group", "topic", "partition"]
 _POSITION_KEYS = ["group", "consumer", "topic", "partition"]
 _ORDER = ["group", "topic", "partition", "offset"]
+#: Above every offset: where a load did not end properly, its topics were read to their ends.
+NO_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -27,29 +30,29 @@ class GroupHop:
     anomalies: Mapping[str, Anomaly]
 
 
-def group_hop(records: DataFrame, deliveries: DataFrame, ledger: DataFrame, run: Run) -> GroupHop:
+def group_hop(evidence: Evidence) -> GroupHop:
     """Compare what the topics hold with what each group got.
 
     Digests by (group, topic, partition, block of offsets) first, the exact join for differing blocks only;
     blocks in which something was redelivered always differ.
     """
-    keys = [*_KEYS, "block"]
-    hashed = F.xxhash64("topic", "partition", "offset", "producer", "seq")
-    wanted = wanted_by_groups(records, run)
-    got = deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
-    held = wanted.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "held"))
-    given = got.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "given"))
-    digests = compared(held, given, keys, "held", "given").persist()
-    row = digests.agg(
-        F.coalesce(F.sum("held_count"), F.lit(0)).alias("expected"),
-        F.coalesce(F.sum("given_count"), F.lit(0)).alias("deliveries"),
-        F.count_if("differs").alias("blocks_compared_exactly"),
-    ).first()
+    run, ledger = evidence.run, evidence.need("ledger")
+    got = to_groups(evidence.need("deliveries"), run)
+    row = (
+        _digests(evidence)
+        .agg(
+            F.coalesce(F.sum("held_count"), F.lit(0)).alias("expected"),
+            F.coalesce(F.sum("given_count"), F.lit(0)).alias("deliveries"),
+            F.count_if("differs").alias("blocks_compared_exactly"),
+        )
+        .first()
+    )
     assert row is not None
     totals: dict[str, int] = row.asDict()
     anomalies: dict[str, Anomaly] = {}
-    if totals["blocks_compared_exactly"]:
-        blocks = digests.where("differs").select(*keys)
+    blocks = differing_blocks(evidence)
+    if blocks is not None:
+        wanted = wanted_by_groups(evidence.need("records"), run)
         matched = compare(
             only_blocks(wanted, blocks, _KEYS, "offset"), only_blocks(got, blocks, _KEYS, "offset")
         ).persist()
@@ -61,9 +64,39 @@ def group_hop(records: DataFrame, deliveries: DataFrame, ledger: DataFrame, run:
             anomalies |= tally(skipped(got, undelivered), [*_ORDER, "consumer"])
         found.unpersist()
         matched.unpersist()
-    digests.unpersist()
     anomalies |= tally(rewound(got), ["group", "consumer", "topic", "partition", "at_us"])
     return GroupHop(totals, anomalies)
+
+
+def differing_blocks(evidence: Evidence) -> DataFrame | None:
+    """Return the (group, topic, partition, block) in which deliveries are not just the records, each once.
+
+    None when there is no such block. Without a records table every block is one.
+    """
+
+    def make() -> DataFrame | None:
+        if evidence.table("records") is None:
+            got = to_groups(evidence.need("deliveries"), evidence.run)
+            return got.select(*_KEYS, block("offset")).distinct()
+        blocks = _digests(evidence).where("differs").select(*_KEYS, "block")
+        return None if blocks.isEmpty() else blocks
+
+    return evidence.shared.get("differing_group_blocks", make)
+
+
+def _digests(evidence: Evidence) -> DataFrame:
+    """Return both sides' digests by (group, topic, partition, block); kept in memory, a row a block."""
+    run = evidence.run
+
+    def make() -> DataFrame:
+        hashed = F.xxhash64("topic", "partition", "offset", "producer", "seq")
+        given = to_groups(evidence.need("deliveries"), run)
+        given = given.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "given"))
+        wanted = wanted_by_groups(evidence.need("records"), run)
+        held = wanted.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "held"))
+        return compared(held, given, [*_KEYS, "block"], "held", "given").persist()
+
+    return evidence.shared.get("group_digests", make)
 
 
 def wanted_by_groups(records: DataFrame, run: Run) -> DataFrame:
@@ -132,18 +165,12 @@ def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFra
     An acknowledged place without its record is a loss already; places before the log start or outside of
     the run's range, and in compacted topics, say nothing.
     """
-    outside = F.lit(False)
-    for topic in run.source_topics():
-        here = F.col("topic") == topic.topic
-        outside = outside | (here & F.lit(topic.compacted))
-        for partition, first in topic.start_offsets.items():
-            start = max(first, topic.log_start_offsets.get(partition, 0))
-            inside = F.col("offset") >= start
-            if partition in topic.end_offsets:
-                inside = inside & (F.col("offset") < topic.end_offsets[partition])
-            outside = outside | (here & (F.col("partition") == partition) & ~inside)
+    ranges = F.broadcast(_ranges(rows.sparkSession, run))
+    rows = rows.join(ranges, ["topic", "partition"], "left")
+    beyond = (F.col("offset") < F.col("start")) | (F.col("offset") >= F.col("end"))
+    outside = F.coalesce(F.col("compacted") | beyond, F.lit(False))
     phantom = F.col("kind") == "phantom"
-    rest = rows.where(~(phantom & outside))
+    rest = rows.where(~(phantom & outside)).drop("start", "end", "compacted")
     place = ["topic", "partition", "offset"]
     places = rest.where(phantom).select(*place).distinct().persist()
     if places.isEmpty():
@@ -153,6 +180,22 @@ def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFra
     homes = homes.join(F.broadcast(places), place, "semi")
     real = rest.where(phantom).join(F.broadcast(homes), place, "anti")
     return rest.where(~phantom).unionByName(real)
+
+
+def _ranges(spark: SparkSession, run: Run) -> DataFrame:
+    """Return the run's range of each partition (topic, partition, start, end or null, compacted)."""
+    rows = [
+        (
+            topic.topic,
+            partition,
+            max(first, topic.log_start_offsets.get(partition, 0)),
+            topic.end_offsets.get(partition, NO_END),
+            topic.compacted,
+        )
+        for topic in run.source_topics()
+        for partition, first in topic.start_offsets.items()
+    ]
+    return spark.createDataFrame(rows, "topic string, partition int, start long, end long, compacted boolean")
 
 
 def _unknown_tail(rows: DataFrame, matched: DataFrame) -> DataFrame:

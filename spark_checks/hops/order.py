@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_checks.facts import of_run
 from spark_checks.hops.found import tally
-from spark_checks.hops.topic import intact, of_run
+from spark_checks.hops.topic import intact
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
 from spark_checks.sequences import SCHEMA, folder

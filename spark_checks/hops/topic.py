@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_checks.errors import EvidenceError
+from spark_checks.facts import of_run
 from spark_checks.hops.found import block, compared, digest, only_blocks, tally
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
@@ -24,14 +25,6 @@ class TopicHop:
     totals: Mapping[str, int]
     anomalies: Mapping[str, Anomaly]
     duplicates: DataFrame | None
-
-
-def of_run(records: DataFrame, run: Run) -> DataFrame:
-    """Return the records of the topics that generators wrote to, copies in mirrors left out."""
-    keep = F.lit(False)
-    for topic in run.source_topics():
-        keep = keep | ((F.col("cluster") == topic.cluster) & (F.col("topic") == topic.topic))
-    return records.where(keep)
 
 
 def intact(records: DataFrame) -> DataFrame:
@@ -73,8 +66,9 @@ def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
         F.count_if((F.col("outcome") == "acked") & expired(run)).alias("expired"),
     )
     good = F.col("producer").isNotNull() & F.coalesce("crc_ok", F.lit(False))
+    keyed = F.coalesce("key_ok", F.lit(True))
     held = records.groupBy("producer", block("seq")).agg(
-        *digest(F.when(good, hashed), "held"),
+        *digest(F.when(good & keyed, hashed), "held"),
         F.count_if(F.col("producer").isNotNull()).alias("records"),
         F.count_if(F.col("producer").isNull()).alias("foreign"),
         F.count_if(F.col("producer").isNotNull() & ~F.coalesce("crc_ok", F.lit(False))).alias("damaged"),
@@ -118,6 +112,7 @@ def compare(ledger: DataFrame, good: DataFrame, run: Run) -> DataFrame:
     places = good.groupBy(*_IDENTITY).agg(
         F.count(F.lit(1)).alias("copies"),
         F.sort_array(F.collect_list(F.struct(*_HOME, "crc"))).alias("places"),
+        F.max(~F.coalesce("key_ok", F.lit(True))).alias("other_key"),
     )
     return (
         ledger.withColumn("in_ledger", F.lit(True))
@@ -149,6 +144,7 @@ def findings(matched: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         "duplicated": F.col("copies") > 1,
         "misplaced": F.col("acked") & found & ~at_home,
         "corrupted": F.col("in_ledger") & found & other_crc,
+        "wrong_key": F.col("in_ledger") & found & F.col("other_key"),
         "unknown_found": F.col("in_ledger") & ~F.col("acked") & found,
         _unsent(run): F.col("in_ledger").isNull(),
     }

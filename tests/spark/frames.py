@@ -78,8 +78,10 @@ def held(seq: int, **changes: Any) -> Row:
         "timestamp_type": "append",
         "producer": 0,
         "seq": seq,
+        "intended_us": us(seq),
         "crc": 100 + seq,
         "crc_ok": True,
+        "key_ok": True,
         "key_hash": 42,
         "value_hash": 100 + seq,
         "headers_hash": 42,
@@ -97,6 +99,7 @@ def got(seq: int, **changes: Any) -> Row:
         "offset": seq,
         "producer": 0,
         "seq": seq,
+        "intended_us": us(seq),
         "received_us": us(seq + 1),
         "via": "kafka",
     } | changes

@@ -55,6 +55,7 @@ TOPIC_CASES: dict[str, tuple[list[Row], list[Row], dict[str, list[int]]]] = {
         all_held(n2=FOREIGN),
         {"corrupted": [2]},
     ),
+    "another key than it was given": (all_sent(), all_held(n2={"key_ok": False}), {"wrong_key": [2]}),
     "another value under the same identity": (all_sent(), all_held(n2={"crc": 7}), {"corrupted": [2]}),
     "a record that nobody sent": (all_sent(), all_held(extra=[held(77)]), {"unexpected": [77]}),
     "a foreign record between": (
@@ -141,8 +142,8 @@ GROUP_CASES: dict[str, tuple[list[Row], dict[str, list[int]]]] = {
 def group_found(spark: SparkSession) -> dict[str, Any]:
     groups = {f"g{n}": {"via": "kafka", "topics": ["t"]} for n in range(len(GROUP_CASES))}
     rows = [row | {"group": f"g{n}"} for n, (rows, _) in enumerate(GROUP_CASES.values()) for row in rows]
-    ledger, records = frame(spark, "ledger", all_sent()), frame(spark, "records", all_held())
-    hop = group_hop(records, frame(spark, "deliveries", rows), ledger, run(groups=groups))
+    tables = {"ledger": all_sent(), "records": all_held(), "deliveries": rows}
+    hop = group_hop(evidence(spark, run(groups=groups), **tables))
     return by_case(hop.anomalies, GROUP_CASES, "offset", "group")
 
 

@@ -69,10 +69,21 @@ def test_values_decode_as_the_generators_encode_them(spark: SparkSession) -> Non
         assert (
             None if row["producer"] is None else (row["producer"], row["seq"], row["crc"], row["crc_ok"])
         ) == (expected)
+        assert row["intended_us"] == (None if identity is None else identity.intended_us)
         assert row["bytes"] == len(value or b"")
     assert [row["crc_ok"] for row in found] == [True, True, False, None, None, None]
+    assert {row["key_ok"] for row in found} == {None}
     assert found[0]["timestamp_us"] == 1_735_689_600_000_000
     assert found[0]["timestamp_type"] == "create"
+
+
+def test_a_key_is_held_against_the_generators_rule(spark: SparkSession) -> None:
+    value, _ = encode(run_tag("r1"), 3, 4001, 5, b"payload")
+    at = datetime(2025, 1, 1, tzinfo=UTC)
+    keys = [b"3-1", b"3-2", None]
+    rows = [(key, value, "t", 0, n, at, 0, None) for n, key in enumerate(keys)]
+    found = decode(spark.createDataFrame(rows, RAW), "leaf", "r1", 4000).orderBy("offset").collect()
+    assert [row["key_ok"] for row in found] == [True, False, False]
 
 
 def test_a_cluster_that_cannot_be_reached_is_a_reason_not_an_error(

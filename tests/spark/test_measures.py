@@ -80,11 +80,15 @@ def test_latency_counts_from_the_intended_time_and_drops_the_warm_up(spark: Spar
     slow = sent(0, intended_us=us(0.5), sent_us=us(8), acked_us=us(9))
     rows = [sent(n, intended_us=us(1 + n / 100), acked_us=us(1 + n / 50)) for n in range(1, 101)]
     tables = {
-        "records": [held(n, timestamp_us=us(1 + n / 100 + 0.002)) for n in range(1, 101)],
-        "deliveries": [got(n, received_us=us(1 + n / 100 + 3)) for n in range(1, 101)],
+        "records": [
+            held(n, intended_us=us(1 + n / 100), timestamp_us=us(1 + n / 100 + 0.002)) for n in range(1, 101)
+        ],
+        "deliveries": [
+            got(n, intended_us=us(1 + n / 100), received_us=us(1 + n / 100 + 3)) for n in range(1, 101)
+        ],
     }
     # The second reception of a record is not its delivery.
-    tables["deliveries"].append(got(1, received_us=us(9)))
+    tables["deliveries"].append(got(1, intended_us=us(1.01), received_us=us(9)))
     result = latency.check(
         evidence(spark, None, ledger=[slow, *rows], **tables),
         levels(latency={"kafka": {"ack_p99_ms": 990, "delivery_max_ms": 2999}}),
@@ -100,7 +104,10 @@ def test_latency_counts_from_the_intended_time_and_drops_the_warm_up(spark: Spar
 
 def test_a_level_within_the_clock_error_and_one_without_evidence_are_unknown(spark: SparkSession) -> None:
     about = run(clock_offsets={"h": {"offset_us": 0, "error_us": 5000}})
-    tables = {"ledger": steady(), "deliveries": [got(n, received_us=us(n / 4 + 0.2)) for n in range(40)]}
+    tables = {
+        "ledger": steady(),
+        "deliveries": [got(n, intended_us=us(n / 4), received_us=us(n / 4 + 0.2)) for n in range(40)],
+    }
     near = levels(latency={"kafka": {"delivery_max_ms": 198}})
     assert latency.check(evidence(spark, about, **tables), near).verdict == "unknown"
     no_append = levels(latency={"kafka": {"append_p99_ms": 100}})

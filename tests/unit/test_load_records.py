@@ -68,6 +68,7 @@ def test_identities_mask_what_is_no_record_of_the_run() -> None:
     mine, _ = encode(TAG, 2, 9, 1, b"x" * 20)
     foreign, _ = encode(run_tag("another run"), 2, 9, 1, b"x" * 20)
     for values in ([mine, foreign], [mine, foreign, None, b"short", mine + b"longer"]):
-        producer, seq = identities(TAG, values)
+        producer, seq, intended = identities(TAG, values)
         assert producer.tolist() == [2, None, None, None, 2][: len(values)]
         assert seq.tolist() == [9, None, None, None, 9][: len(values)]
+        assert intended.tolist() == [1, None, None, None, 1][: len(values)]

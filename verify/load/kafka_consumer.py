@@ -175,7 +175,7 @@ class _Member:
             return
         partitions = [message.partition() for message in messages]
         offsets = [message.offset() for message in messages]
-        producer, seq = identities(self._tag, [message.value() for message in messages])
+        who = identities(self._tag, [message.value() for message in messages])
         self._positions |= dict(zip(partitions, [offset + 1 for offset in offsets], strict=True))
         self._cells[Cell.DELIVERED] += len(messages)
         self._deliveries.append(
@@ -185,8 +185,7 @@ class _Member:
                 "topic": self._topic,
                 "partition": np.array(partitions, np.int32),
                 "offset": np.array(offsets, np.int64),
-                "producer": producer,
-                "seq": seq,
+                **who._asdict(),
                 "received_us": at_us,
                 "via": "kafka",
             }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,13 +106,22 @@ def _crc_changes(positions: range, size: int) -> list[npt.NDArray[np.uint32]]:
     return tables
 
 
-def identities(tag: bytes, values: Sequence[bytes | None]) -> tuple[Any, Any]:
-    """Return producer (int32) and seq (int64) of each value; masked where it is no record of the run."""
+class Identities(NamedTuple):
+    """What the prefixes of many values say, as masked arrays (masked: the value is no record of the run)."""
+
+    producer: Any
+    seq: Any
+    intended_us: Any
+
+
+def identities(tag: bytes, values: Sequence[bytes | None]) -> Identities:
+    """Return producer (int32), seq and intended send time (int64) of each value."""
     heads = _heads(values)
     mine = (heads[:, :12] == np.frombuffer(MAGIC + tag, np.uint8)).all(axis=1)
     producer = heads[:, 12:16].copy().view(">u4").ravel().astype(np.int32)
     seq = heads[:, _SEQ].copy().view(">u8").ravel().astype(np.int64)
-    return np.ma.MaskedArray(producer, ~mine), np.ma.MaskedArray(seq, ~mine)
+    intended = heads[:, _INTENDED].copy().view(">u8").ravel().astype(np.int64)
+    return Identities(*(np.ma.MaskedArray(column, ~mine) for column in (producer, seq, intended)))
 
 
 def _heads(values: Sequence[bytes | None]) -> Bytes:

@@ -10,6 +10,7 @@ from verify.evidence import write_json
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
 from verify.load.config import Load, Place, group_actor, lanes, workers
+from verify.load.records import KEYS
 
 Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
 
@@ -91,6 +92,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
         },
         "clock_offsets": {},
         "sampling_us": sampling,
+        "keys_per_producer": KEYS,
         "cost": costs(load, board) if board is not None else {},
     }
 

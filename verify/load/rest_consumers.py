@@ -153,7 +153,7 @@ class _Consumer:
         values = [
             None if record.get("value") is None else base64.b64decode(record["value"]) for record in records
         ]
-        producer, seq = identities(self._tag, values)
+        who = identities(self._tag, values)
         self._positions |= dict(zip(partitions, offsets, strict=True))
         self._cells[Cell.DELIVERED] += len(records)
         self._deliveries.append(
@@ -163,8 +163,7 @@ class _Consumer:
                 "topic": self._rest.topic,
                 "partition": np.array(partitions, np.int32),
                 "offset": np.array(offsets, np.int64),
-                "producer": producer,
-                "seq": seq,
+                **who._asdict(),
                 "received_us": at_us,
                 "via": "rest",
             }

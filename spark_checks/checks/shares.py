@@ -1,0 +1,162 @@
+"""Whether the topics have partitions enough for their target, by what one partition was seen to carry."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any, Final
+
+from pyspark.sql import functions as F
+
+from spark_checks.facts import delivered_grains, ledger_seconds
+from spark_checks.gaps import GRAIN_US
+from spark_checks.hops.found import EXAMPLES
+from spark_checks.levels import Levels, given
+from spark_checks.model import Anomaly, Recommendation, Result, judge
+from spark_checks.readers import Evidence
+from spark_checks.run import Run
+
+#: The rate that a partition is said to carry: met or passed in one of twenty seconds.
+_PERCENTILE: Final = 0.95
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """What one partition carried, against what the topic must carry: hence the number of partitions needed.
+
+    A partition's rate is the 95th percentile of its seconds in the steady window, by the time of the
+    acknowledgement (production) and of the delivery (consumption, the slower of the topic's groups). The
+    number needed is the target divided by the best partition's rate, the slower of both sides, rounded up;
+    the target is what the generators were to send, or the level of throughput where that is more. It is an
+    upper bound: a partition that was never offered more than its share may carry more than it showed.
+
+    - starved: a partition that got no record in the window, or less than a hundredth of its share.
+
+    skew is the busiest partition's records over the mean; it is judged where a level is given. A topic
+    without an acknowledged record is unknown.
+    """
+    run, slo = evidence.run, given(levels.partitions)
+    produced = _produced(evidence)
+    consumed = _consumed(evidence)
+    problems: list[str] = []
+    doubts: list[str] = []
+    starved: list[dict[str, Any]] = []
+    advice: list[Recommendation] = []
+    measured: dict[str, Any] = {}
+    for topic in run.source_topics():
+        mine = {p: produced.get((topic.topic, p), {}) for p in range(topic.partitions)}
+        records = {p: sum(n for n, _ in seconds.values()) for p, seconds in mine.items()}
+        whole = sum(records.values())
+        if not whole:
+            doubts.append(f"{topic.topic}: no record was acknowledged in the steady window")
+            continue
+        size = sum(b for seconds in mine.values() for _, b in seconds.values()) / whole
+        best = max(_sustained([n for n, _ in seconds.values()]) for seconds in mine.values())
+        read = [
+            max(_sustained(list(consumed.get((group, topic.topic, p), {}).values())) for p in mine)
+            for group, about in run.groups.items()
+            if topic.topic in about.topics
+        ]
+        target = _target(run, levels, topic.topic)
+        slowest = min([best, *(rate for rate in read if rate)])
+        needed = math.ceil(target / slowest) if target else 0
+        skew = round(max(records.values()) * topic.partitions / whole, 2)
+        measured[topic.topic] = {
+            "partitions": topic.partitions,
+            "needed_partitions": needed,
+            "target_records_per_s": round(target, 1),
+            "partition_production_records_per_s": round(best, 1),
+            "partition_production_mb_per_s": round(best * size / 1e6, 3),
+            "skew": skew,
+        }
+        if any(read):
+            rate = min(rate for rate in read if rate)
+            measured[topic.topic]["partition_consumption_records_per_s"] = round(rate, 1)
+            measured[topic.topic]["partition_consumption_mb_per_s"] = round(rate * size / 1e6, 3)
+        starved += [
+            {"topic": topic.topic, "partition": p, "records": n}
+            for p, n in records.items()
+            if n * topic.partitions * 100 < whole
+        ]
+        if needed > topic.partitions:
+            problems.append(
+                f"{topic.topic}: {needed} partitions are needed for {target:,.0f} records/s, it has "
+                f"{topic.partitions} (one carried {slowest:,.0f}/s)"
+            )
+            advice.append(_more(topic.topic, needed, target, slowest))
+        if levels.partitions.max_skew is not None and skew > levels.partitions.max_skew:
+            problems.append(f"{topic.topic}: skew {skew:g}, the level is {levels.partitions.max_skew:g}")
+    if not measured and not doubts:
+        doubts.append("run.json names no topic that was written to")
+    short = "; ".join(
+        f"{name} has {part['partitions']}, needs {part['needed_partitions']}"
+        for name, part in measured.items()
+    )
+    verdict, because = judge(problems, doubts, short)
+    return Result(
+        "partitions",
+        verdict,
+        because,
+        slo=slo,
+        measured=measured,
+        anomalies={"starved": Anomaly(len(starved), tuple(starved[:EXAMPLES]))} if starved else {},
+        recommendations=tuple(advice),
+        short=short,
+    )
+
+
+def _produced(evidence: Evidence) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:
+    """Return (records, bytes) by (topic, partition) and second; rows grow with seconds and partitions."""
+    seconds = int(evidence.run.measured_s)
+    rows = (
+        ledger_seconds(evidence)
+        .where(F.col("acked_s").between(0, seconds - 1) & (F.col("outcome") == "acked"))
+        .groupBy("topic", "partition", "acked_s")
+        .agg(F.sum("records").alias("records"), F.sum("bytes").alias("bytes"))
+        .collect()
+    )
+    found: dict[tuple[str, int], dict[int, tuple[int, int]]] = defaultdict(dict)
+    for row in rows:
+        found[row["topic"], row["partition"]][row["acked_s"]] = (row["records"], row["bytes"])
+    return found
+
+
+def _consumed(evidence: Evidence) -> dict[tuple[str, str, int], dict[int, int]]:
+    """Return records by (group, topic, partition) and second of the delivery."""
+    grains = delivered_grains(evidence)
+    if grains is None:
+        return {}
+    run = evidence.run
+    second = F.floor((F.col("grain") * GRAIN_US - run.measured_from_us) / 1e6).cast("int")
+    rows = (
+        grains.groupBy("group", "topic", "partition", second.alias("second"))
+        .agg(F.sum("records").alias("records"))
+        .where(F.col("second").between(0, int(run.measured_s) - 1))
+        .collect()
+    )
+    found: dict[tuple[str, str, int], dict[int, int]] = defaultdict(dict)
+    for row in rows:
+        found[row["group"], row["topic"], row["partition"]][row["second"]] = row["records"]
+    return found
+
+
+def _sustained(counts: list[int]) -> float:
+    ordered = sorted(counts) or [0]
+    return float(ordered[max(0, math.ceil(_PERCENTILE * len(ordered)) - 1)])
+
+
+def _target(run: Run, levels: Levels, topic: str) -> float:
+    """Return the records/s that the topic must carry: as sent, or as the level of its only interface asks."""
+    mine = [producer for producer in run.producers.values() if producer.topic == topic]
+    sent = sum(producer.records_per_s for producer in mine)
+    vias = {producer.via for producer in mine}
+    alone = [via for via in vias if {p.topic for p in run.producers.values() if p.via == via} == {topic}]
+    asked = [getattr(levels.throughput, via).records_per_s or 0 for via in alone if via in ("kafka", "rest")]
+    return max([sent, *asked])
+
+
+def _more(topic: str, needed: int, target: float, rate: float) -> Recommendation:
+    return Recommendation(
+        f"Give {topic} {needed} partitions (kafka_topics)",
+        f"one partition carried {rate:,.0f} records/s",
+        effect=f"{needed} partitions at that rate carry the target of {target:,.0f} records/s",
+    )
