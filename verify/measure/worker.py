@@ -138,7 +138,7 @@ def _again(consumer: Consumer, message: Any) -> None:
 
 
 def _note(work: Work, name: str, messages: list[Any], writer: EvidenceWriter, tag: bytes) -> None:
-    producer, seq = identities(tag, [message.value() for message in messages])
+    producer, seq, _ = identities(tag, [message.value() for message in messages])
     writer.append(
         {
             "group": work.topic,
