@@ -106,10 +106,10 @@ def got(seq: int, **changes: Any) -> Row:
 
 
 def frame(spark: SparkSession, table: str, rows: Iterable[Row]) -> DataFrame:
-    """Rows of an evidence table."""
+    """Rows of an evidence table; a column that may be null may be left out."""
     schema = TABLES[table]
     return spark.createDataFrame(
-        [tuple(row[name] for name in schema.names) for row in rows], schema
+        [tuple(row.get(f.name) if f.nullable else row[f.name] for f in schema) for row in rows], schema
     ).coalesce(1)
 
 
