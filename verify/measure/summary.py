@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +34,11 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
         spark = session.start("local[*]", "1g", kafka=False)
     try:
         evidence = open_evidence(spark, str(run_dir / "evidence"))
+        begin = time.monotonic()
         result = partitions.check(evidence, Levels())
-        audit = Audit(evidence.run.run_id, result.verdict, (result,), evidence, (), None, {})
+        took = round(time.monotonic() - begin, 2)
+        seconds = {result.name: took, "all": took}
+        audit = Audit(evidence.run.run_id, result.verdict, (result,), evidence, (), None, seconds)
         output.write(audit, folder)
         (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
     finally:
