@@ -24,6 +24,12 @@ _MAX_BUFFER: Final = 16_777_216
 #: Groups that take or make many connections.
 _BUSY: Final = ("kafka_rest", "rest_balancer", "load_generator")
 _RESERVE_MIB: Final = 512
+#: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
+_DROPPED: Final = {
+    "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
+    "net.ipv4.tcp_fack": "the kernel keeps the name and does nothing with it",
+    "net.ipv4.tcp_low_latency": "the kernel keeps the name and does nothing with it",
+}
 
 
 def plan_hosts(
@@ -77,6 +83,8 @@ def plan_hosts(
         for key in sheet.rest_of_own(_SYSCTL, "host.own"):
             if "." not in key:
                 findings.append(_no_sysctl(host, key))
+            elif key in _DROPPED:
+                sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
         findings += sheet.findings
         if sheet.settings:
             planned[host] = {SERVICE: (Instance("host", sheet.by_file()),)}

@@ -302,9 +302,12 @@ class Sheet:
         self.settings.append(Setting(file, key, text, rule, chosen.because, chosen.source))
         return text
 
-    def rest_of_own(self, file: str, rule: str) -> list[str]:
-        """Take over the person's values that no rule has named; return their keys, for the key check."""
-        keys = list(self._own)
+    def rest_of_own(self, file: str, rule: str, *, variables: bool = False) -> list[str]:
+        """Take over the person's values that no rule has named; return their keys, for the key check.
+
+        With ``variables`` only names of environment variables (JAVA_HOME) are taken; the others wait.
+        """
+        keys = [key for key in self._own if key.isupper() or not variables]
         for key in keys:
             self.settings.append(
                 Setting(

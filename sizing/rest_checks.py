@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Final
 
 from sizing.keys import check_rest_keys
@@ -29,6 +30,20 @@ _NO_EFFECT: Final = frozenset(
         "client.timeout.ms",
         "client.init.timeout.ms",
     }
+)
+#: What kafka-rest-run-class and the bridge's kafka_bridge_run.sh read.
+_ENVIRONMENT: Final = (
+    "CLASSPATH",
+    "JAVA_HOME",
+    "JAVA_OPTS",
+    "JMX_PORT",
+    "KAFKAREST_HEAP_OPTS",
+    "KAFKAREST_JMX_OPTS",
+    "KAFKAREST_JVM_PERFORMANCE_OPTS",
+    "KAFKAREST_LOG4J_OPTS",
+    "KAFKAREST_OPTS",
+    "KAFKA_BRIDGE_LOG4J_OPTS",
+    "LOG_DIR",
 )
 _CORES: Final = 16
 #: The article, About message size.
@@ -69,10 +84,25 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
             "JMX_PORT opens JMX to everybody who reaches the host, without authentication",
             "take it out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
         )
+    _check_environment(sheet, sorted(key for key in own if key.isupper()))
     properties = [key for key in own if not key.isupper()]
     for finding in check_rest_keys(variables.distribution, variables.version, properties, sheet.where):
         if finding.message.split()[-1] not in _NO_EFFECT:
             sheet.findings.append(finding)
+
+
+def _check_environment(sheet: Sheet, names: list[str]) -> None:
+    """Find environment variables that look like one of the start scripts' and are none of them."""
+    for name in names:
+        if name in _ENVIRONMENT:
+            continue
+        near = difflib.get_close_matches(name, _ENVIRONMENT, n=1, cutoff=0.75)
+        if near or name.startswith("KAFKAREST_"):
+            sheet.warning(
+                "rest.keys",
+                f"no start script of a REST proxy reads {name}",
+                f"did you mean {near[0]}?" if near else f"take {name} out of kafka_rest_settings",
+            )
 
 
 def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> None:

@@ -63,6 +63,7 @@ def plan_files(
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
     _environment(sheet, environment, process, heap_mib)
     put_unit(sheet, process, heap_mib, threads, pool)
+    sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
 
 

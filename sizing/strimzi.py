@@ -76,6 +76,7 @@ def plan_process(sheet: Sheet, process: Process) -> None:
     heap_mib = _environment(sheet, environment, process)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
     put_unit(sheet, process, heap_mib, _POOL, 0)
+    sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
 
 

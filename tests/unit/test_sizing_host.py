@@ -40,6 +40,17 @@ def test_the_documented_plan_also_wants_cubic_and_never_the_key_that_linux_dropp
     assert of_rule(make_plan(rest(1)), "host.obsolete", "note")
 
 
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [("net.ipv4.tcp_tw_recycle", "no more since 4.12"), ("net.ipv4.tcp_low_latency", "does nothing")],
+)
+def test_an_own_kernel_setting_that_linux_dropped_is_a_warning(key: str, why: str) -> None:
+    (finding,) = of_rule(make_plan(rest(1, common={"host_tuning_settings": {key: 1}})), "host.dropped")
+    assert finding.severity == "warning"
+    assert why in finding.message
+    assert key in finding.fix
+
+
 def test_load_generators_get_ports_queues_and_descriptors() -> None:
     inventory = rest(1, groups={"load_generator": ("load1",)})
     wanted = kernel(inventory, "load1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -231,6 +232,19 @@ def test_zookeeper_stands_where_the_version_reads_it_and_is_a_warning_elsewhere(
     assert of_rule(make_plan(new), "rest.zookeeper", "warning")
 
 
+@pytest.mark.parametrize(("distribution", "version"), [("confluent", "8.3.1"), ("strimzi", "1.1.0")])
+def test_own_environment_variables_go_to_the_environment_and_not_into_the_properties(
+    distribution: str, version: str
+) -> None:
+    own = {"TZ": "Europe/Berlin", "some.key": "x"}
+    plan = make_plan(rest(1, distribution=distribution, version=version, settings=own))
+    settings = plan.services["rest1"]["kafka_rest"][0].settings
+    files = {s.key: Path(s.file).name for s in settings if s.key in own}
+    assert files["TZ"] == "environment"
+    assert files["some.key"].endswith(".properties")
+    assert not [f for f in of_rule(plan, "rest.keys") if "TZ" in f.message]
+
+
 def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
     """Rule, severity, part of the message, arguments of ``rest``."""
     return [
@@ -241,6 +255,8 @@ def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
         ("rest.no_effect", "warning", "client.timeout.ms", {"settings": {"client.timeout.ms": 5}}),
         ("rest.forced", "warning", "idempotence", {"settings": {"producer.enable.idempotence": True}}),
         ("rest.jmx", "warning", "without authentication", {"settings": {"JMX_PORT": 9999}}),
+        ("rest.keys", "warning", "reads KAFKAREST_HEAP_OPT", {"settings": {"KAFKAREST_HEAP_OPT": "-Xmx1g"}}),
+        ("rest.keys", "warning", "reads KAFKAREST_COLOUR", {"settings": {"KAFKAREST_COLOUR": "red"}}),
         ("rest.keys", "warning", "does not know consumer.thread", {"settings": {"consumer.thread": 9}}),
         ("rest.keys", "warning", "does not read zookeeper.connect", {"settings": {"zookeeper.connect": "z:1"}}),
         ("rest.cores", "note", "at least 16", {"cores": 8}),
