@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from sizing.places import compact
+from sizing.places import compact, natural
 
 Severity = Literal["error", "warning", "note"]
 Advice = Literal["measured", "documented"]
@@ -164,7 +164,7 @@ def _setting_json(s: Setting) -> dict[str, Any]:
 
 
 def merge(parts: Iterable[Part]) -> Plan:
-    """Put the parts of all subjects together; hosts and topics come out sorted by name."""
+    """Put the parts of all subjects together; hosts come by the numbers in their names."""
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}
     topics: dict[str, dict[str, tuple[Setting, ...]]] = {}
     clients: dict[str, tuple[Setting, ...]] = {}
@@ -178,7 +178,7 @@ def merge(parts: Iterable[Part]) -> Plan:
         findings += part.findings
     order = {"error": 0, "warning": 1, "note": 2}
     return Plan(
-        services=dict(sorted(services.items())),
+        services={host: services[host] for host in sorted(services, key=natural)},
         topics={c: dict(sorted(t.items())) for c, t in sorted(topics.items())},
         clients=dict(sorted(clients.items())),
         findings=tuple(sorted(_together(findings), key=lambda f: order[f.severity])),
@@ -191,7 +191,13 @@ def _together(findings: Iterable[Finding]) -> list[Finding]:
     for f in findings:
         places.setdefault((f.severity, f.rule, f.message, f.fix), []).append(f.where)
     return [
-        Finding(severity, rule, compact(where) if len(set(where)) > 1 else where[0], message, fix)
+        Finding(
+            severity,
+            rule,
+            compact(sorted(where, key=natural)) if len(set(where)) > 1 else where[0],
+            message,
+            fix,
+        )
         for (severity, rule, message, fix), where in places.items()
     ]
 

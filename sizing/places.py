@@ -10,6 +10,13 @@ _NUMBERED: Final = re.compile(r"(?P<stem>.*?)(?P<number>\d+)")
 _SHOWN: Final = 6
 
 
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a key that sorts names by the numbers in them: rest2 before rest10."""
+    parts = re.split(r"(\d+)", name)
+    # Text and numbers alternate, so that like is compared with like; the name itself breaks ties (a1, a01).
+    return (*((int(part), "") if part.isdecimal() else (0, part) for part in parts), (0, name))
+
+
 def compact(places: Iterable[str]) -> str:
     """Return places, each a host and perhaps a service or variable, as one short line.
 
