@@ -111,7 +111,7 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         "balancer.stickiness",
         Choice(
             200_000,
-            f"homes of consumer instances, about {200_000 * _ENTRY_BYTES // 1_000_000} MB when full",
+            f"homes of consumer instances, by an estimate {200_000 * _ENTRY_BYTES // 1_000_000} MB when full",
             _FACTS,
         ),
     )

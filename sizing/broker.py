@@ -162,8 +162,8 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, open_files: int) -> None:
         "broker.memory",
         Choice(
             f"{mib + _OUTSIDE_MIB}M",
-            f"{mib} MiB heap and {_OUTSIDE_MIB} MiB outside it are not taken back for other services; no "
-            "MemoryMax, "
+            f"{mib} MiB heap and an estimated {_OUTSIDE_MIB} MiB outside it are not taken back for other "
+            "services; no MemoryMax, "
             "which would count the page cache that a broker lives on",
             "systemd.resource-control; Kafka documentation, Hardware and OS",
         ),

@@ -65,7 +65,7 @@ def mirror_maker_2(flow: Flow) -> Planned:
     # Tasks keep the partition numbers of the source: over all of them, a batch and a fetch a partition.
     fetched = math.ceil(flow.limits.source_partitions * 2)
     because = (
-        f"{_BASE_MIB} MiB, buffers of {buffer // MIB} MiB and twice 1 MiB fetched for each of "
+        f"an estimated {_BASE_MIB} MiB, buffers of {buffer // MIB} MiB and twice 1 MiB fetched for each of "
         f"{flow.limits.source_partitions} partitions, as if one process ran all tasks"
     )
     mib = _round(_BASE_MIB + buffer // MIB + fetched)
@@ -111,8 +111,8 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
 def _heap(flow: Flow, buffer: int) -> tuple[int, str, int]:
     mib = _round(_BASE_MIB + buffer // MIB + _FETCHED_MIB)
     because = (
-        f"{_BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {_FETCHED_MIB} MiB for a fetch of "
-        "50 MiB and what it unpacks to"
+        f"an estimated {_BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {_FETCHED_MIB} MiB for "
+        "a fetch of 50 MiB and what it unpacks to"
     )
     return mib, because, buffer // MIB
 
@@ -162,7 +162,8 @@ def _jvm(sheet: Sheet, flow: Flow, own_mib: int | None, mib: int, because: str, 
         "mirror.memory",
         Choice(
             f"{limit}M",
-            f"heap of {heap} MiB and {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and direct buffers",
+            f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and "
+            "direct buffers",
             "systemd.resource-control(5)",
         ),
     )

@@ -31,7 +31,7 @@ _NO_EFFECT: Final = frozenset(
         "client.init.timeout.ms",
     }
 )
-#: What kafka-rest-run-class and the bridge's kafka_bridge_run.sh read.
+#: What kafka-rest-run-class, the bridge's start script and its log4j settings read.
 _ENVIRONMENT: Final = (
     "CLASSPATH",
     "JAVA_HOME",

@@ -85,9 +85,8 @@ def _heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
     buffered = math.ceil(buffers / MIB)
     planned = math.ceil((_BASE_HEAP_MIB + buffered + threads * _THREAD_HEAP_MIB) / 64) * 64
     because = (
-        f"{_BASE_HEAP_MIB} MiB, producer buffers of {buffered} MiB and {_THREAD_HEAP_MIB} MiB for each "
-        f"of {threads} "
-        "threads"
+        f"an estimated {_BASE_HEAP_MIB} MiB, producer buffers of {buffered} MiB and an estimated "
+        f"{_THREAD_HEAP_MIB} MiB for each of {threads} threads"
     )
     own = app.variables.heap_mib
     if own is None:

@@ -57,7 +57,7 @@ def test_taking_the_first_of_ten_hosts_out_changes_nothing_on_the_others() -> No
     names = [f"rest{n}" for n in range(1, 11)]
     load = {"consumers": 300, "partitions": 6, "records_per_s": 5000, "largest_group": 60}
     before, after = (make_plan(rest(n, load)) for n in (names, names[1:]))
-    assert list(after.services) == sorted(names[1:])
+    assert list(after.services) == names[1:]
     for host in names[1:]:
         assert of_host(after, host) == of_host(before, host)
 
@@ -238,3 +238,30 @@ def test_advice_can_be_overridden_for_one_plan() -> None:
     assert planned(inventory, "consumer.instance.timeout.ms") == "300000"
     measured = make_plan(inventory, "measured").services["rest1"]["kafka_rest"][0]
     assert measured.value("consumer.instance.timeout.ms") == "30000"
+
+
+def test_reasons_call_what_nobody_measured_an_estimate() -> None:
+    plans = [make_plan(mirrors(1, METRICS)), make_plan(streams(1))]
+    because = {
+        (s.rule, s.key): s.because
+        for plan in plans
+        for services in plan.services.values()
+        for instances in services.values()
+        for i in instances
+        for s in i.settings
+    }
+    for rule, key in (
+        ("mirror.heap", "KAFKA_HEAP_OPTS"),
+        ("mirror.memory", "MemoryMax"),
+        ("streams.heap", "KAFKA_HEAP_OPTS"),
+    ):
+        assert "estimated" in because[rule, key]
+
+
+def test_findings_and_hosts_are_named_in_the_order_of_their_numbers() -> None:
+    mixed = ["rest10", "rest2", "rest1"]
+    plan = make_plan(rest(mixed, common={"host_tuning_settings": {"net.ipv4.tcp_fack": 1}}))
+    assert list(plan.services) == ["rest1", "rest2", "rest10"]
+    assert of_rule(plan, "host.dropped")[0].where.startswith("rest[1-2], rest10 ")
+    many = make_plan(rest([f"rest{n}" for n in range(12, 0, -1)], cores=8))
+    assert of_rule(many, "rest.cores")[0].where.startswith("rest[1-12] ")
