@@ -265,3 +265,39 @@ def test_findings_and_hosts_are_named_in_the_order_of_their_numbers() -> None:
     assert of_rule(plan, "host.dropped")[0].where.startswith("rest[1-2], rest10 ")
     many = make_plan(rest([f"rest{n}" for n in range(12, 0, -1)], cores=8))
     assert of_rule(many, "rest.cores")[0].where.startswith("rest[1-12] ")
+
+
+def together(workload: dict[str, Any], partitions: int, memory_mib: int, cores: int) -> Inventory:
+    """Return an inventory whose hosts a and b each run REST proxies, mirrors and a Streams application."""
+    names = ["a", "b"]
+    kinds = [
+        rest(names, workload),
+        mirrors(names, {"largest_topic_partitions": partitions}),
+        streams(names),
+    ]
+    variables: dict[str, Any] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for kind in kinds:
+        variables |= kind.hosts["a"]
+        groups |= kind.groups
+    # The article: as many processes as partitions, whatever the cores.
+    variables |= {"advice": "documented", "host_memory_mib": memory_mib, "host_cores": cores}
+    return Inventory(dict.fromkeys(names, variables), groups)
+
+
+@settings(max_examples=20, deadline=None)
+@given(workloads, st.integers(1, 40), st.integers(1024, 131_072), st.sampled_from([2, 16, 64]))
+def test_several_roles_on_one_host_share_its_memory_and_ports_or_the_plan_says_no(
+    workload: dict[str, Any], partitions: int, memory_mib: int, cores: int
+) -> None:
+    plan = make_plan(together(workload, partitions, memory_mib, cores))
+    too_small = False
+    for of_host in plan.services.values():
+        assert of_host.keys() >= {"kafka_rest", "streams_app"}
+        instances = [i for of_service in of_host.values() for i in of_service]
+        too_small |= sum(map(needed_mib, instances)) > memory_mib
+        ports = [i.port for i in instances if i.port]
+        assert len(ports) == len(set(ports))
+    assert too_small <= bool(of_rule(plan, "host.memory", "error"))
+    placed = [i for of_host in plan.services.values() for i in of_host.get("mirror_maker", ())]
+    assert len(placed) == len({i.name for i in placed}) == partitions
