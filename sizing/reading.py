@@ -60,9 +60,14 @@ def read_inventory(path: Path) -> Inventory:
         from ansible.errors import AnsibleError  # noqa: PLC0415
         from ansible.inventory.manager import InventoryManager  # noqa: PLC0415
         from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
+        from ansible.plugins.loader import init_plugin_loader  # noqa: PLC0415
+        from ansible.utils.collection_loader import AnsibleCollectionConfig  # noqa: PLC0415
         from ansible.vars.hostvars import HostVars, HostVarsVars  # noqa: PLC0415
         from ansible.vars.manager import VariableManager  # noqa: PLC0415
 
+        # Without it no plugin is found by its full name, such as the look-up of a password.
+        if AnsibleCollectionConfig.collection_finder is None:
+            init_plugin_loader()
         loader = DataLoader()
         loader.set_vault_secrets(list(passwords := _vault_passwords()))
         try:
