@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from sizing.balancer_security import plan_balancer_security
 from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
 from sizing.rest_memory import number
 from sizing.rest_process import SERVICE as REST
-from sizing.workload import RestBalancer, role_variables
+from sizing.security import RestTls
+from sizing.workload import KafkaRest, RestBalancer, role_variables
 
 SERVICE: Final = "rest_balancer"
 _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Balancing"
@@ -56,11 +59,12 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
             Choice(f"{inventory.address(host)}:{variables.port}", "the address that clients use", _GUIDE),
         )
         _stickiness(sheet, rest, variables)
+        plan_balancer_security(sheet, variables, *_instances(inventory))
         because = f"one of {len(servers)} instances, each by itself: a host's instances restart one by one"
         for name, address in servers:
             sheet.put(_FILE, f"server {name}", "balancer.servers", Choice(address, because, _GUIDE))
         findings += sheet.findings
-        services[host] = {SERVICE: (Instance("haproxy", tuple(sheet.settings), variables.port),)}
+        services[host] = {SERVICE: (Instance("haproxy", sheet.by_file(), variables.port),)}
     if len(hosts) == 1 and len(servers) > 1:
         findings.append(
             Finding(
@@ -76,6 +80,13 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
             )
         )
     return Part(services=services, findings=tuple(findings))
+
+
+def _instances(inventory: Inventory) -> tuple[RestTls | None, Mapping[str, str]]:
+    """Return how the instances' listeners are encrypted, and who may log in to them; alike on all hosts."""
+    host = inventory.group(REST)[0]
+    variables = role_variables(KafkaRest, REST, host, inventory.hosts[host])
+    return (None, {}) if isinstance(variables, list) else (variables.tls, variables.users)
 
 
 def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import zlib
 
 from sizing import jvm
+from sizing.broker_security import plan_broker_security, plan_format
 from sizing.keys import check_keys
 from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
 from sizing.numbers import check_numbers
+from sizing.security import Security
 from sizing.workload import KafkaBroker, clusters, role_variables, wrong_variable
 
 SERVICE = "kafka_broker"
@@ -56,7 +56,7 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
         findings += _clashes(name, ids)
         for host, variables in read.items():
             sheet = Sheet(f"{host} {SERVICE}@{name}", advice, variables.settings)
-            _settings(sheet, inventory, name, host, ids, variables)
+            _settings(sheet, inventory, name, host, ids, variables, cluster.security)
             findings += sheet.findings
             findings += check_keys(
                 "broker", cluster.version, variables.settings, sheet.where, rule="broker.keys"
@@ -74,6 +74,7 @@ def _settings(
     host: str,
     ids: dict[str, int],
     variables: KafkaBroker,
+    security: Security | None,
 ) -> None:
     folder = f"/etc/kafka-broker/{cluster}"
     properties = f"{folder}/server.properties"
@@ -91,18 +92,21 @@ def _settings(
     put("node.id", "identity", ids[host], _why_id(host, variables))
     put("controller.quorum.voters", "quorum", voters, f"the {len(ids)} hosts of cluster {cluster}")
     put("controller.listener.names", "listeners", "CONTROLLER", "the quorum has a listener of its own")
+    protocol = security.protocol if security else "PLAINTEXT"
     put(
         "listeners",
         "listeners",
-        f"PLAINTEXT://{address}:{variables.port},CONTROLLER://{address}:{_CONTROLLER_PORT}",
+        f"{protocol}://{address}:{variables.port},CONTROLLER://{address}:{_CONTROLLER_PORT}",
         "bound to the address that other machines use, and to no other",
     )
     put(
         "advertised.listeners",
         "listeners",
-        f"PLAINTEXT://{address}:{variables.port}",
+        f"{protocol}://{address}:{variables.port}",
         "what clients connect to",
     )
+    plan_broker_security(sheet, properties, folder, security, variables.tls)
+    plan_format(sheet, folder, cluster, security)
     put("log.dirs", "storage", f"/var/lib/kafka-broker/{cluster}/data", "one folder a broker")
     put(
         "auto.create.topics.enable",
@@ -211,8 +215,3 @@ def _clashes(cluster: str, ids: dict[str, int]) -> list[Finding]:
         for node_id, same in hosts.items()
         if len(same) > 1
     ]
-
-
-def cluster_id(name: str) -> str:
-    """Return the id of a cluster that the kit formats: a digest of its name, as Kafka writes a UUID."""
-    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
-from sizing.model import Finding
+from sizing.model import Finding, looks_secret
 
 _UNITS: Final = {
     "_mib": "MiB",
@@ -80,6 +80,8 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
         return wrong_variable(name, where, "is not known", mend)
     if kind == "missing":
         return wrong_variable(name, where, "is missing", f"add it{_unit_hint(name)}")
+    if looks_secret(name) or ".users" in name or "_users" in name:
+        return wrong_variable(name, where, f"cannot be used: {_lowered(error['msg'])}", "write another one")
     return wrong_variable(
         name, where, f"is {value!r}: {_lowered(error['msg'])}", _mend(name, kind, value, context)
     )

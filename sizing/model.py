@@ -38,6 +38,7 @@ class Setting:
         source: document and section, or the measurement.
         by: ``plan``, or ``person`` when the inventory names the value itself.
         secret: the value is a secret, or a reference to one.
+        copied: the value is a file of the control machine; ``file`` holds what such files hold, in order.
     """
 
     file: str
@@ -48,6 +49,7 @@ class Setting:
     source: str
     by: Literal["plan", "person"] = "plan"
     secret: bool = False
+    copied: bool = False
 
     @property
     def hidden(self) -> bool:
@@ -160,7 +162,8 @@ def _setting_json(s: Setting) -> dict[str, Any]:
         "source": s.source,
         "by": s.by,
     }
-    return row | {"secret": True} if s.hidden else row
+    marks = {"secret": s.hidden, "copied": s.copied}
+    return row | {name: True for name, holds in marks.items() if holds}
 
 
 def merge(parts: Iterable[Part]) -> Plan:

@@ -78,6 +78,7 @@ def plan_rest(inventory: Inventory, advice: Advice) -> Part:
                 variables=variables,
                 facts=facts,
                 small_fetch=small_fetch,
+                security=known[variables.cluster].security,
             )
             sheet = Sheet(f"{host} {SERVICE}@{process.port}", advice, _own(variables))
             _PLANNERS[variables.distribution](sheet, process)
@@ -283,7 +284,8 @@ def _balancer_url(inventory: Inventory) -> str | None:
     if not hosts:
         return None
     port = inventory.hosts[hosts[0]].get("rest_balancer_port", 8080)
-    return f"http://{inventory.address(hosts[0])}:{port}"
+    scheme = "https" if inventory.hosts[hosts[0]].get("rest_balancer_tls") else "http"
+    return f"{scheme}://{inventory.address(hosts[0])}:{port}"
 
 
 def _stall_s(inventory: Inventory) -> float | None:

@@ -12,6 +12,7 @@ from sizing.rest_common import collectors, put_heap, put_unit
 from sizing.rest_memory import BUFFER_BYTES, GUIDE, number
 from sizing.rest_process import Process
 from sizing.rest_reading import plan_client_keys, plan_consumers, plan_reading, plan_request_bytes
+from sizing.rest_security import plan_security
 
 _RUN: Final = "kafka-rest-run-class"
 _CONFIG: Final = "kafka-rest, KafkaRestConfig"
@@ -49,6 +50,8 @@ def plan_files(
         accept_queue_finding(sheet, process.instances)
         planned = {s.key: s.value for s in sheet.settings}
         pool = number(planned.get("thread.pool.max")) or pool
+    if not mapr:
+        plan_security(sheet, properties, environment, process)
     buffer = sheet.put(
         properties,
         "producer.buffer.memory",
@@ -86,7 +89,7 @@ def _identity(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
         "listeners",
         "listeners",
         Choice(
-            f"http://0.0.0.0:{process.port}",
+            f"{process.scheme}://0.0.0.0:{process.port}",
             f"instance {process.number + 1} of {process.instances} on the host, one port each from "
             f"{variables.first_port} up",
             f"{_ARTICLE}, Run two or more Proxy processes",
@@ -132,7 +135,7 @@ def _identity(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
 def _advertised(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
     """Plan the URL that a new consumer is told to follow."""
     variables = process.variables
-    own = f"http://{process.address}:{process.port}"
+    own = f"{process.scheme}://{process.address}:{process.port}"
     follow = (
         "a consumer lives in one process and follows the URL that it is told, so each instance is "
         "addressable by "

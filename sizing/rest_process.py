@@ -18,6 +18,7 @@ from sizing.rest_memory import (
     load_of,
     measured_heap,
 )
+from sizing.security import Security
 from sizing.workload import HostFacts, KafkaRest
 
 SERVICE: Final = "kafka_rest"
@@ -34,7 +35,8 @@ class Process:
     """One instance of a host, with all that its settings follow from.
 
     ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
-    the heap within its limit; ``stall_s`` is the service level for a group that gets nothing.
+    the heap within its limit; ``stall_s`` is the service level for a group that gets nothing; ``security`` is
+    what its cluster asks of clients.
     """
 
     host: str
@@ -47,6 +49,12 @@ class Process:
     variables: KafkaRest
     facts: HostFacts
     small_fetch: bool
+    security: Security | None = None
+
+    @property
+    def scheme(self) -> str:
+        """What its URLs begin with."""
+        return "https" if self.variables.tls else "http"
 
     @property
     def port(self) -> int:

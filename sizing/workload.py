@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sizing import complaints
 from sizing.complaints import contradiction
 from sizing.model import Finding, Inventory
+from sizing.security import KeyPair, Name, Password, RestTls, Security
 
 wrong_variable = complaints.wrong_variable
 
@@ -46,6 +47,7 @@ class KafkaCluster(Strict):
     broker_count: Positive | None = None
     message_max_bytes: Positive | None = None
     other_partitions: Count = 0
+    security: Security | None = None
 
 
 class RestWorkload(Strict):
@@ -101,8 +103,9 @@ class KafkaRest(Strict):
     """The variables of the role kafka_rest.
 
     ``heap_mib`` fixes the heap of a process. ``consumers_via`` says where the URL points that a new consumer
-    is told to follow: its own instance, or the balancer. Of the MapR build are
-    ``default_stream`` (a path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
+    is told to follow: its own instance, or the balancer. ``user`` and ``password`` are its login to the
+    cluster, ``users`` those who may log in to it (HTTP basic). Of the MapR build are ``default_stream`` (a
+    path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
     """
 
     cluster: str
@@ -118,6 +121,10 @@ class KafkaRest(Strict):
     default_stream: Annotated[str, Field(pattern=r"^/[^\s:]+$")] | None = None
     stream_nodes: Positive = 1
     stream_ttl_s: Count = 604_800
+    tls: RestTls | None = None
+    user: Name | None = None
+    password: Password | None = None
+    users: dict[Name, Password] = {}
     workload: RestWorkload = RestWorkload()
     settings: dict[str, Scalar] = {}
     archive: str | None = None
@@ -143,6 +150,7 @@ class KafkaBroker(Strict):
     id: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     heap_mib: HeapMib = 1024
     port: Port = 9092
+    tls: KeyPair | None = None
     settings: dict[str, Scalar] = {}
     open_files: Positive = 100000
 
@@ -152,6 +160,8 @@ class RestBalancer(Strict):
 
     port: Port = 8080
     consumer_minutes: Positive = 10
+    tls: KeyPair | None = None
+    users: dict[Name, Password] = {}
 
 
 class HostFacts(Strict):

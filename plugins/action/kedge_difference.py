@@ -33,8 +33,9 @@ class ActionModule(ActionBase):
             raise ValueError("kedge_difference only ever compares: say check_mode: true at the task")
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        facts = task_vars["hostvars"]["localhost"]["ansible_facts"]
-        plan, reached = facts["kedge_plan"], facts["kedge_reached"]
+        facts_here = task_vars["hostvars"]["localhost"]["ansible_facts"]
+        plan, reached = facts_here["kedge_plan"], facts_here["kedge_reached"]
+        logins = facts_here["kedge_secrets"]["clusters"]
         said: dict[str, list[str]] = {}
         for host in task_vars["groups"]["all"]:
             facts = task_vars["hostvars"][host].get("ansible_facts") or {}
@@ -47,7 +48,8 @@ class ActionModule(ActionBase):
         for hosts, lines in _together(said):
             _show(hosts, lines)
         for cluster, topics in plan["topics"].items():
-            _show(f"cluster {cluster}", self._topics(plan["clusters"][cluster], topics, task_vars))
+            one = {**plan["clusters"][cluster], "secrets": logins[cluster]}
+            _show(f"cluster {cluster}", self._topics(one, topics, task_vars))
         return result | {"changed": False}
 
     def _topics(self, cluster: Mapping[str, Any], topics: Any, task_vars: dict[str, Any]) -> list[str]:
@@ -58,6 +60,8 @@ class ActionModule(ActionBase):
             "kafka_topics_present",
             module_args={
                 "bootstrap_servers": servers,
+                "client": cluster["client"],
+                "secrets": cluster["secrets"],
                 "topics": topics,
                 "grow": self._task.args.get("grow", []),
             },

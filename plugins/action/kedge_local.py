@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -21,12 +22,13 @@ class ActionModule(ActionBase):
     - ``log``: a file that takes the output; without one it is shown line by line.
     - ``background``: start it and go on. The command finds the process id of the playbook in
       ``KEDGE_PARENT_PID`` and has to end when that process has ended.
+    - ``secrets``: passwords, handed to the command as JSON in ``KEDGE_SECRETS``, never on its command line.
     - ``ok``: exit statuses that are no failure of the task (default ``[0]``).
     """
 
     _requires_connection = False
     _supports_check_mode = False
-    _VALID_ARGS = frozenset({"argv", "log", "background", "ok"})
+    _VALID_ARGS = frozenset({"argv", "log", "background", "ok", "secrets"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the command; ``rc`` and the last line of its output come back."""
@@ -34,6 +36,9 @@ class ActionModule(ActionBase):
         argv = [str(a) for a in self._task.args["argv"]]
         # A worker's parent is the playbook's own process.
         environment = {**os.environ, "KEDGE_PARENT_PID": str(os.getppid()), "PYTHONUNBUFFERED": "1"}
+        if secrets := self._task.args.get("secrets"):
+            wanted = {part: secrets[part] for part in ("clusters", "rest") if secrets.get(part)}
+            environment["KEDGE_SECRETS"] = json.dumps(wanted)
         log = self._task.args.get("log")
         if self._task.args.get("background"):
             with Path(log).open("ab") as output:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,14 @@ from ansible.utils.display import Display
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from sizing.certificates import look_at_certificates
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, read_archives, resolved
 from sizing.report import text
+from sizing.secrets import seal
+from sizing.security import librdkafka
 from sizing.topics import targets
 from sizing.workload import bootstrap, clusters
 
@@ -55,7 +60,8 @@ class ActionModule(ActionBase):
         Both are written for a plan with errors too: what has to be measured first may be one of them.
         ``archives`` says what to do about the archives that services are installed from: ``ignore`` them,
         ``look`` at them, or ``need`` them, which makes a missing one an error; their checksums are then the
-        plan's ``archives``, each read once however many hosts use it.
+        plan's ``archives``, each read once however many hosts use it. ``need`` also looks at the certificates
+        and keys that would be copied.
         """
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
@@ -69,22 +75,26 @@ class ActionModule(ActionBase):
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory)
         plan = make_plan(inventory, archives=found, deploying=use == "need")
+        if use == "need":
+            seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC))
+            plan = replace(plan, findings=(*plan.findings, *seen))
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
             _show(text(plan, full=display.verbosity > 0))
-        document = plan.to_json()
+        document, secrets = seal(plan.to_json())
         document["archives"] = {path: has for path, has in (found or {}).items() if has}
+        own = {name: librdkafka(cluster.security) for name, cluster in clusters(inventory)[0].items()}
         document["clusters"] = {
             name: {
                 "bootstrap_servers": bootstrap(inventory, name, cluster),
                 "targets": targets(inventory, name),
+                "client": own[name][0],
             }
             for name, cluster in clusters(inventory)[0].items()
         }
         document["flows"] = flows_json(inventory)
         if dest := self._task.args.get("dest"):
-            # Values of the inventory can be secrets.
             Path(dest).touch(mode=0o600)
             Path(dest).write_text(json.dumps(document, indent=1) + "\n")
         if reached := self._task.args.get("inventory"):
@@ -95,13 +105,24 @@ class ActionModule(ActionBase):
         if errors:
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
-        result["ansible_facts"] = {"kedge_plan": document}
+        # A fact of its own, which nothing prints and nothing writes down.
+        logins = {name: secret for name, (_, secret) in own.items()}
+        result["ansible_facts"] = {
+            "kedge_plan": document,
+            "kedge_secrets": {"settings": secrets, "clusters": logins, "rest": _rest_login(inventory)},
+        }
         if not show:
             result["warnings"] = [
                 f"{f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings if f.severity == "warning"
             ]
         # With -v Ansible would print the whole fact.
         return result | {"_ansible_verbose_override": True}
+
+
+def _rest_login(inventory: Inventory) -> dict[str, str]:
+    """Return the password with which the load logs in to the proxies; nothing where it needs none."""
+    rest = (inventory.common("verify") or {}).get("rest") or {}
+    return {"password": str(rest["password"])} if "password" in rest else {}
 
 
 def _show(shown: str) -> None:

@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from plugins.module_utils.compared import hide_secrets
-from plugins.module_utils.rendering import render, render_instance
+from plugins.module_utils.rendering import render, render_instance, secrets_of
 
 
 class ActionModule(ActionBase):
@@ -48,6 +49,17 @@ class ActionModule(ActionBase):
             }
             for instance in arguments["instances"]
         ]
-        arguments |= {"instances": instances, "units": units}
+        values = (task_vars or {})["hostvars"]["localhost"]["ansible_facts"]["kedge_secrets"]["settings"]
+        secrets: dict[str, str] = {}
+        for instance in arguments["instances"]:
+            secrets |= secrets_of(unit, instance, values, self._read)
+        arguments |= {"instances": instances, "units": units, "secrets": secrets}
         result.update(self._execute_module("kedge_release", module_args=arguments, task_vars=task_vars))
         return result
+
+    def _read(self, path: str) -> str:
+        """Return what a file of the control machine holds; one that a vault encrypted comes out plain."""
+        try:
+            return Path(self._loader.get_real_file(path)).read_text(encoding="utf-8")
+        except (AnsibleError, OSError) as error:
+            raise AnsibleActionFail(f"{path} cannot be read: {error}") from error

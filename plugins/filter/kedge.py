@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from sizing.broker import cluster_id
 from sizing.mirror_flows import FlowFacts
 
 
@@ -42,8 +41,49 @@ def named(instances: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[
 
 
 def http_produce_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[str, str]:
-    """Return the probe that asks a REST instance for an offset."""
-    return {"kind": "http_produce", "url": f"http://{address}:{instance['port']}", "topic": topic}
+    """Return the probe that asks a REST instance for an offset; a login in it has marks for its secret."""
+    found = {s["key"]: str(s["value"]) for s in instance["settings"] if not s.get("copied")}
+    files = {PurePosixPath(s["file"]).name: s["file"] for s in instance["settings"]}
+    scheme = "https" if "listener.pem" in files else "http"
+    probe = {"kind": "http_produce", "url": f"{scheme}://{address}:{instance['port']}", "topic": topic}
+    if "listener-ca.pem" in files:
+        probe["ca"] = files["listener-ca.pem"]
+    if "ssl.client.authentication" in found:
+        probe["certificate"] = files["listener.pem"]
+    user = next((s for s in instance["settings"] if s["file"].endswith("/users.properties")), None)
+    return probe | ({"user": user["key"], "login": user["value"]} if user else {})
+
+
+def kafka_probe(instance: Mapping[str, Any], address: str) -> dict[str, Any]:
+    """Return the probe that asks a broker which requests it knows, which it answers before any login."""
+    ca = [s["file"] for s in instance["settings"] if s["file"].endswith("/cluster-ca.pem")]
+    probe = {"kind": "kafka", "host": address, "port": instance["port"]}
+    mutual = [s["value"] for s in instance["settings"] if s["key"] == "ssl.client.auth"] == ["required"]
+    own = {"certificate": ca[0].replace("cluster-ca.pem", "broker.pem")} if ca and mutual else {}
+    return probe | ({"ca": ca[0]} if ca else {}) | own
+
+
+def of_marks(secrets: Mapping[str, str], within: Any) -> dict[str, str]:
+    """Return the secrets whose marks stand somewhere in a value; no more than is needed goes to a host."""
+    text = str(within)
+    return {mark: value for mark, value in secrets.items() if mark in text}
+
+
+def private_files(instance: Mapping[str, Any], secrets: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the files of an instance that hold secrets or certificates, for a role that copies them itself.
+
+    Each has ``path``, ``parts`` (files of the control machine whose contents it holds, in their order) and
+    ``text``: a line a login, of logins by digest the digest alone.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for setting in instance["settings"]:
+        file = found.setdefault(setting["file"], {"path": setting["file"], "parts": [], "text": ""})
+        if setting.get("copied"):
+            file["parts"].append(setting["value"])
+        elif setting["value"] in secrets:
+            key = "" if setting["file"].endswith(".list") else f"{setting['key']} "
+            file["text"] += f"{key}{secrets[setting['value']]}\n"
+    return [file for file in found.values() if file["parts"] or file["text"]]
 
 
 def state_file_probe(instance: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,20 +112,30 @@ def load_spec(
     Raises:
         ValueError: when there is neither.
     """
-    spec = {"client": {}, "kafka": None, "rest": None, **verify, "run_id": run_id}
-    spec["bootstrap_servers"] = plan["clusters"][verify["cluster"]]["bootstrap_servers"]
+    spec = {"kafka": None, "rest": None, **verify, "run_id": run_id}
+    # load.json is kept with the run; passwords reach the load by its environment.
+    spec |= _reached(plan, verify["cluster"])
+    spec["client"] = {**spec.get("client", {}), **verify.get("client", {})}
     spec["mirrors"] = mirrors_of(plan, spec)
     others = {mirror["target"]["cluster"] for mirror in spec["mirrors"]} - {verify["cluster"]}
-    spec["clusters"] = {
-        name: {"bootstrap_servers": plan["clusters"][name]["bootstrap_servers"]} for name in sorted(others)
-    }
+    spec["clusters"] = {name: _reached(plan, name) for name in sorted(others)}
+    if spec["rest"]:
+        spec["rest"] = {k: v for k, v in spec["rest"].items() if k != "password"}
     if spec["rest"] and "url" not in spec["rest"]:
         planned = [i for b in balancers for i in planned_instances(plan, b, "rest_balancer")]
         if not planned:
             message = "verify.rest: no balancer is planned; say in verify.rest.url where REST clients go"
             raise ValueError(message)
-        spec["rest"] = {**spec["rest"], "url": f"http://{planned_value(planned[0], 'bind')}"}
+        tls = any(s["key"] == "bind options" for s in planned[0]["settings"])
+        address = planned_value(planned[0], "bind")
+        spec["rest"] = {**spec["rest"], "url": f"{'https' if tls else 'http'}://{address}"}
     return spec
+
+
+def _reached(plan: Mapping[str, Any], cluster: str) -> dict[str, Any]:
+    found = plan["clusters"][cluster]
+    own = {"client": dict(client)} if (client := found.get("client")) else {}
+    return {"bootstrap_servers": found["bootstrap_servers"], **own}
 
 
 def mirrors_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -113,8 +163,10 @@ class FilterModule:
             "named": named,
             "http_produce_probe": http_produce_probe,
             "state_file_probe": state_file_probe,
+            "kafka_probe": kafka_probe,
+            "private_files": private_files,
+            "of_marks": of_marks,
             "load_spec": load_spec,
             "staged_release": staged_release,
             "topics_that_may_grow": topics_that_may_grow,
-            "cluster_id": cluster_id,
         }

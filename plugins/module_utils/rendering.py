@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jinja2
 
+from sizing.secrets import mark
+
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 _COMMENT_COLUMNS = 110
+#: The template of a file by its name or its ending; all others are properties.
+_FORMATS = {"environment": "environment.j2", ".args": "arguments.j2", ".conf": "jaas.conf.j2"}
 #: Where vendors' packages put themselves, and read their configuration.
 _PACKAGES = PurePosixPath("/opt")
 
@@ -25,26 +29,48 @@ def render_instance(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         ValueError: when a setting's file lies anywhere else, or two files would have one place.
     """
-    home = PurePosixPath("/etc") / unit / str(instance["name"])
-    dropin = PurePosixPath(f"/etc/systemd/system/{unit}@{instance['name']}.service.d")
     files: dict[str, list[Mapping[str, Any]]] = {}
     places: dict[str, PurePosixPath] = {}
     for setting in instance["settings"]:
         path = PurePosixPath(setting["file"])
-        if path.is_relative_to(home):
-            relative = str(path.relative_to(home))
-        elif path.parent == dropin:
-            relative = f"systemd/{path.name}"
-        elif path.is_relative_to(_PACKAGES):
-            relative = path.name
-        else:
-            raise ValueError(
-                f"{setting['key']}: {path} is neither under {home} nor under {dropin} nor under {_PACKAGES}"
-            )
+        relative = _inside(unit, instance, setting)
         if places.setdefault(relative, path) != path:
             raise ValueError(f"{setting['key']}: {path} and {places[relative]} would be one file, {relative}")
         files.setdefault(relative, []).append(setting)
     return {path: render_settings(path, settings) for path, settings in sorted(files.items())}
+
+
+def secrets_of(
+    unit: str, instance: Mapping[str, Any], values: Mapping[str, str], read: Callable[[str], str]
+) -> dict[str, str]:
+    """Return what stands in the place of each mark in the files of ``render_instance``.
+
+    ``values`` are the plan's secrets by their marks; ``read`` returns what a file of this machine holds.
+    """
+    found: dict[str, str] = {}
+    for setting in instance["settings"]:
+        path = _inside(unit, instance, setting)
+        if setting.get("copied"):
+            found[mark(path, str(setting["value"]))] = read(str(setting["value"])).strip()
+        elif setting["value"] in values:
+            found[setting["value"]] = escaped(path, values[setting["value"]])
+    return found
+
+
+def _inside(unit: str, instance: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
+    """Return the path of a setting's file inside the release."""
+    path = PurePosixPath(setting["file"])
+    home = PurePosixPath("/etc") / unit / str(instance["name"])
+    dropin = PurePosixPath(f"/etc/systemd/system/{unit}@{instance['name']}.service.d")
+    if path.is_relative_to(home):
+        return str(path.relative_to(home))
+    if path.parent == dropin:
+        return f"systemd/{path.name}"
+    if path.is_relative_to(_PACKAGES):
+        return path.name
+    raise ValueError(
+        f"{setting['key']}: {path} is neither under {home} nor under {dropin} nor under {_PACKAGES}"
+    )
 
 
 def package_links(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
@@ -59,13 +85,27 @@ def package_links(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
 
 def render_settings(path: str, settings: Iterable[Mapping[str, Any]]) -> str:
     """Return one file, in the format that its name asks for, each key under the reason for its value."""
+    settings = list(settings)
+    if held := parts_of(settings):
+        return "".join(f"{mark(path, file)}\n" for file in held)
     if path.startswith("systemd/"):
-        template = "dropin.conf.j2"
-    elif path.endswith("environment"):
-        template = "environment.j2"
-    else:
-        template = "properties.j2"
-    return render(template, settings=list(settings))
+        return render("dropin.conf.j2", settings=settings)
+    name = PurePosixPath(path)
+    template = _FORMATS.get(name.name) or _FORMATS.get(name.suffix, "properties.j2")
+    return render(template, settings=settings)
+
+
+def parts_of(settings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the files of the control machine that a planned file is put together from; none for others."""
+    return [str(setting["value"]) for setting in settings if setting.get("copied")]
+
+
+def escaped(path: str, value: str) -> str:
+    """Return a value as it is written into a file of the format that the file's name asks for."""
+    name = PurePosixPath(path)
+    if name.name == "environment":
+        return _environment_value(value)[1:-1]
+    return value if _FORMATS.get(name.suffix) else _property_value(value)
 
 
 def render(template: str, **values: Any) -> str:

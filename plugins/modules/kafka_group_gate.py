@@ -14,6 +14,7 @@ description:
 options:
   bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
   client: {type: dict, default: {}, description: "More keys for the client."}
+  secrets: {type: dict, default: {}, description: "Keys for the client that are never shown."}
   groups: {type: list, elements: str, default: [], description: "The groups; all with members by default."}
   baseline: {type: dict, description: "Group to lag in records, before the restart."}
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
@@ -91,6 +92,7 @@ def main() -> None:
         argument_spec={
             "bootstrap_servers": {"type": "str", "required": True},
             "client": {"type": "dict", "default": {}},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
             "groups": {"type": "list", "elements": "str", "default": []},
             "baseline": {"type": "dict"},
             "max_lag": {"type": "int", "default": 0},
@@ -103,7 +105,7 @@ def main() -> None:
     good_since = began
     seen: list[dict[str, int]] = []
     try:
-        client = admin(p["bootstrap_servers"], p["client"])
+        client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
         while True:
             states, lags = look(client, p["groups"])
             now = time.monotonic()

@@ -14,6 +14,7 @@ description:
 options:
   bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
   client: {type: dict, default: {}, description: "More keys for the client."}
+  secrets: {type: dict, default: {}, description: "Keys for the client that are never shown."}
   topics:
     type: dict
     required: true
@@ -122,14 +123,16 @@ def main() -> None:
         argument_spec={
             "bootstrap_servers": {"type": "str", "required": True},
             "client": {"type": "dict", "default": {}},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
             "topics": {"type": "dict", "required": True},
             "grow": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
     plan = wanted(module.params["topics"])
+    p = module.params
     try:
-        client = admin(module.params["bootstrap_servers"], module.params["client"])
+        client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
     except ConnectionError as error:
         # On a bare fleet the brokers are not there yet, and all topics are to be made.
         if module.check_mode:

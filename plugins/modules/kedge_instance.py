@@ -19,6 +19,7 @@ options:
     type: dict
     default: {}
     description: "Instance name to probe: kind (none, http_produce, kafka, state_file) and what it needs."
+  secrets: {type: dict, default: {}, description: "What stands for each mark in the probes; never shown."}
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
     type: str
@@ -32,6 +33,7 @@ import base64
 import json
 import shutil
 import socket
+import ssl
 import struct
 import subprocess
 import time
@@ -121,7 +123,9 @@ class Instance:
 
     def wait_ready(self) -> str | None:
         """Poll the probe until it holds; return its last complaint when time is up or the process ends."""
-        probe = self.module.params["ready"].get(self.name, {})
+        probe = dict(self.module.params["ready"].get(self.name, {}))
+        if "login" in probe:
+            probe["login"] = self.module.params["secrets"][probe["login"]]
         deadline = time.monotonic() + self.module.params["ready_seconds"]
         complaint: str | None = "it was not asked"
         while time.monotonic() < deadline:
@@ -200,19 +204,34 @@ def no_probe(_: dict[str, Any]) -> str | None:
     return None
 
 
+def encryption(probe: dict[str, Any]) -> ssl.SSLContext | None:
+    """Return how a probe holds a certificate against its CA; None where it speaks plainly."""
+    if "ca" not in probe:
+        return None
+    context = ssl.create_default_context(cafile=probe["ca"])
+    if "certificate" in probe:
+        context.load_cert_chain(probe["certificate"])
+    return context
+
+
 def http_produce(probe: dict[str, Any]) -> str | None:
     """Hold when a produce request through REST is answered with an offset; 200 alone is not enough."""
     body = json.dumps({"records": [{"value": base64.b64encode(b"ready?").decode()}]}).encode()
+    headers = {
+        "Content-Type": "application/vnd.kafka.binary.v2+json",
+        "Accept": "application/vnd.kafka.v2+json",
+    }
+    if "user" in probe:
+        # As the users' file of the proxy has it: the password, then the roles.
+        login = f"{probe['user']}:{probe['login'].rpartition(',')[0]}"
+        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
     request = urllib.request.Request(  # noqa: S310 - the plan's own http address
         f"{probe['url']}/topics/{urllib.parse.quote(probe['topic'], safe='')}",
         data=body,
-        headers={
-            "Content-Type": "application/vnd.kafka.binary.v2+json",
-            "Accept": "application/vnd.kafka.v2+json",
-        },
+        headers=headers,
     )
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=5, context=encryption(probe)) as answer:  # noqa: S310
             entry = json.load(answer)["offsets"][0]
     except (OSError, ValueError, LookupError, urllib.error.HTTPError) as error:
         return f"produce to {probe['topic']}: {error}"
@@ -226,7 +245,10 @@ def kafka(probe: dict[str, Any]) -> str | None:
     client = b"\xff\xff"  # null client id
     request = struct.pack(">hhi", 18, 0, 1) + client
     try:
-        with socket.create_connection((probe["host"], int(probe["port"])), timeout=5) as connection:
+        plain = socket.create_connection((probe["host"], int(probe["port"])), timeout=5)
+        context = encryption(probe)
+        wrapped = context.wrap_socket(plain, server_hostname=probe["host"]) if context else plain
+        with wrapped as connection:
             connection.sendall(struct.pack(">i", len(request)) + request)
             head = b""
             while len(head) < 10:  # length, correlation id, error code
@@ -266,6 +288,7 @@ def main() -> None:
             "service": {"type": "str", "required": True},
             "instances": {"type": "list", "elements": "dict", "required": True},
             "ready": {"type": "dict", "default": {}},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
             "ready_seconds": {"type": "int", "default": 60},
             "state": {"type": "str", "choices": ["started", "restarted", "absent"], "default": "started"},
         },

@@ -17,6 +17,7 @@ options:
     elements: dict
     required: true
     description: "name, files (path: content), links (name: target)."
+  secrets: {type: dict, default: {}, description: "What stands for each mark in the files; never shown."}
   units: {type: dict, default: {}, description: "Unit files, name to content."}
   keep: {type: int, default: 5, description: "How many releases an instance keeps."}
 author: Kedge
@@ -26,6 +27,7 @@ import grp
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,12 +38,42 @@ from ansible.module_utils.node_lock import ROOT, held
 
 LOCK_SECONDS = 120
 SYSTEMD = Path("/etc/systemd/system")
+#: What stands in a file for a secret; and where a release keeps its files as they were with marks.
+MARK = re.compile(r"<secret [0-9a-f]{16}>")
+MARKED = ".marked"
 
 
 def release_id(instance: dict[str, Any]) -> str:
     """Return the name of a release: a digest of all that is in it."""
     text = json.dumps([instance["files"], instance["links"]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def filled(instance: dict[str, Any], secrets: dict[str, str]) -> dict[str, Any]:
+    """Return an instance with the secrets in the places of their marks."""
+    pattern = re.compile("|".join(map(re.escape, secrets)) or "(?!)")
+    files = {path: pattern.sub(lambda m: secrets[m[0]], text) for path, text in instance["files"].items()}
+    return {**instance, "files": files, "marked": instance["files"]}
+
+
+def hidden(marked: str, text: str, other: str) -> str:
+    """Return a text as it may be printed: of a line with a secret its begin, of a file of secrets nothing.
+
+    ``marked`` is the file with marks, as it was rendered; ``other`` is the text that it is compared with.
+    """
+    begins = [line.partition("<secret ")[0] for line in marked.splitlines() if MARK.search(line)]
+    if not begins or not text:
+        return text
+    changed = " (another one)" if other and other != text else ""
+    if not all(begins):
+        return f"***{changed}\n"
+    same = set(other.splitlines())
+
+    def line_of(line: str) -> str:
+        begin = next((b for b in begins if line.startswith(b)), None)
+        return line if begin is None else f"{begin}***{'' if line in same else changed}"
+
+    return "".join(f"{line_of(line)}\n" for line in text.splitlines())
 
 
 def current(unit: str, name: str) -> Path | None:
@@ -69,7 +101,8 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
     new = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
-    for path, content in instance["files"].items():
+    marked = {f"{MARKED}/{path}": text for path, text in instance["marked"].items() if MARK.search(text)}
+    for path, content in {**instance["files"], **marked}.items():
         target = new / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(content)
@@ -87,12 +120,22 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def text_of(folder: Path | None, path: str) -> str:
+    """Return what a file of a release holds; nothing where there is no such release, or no such file."""
+    file = folder / path if folder else None
+    return file.read_text() if file and file.is_file() else ""
+
+
 def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
     """Return what changes against the release in force, a pair of texts a file or link."""
     found = {}
     for path, after in instance["files"].items():
-        before_file = old / path if old else None
-        found[path] = (before_file.read_text() if before_file and before_file.is_file() else "", after)
+        before = text_of(old, path)
+        if before == after:
+            continue
+        # A line that is to go may be a secret too.
+        marked = f"{text_of(old, f'{MARKED}/{path}')}\n{instance['marked'][path]}"
+        found[path] = (hidden(marked, before, ""), hidden(marked, after, before))
     for name, target in instance["links"].items():
         link = old / name if old else None
         found[name] = (f"{link.readlink()}\n" if link and link.is_symlink() else "", f"{target}\n")
@@ -182,6 +225,7 @@ def main() -> None:
             "unit": {"type": "str", "required": True},
             "owner": {"type": "str", "required": True},
             "instances": {"type": "list", "elements": "dict", "required": True},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
             "units": {"type": "dict", "default": {}},
             "keep": {"type": "int", "default": 5},
         },
@@ -210,7 +254,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
     unit = module.params["unit"]
     diffs = install_units(module)
     states = []
-    for instance in module.params["instances"]:
+    for instance in (filled(i, module.params["secrets"]) for i in module.params["instances"]):
         state, diff = stage(module, instance, group)
         states.append(state)
         diffs += diff

@@ -54,8 +54,13 @@ def keys_without_reason(text: str) -> list[str]:
     return [
         line
         for before, line in zip(["", *lines], lines, strict=False)
-        if "=" in line and not line.startswith("#") and not before.startswith("# ")
+        if sets(line) and not before.startswith("# ")
     ]
+
+
+def sets(line: str) -> bool:
+    """Whether a line of a rendered file sets a key: pairs, or arguments of a command."""
+    return ("=" in line and not line.startswith("#")) or line.startswith(("-", "kafka.tools."))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -68,7 +73,7 @@ def test_every_file_renders_with_a_reason_above_each_key(name: str) -> None:
     } == {}
     settings = sum(len(i["settings"]) for _, _, i in instances(plan))
     written = sum(
-        "=" in line and not line.startswith("#")
+        sets(line)
         for of_host in rendered.values()
         for path, text in of_host.items()
         if path != "sysctl"

@@ -1,0 +1,134 @@
+"""Rules for the security of a broker that the kit runs: TLS, SASL/SCRAM, the format that makes its users."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Final
+
+from sizing.model import Choice, Setting, Sheet
+from sizing.security import KeyPair, Login, Security, jaas, put_file
+
+_SECURITY: Final = "Kafka documentation, Security"
+_FORMAT: Final = "Kafka documentation, KRaft, Provisioning nodes; KIP-900"
+_JAVA: Final = "java(1), java Command-Line Argument Files"
+
+
+def plan_broker_security(
+    sheet: Sheet, file: str, folder: str, security: Security | None, pair: KeyPair | None
+) -> None:
+    """Plan the listeners' security: what the cluster asks of clients, and mutual TLS between controllers."""
+    if security is None or security.protocol == "PLAINTEXT":
+        return
+
+    def put(key: str, rule: str, value: str, because: str) -> None:
+        sheet.put(file, key, f"broker.{rule}", Choice(value, because, _SECURITY))
+
+    if security.tls and pair is None:
+        sheet.error(
+            "broker.tls",
+            f"the cluster's security.protocol is {security.protocol}, and kafka_broker_tls is missing",
+            "give each broker a certificate and its key (files of the control machine)",
+        )
+    between = "SSL" if security.tls else "PLAINTEXT"
+    put(
+        "listener.security.protocol.map",
+        "listeners",
+        f"CONTROLLER:{between},{security.protocol}:{security.protocol}",
+        "the quorum is there before any user is, so its members know one another by certificate",
+    )
+    put(
+        "inter.broker.listener.name",
+        "listeners",
+        security.protocol,
+        "brokers use the listener that clients use",
+    )
+    if security.tls and pair:
+        _tls(sheet, file, folder, security, pair)
+    if security.sasl:
+        _sasl(sheet, file, security)
+
+
+def _tls(sheet: Sheet, file: str, folder: str, security: Security, pair: KeyPair) -> None:
+    because = "a text file needs no password of its own"
+    for key, value, why in (
+        ("ssl.keystore.type", "PEM", because),
+        ("ssl.keystore.location", f"{folder}/broker.pem", "the broker's key and certificate"),
+        ("ssl.truststore.type", "PEM", because),
+        (
+            "ssl.truststore.location",
+            f"{folder}/cluster-ca.pem",
+            "the CA that the cluster's security.ca names",
+        ),
+        (
+            "listener.name.controller.ssl.client.auth",
+            "required",
+            "only a broker of the cluster joins its quorum",
+        ),
+        (
+            "ssl.client.auth",
+            "none" if security.sasl else "required",
+            "clients log in by SASL" if security.sasl else "a certificate is what tells clients apart",
+        ),
+    ):
+        sheet.put(file, key, "broker.tls", Choice(value, why, _SECURITY))
+    put_file(sheet, f"{folder}/broker.pem", "broker.tls", {"key": pair.key, "certificate": pair.certificate})
+    put_file(sheet, f"{folder}/cluster-ca.pem", "broker.tls", {"certificate": str(security.ca)})
+
+
+def _sasl(sheet: Sheet, file: str, security: Security) -> None:
+    mechanism = security.mechanism
+    if mechanism == "PLAIN":
+        sheet.error(
+            "broker.sasl",
+            "the cluster's security.mechanism is PLAIN, for which the kit's brokers keep no users",
+            "use SCRAM-SHA-512",
+        )
+        return
+    password = security.users.get(security.broker_user)
+    if password is None or security.users.get(str(security.user)) != security.password:
+        missing = security.broker_user if password is None else security.user
+        sheet.error(
+            "broker.sasl",
+            f"security.users of the cluster does not have {missing} with its password, and the brokers know "
+            "nobody else",
+            f"add {missing} to security.users, its password from a vault",
+        )
+        return
+    for key, value, why in (
+        ("sasl.enabled.mechanisms", mechanism, "what the cluster's security.mechanism says"),
+        ("sasl.mechanism.inter.broker.protocol", mechanism, "brokers log in as clients do"),
+        (
+            f"listener.name.{security.protocol.lower()}.{mechanism.lower()}.sasl.jaas.config",
+            jaas(mechanism, Login(security.broker_user, password)),
+            f"brokers log in to one another as {security.broker_user}",
+        ),
+    ):
+        sheet.put(file, key, "broker.sasl", Choice(value, why, _SECURITY))
+
+
+def plan_format(sheet: Sheet, folder: str, cluster: str, security: Security | None) -> None:
+    """Plan the arguments that format the storage of a new broker; they hold the users' passwords.
+
+    In a file, because a command line is everybody's to read.
+    """
+    file = f"{folder}/format.args"
+    for key, value, why in (
+        ("-Xmx64m", "", "a short run"),
+        ("-cp", f"{folder}/dist/*", "the broker's own jars"),
+        ("kafka.tools.StorageTool", "format", "gives an empty folder the cluster's id"),
+        ("--ignore-formatted", "", "a folder that has one keeps it, and its users"),
+        ("-t", cluster_id(cluster), "a digest of the cluster's name: the same on each of its hosts"),
+        ("-c", f"{folder}/server.properties", "what is to be formatted"),
+    ):
+        sheet.put(file, key, "broker.format", Choice(value, why, _FORMAT))
+    users = security.users if security and security.sasl and security.mechanism != "PLAIN" else {}
+    for user, password in sorted(users.items()):
+        value = f"{security.mechanism if security else ''}=[name={user},password={password}]"
+        because = f"{user} of the cluster's security.users"
+        sheet.settings.append(Setting(file, "--add-scram", value, "broker.sasl", because, _JAVA, secret=True))
+
+
+def cluster_id(name: str) -> str:
+    """Return the id of a cluster that the kit formats: a digest of its name, as Kafka writes a UUID."""
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")

@@ -1,0 +1,102 @@
+"""Rules for who may reach a REST proxy, and as whom it reaches its cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.keys import numbers
+from sizing.model import Choice, Setting, Sheet
+from sizing.rest_process import SERVICE, Process
+from sizing.security import login_of, plan_client, put_file
+
+_SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
+_REALM: Final = "KafkaRest"
+_ROLE: Final = "client"
+#: Jetty 12 has its login modules in another package than 9.4, which 7.9 runs on.
+_JETTY_12: Final = (8, 0)
+
+
+def plan_security(sheet: Sheet, properties: str, environment: str, process: Process) -> None:
+    """Plan the keys of TLS and authentication, and the files that they name."""
+    variables = process.variables
+    folder = f"/etc/kafka-rest/{process.port}"
+    login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
+    plan_client(sheet, properties, "client.", folder, process.security, login)
+    _listeners(sheet, properties, process, folder)
+    _basic(sheet, properties, environment, process, folder)
+
+
+def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:
+    tls = process.variables.tls
+    if tls is None:
+        return
+
+    def put(key: str, value: str, because: str) -> None:
+        sheet.put(file, key, "rest.tls", Choice(value, because, _SOURCE))
+
+    put("ssl.keystore.type", "PEM", "a text file needs no password of its own")
+    put("ssl.keystore.location", f"{folder}/listener.pem", "the key and the certificate of this listener")
+    put_file(sheet, f"{folder}/listener.pem", "rest.tls", {"key": tls.key, "certificate": tls.certificate})
+    # Also where no client shows a certificate: the readiness probe on the host holds the listener against it.
+    put_file(sheet, f"{folder}/listener-ca.pem", "rest.tls", {"certificate": tls.ca})
+    if tls.clients != "none":
+        put("ssl.truststore.type", "PEM", "a text file needs no password of its own")
+        put("ssl.truststore.location", f"{folder}/listener-ca.pem", "the CA of the clients' certificates")
+        put("ssl.client.authentication", tls.clients.upper(), f"kafka_rest_tls.clients is {tls.clients}")
+
+
+def _basic(sheet: Sheet, properties: str, environment: str, process: Process, folder: str) -> None:
+    variables = process.variables
+    if not variables.users:
+        return
+    if not variables.tls:
+        sheet.warning(
+            "rest.basic",
+            "kafka_rest_users log in over connections that are not encrypted: their passwords can be read "
+            "on the way",
+            "set kafka_rest_tls",
+        )
+    many = f"{len(variables.users)} users of kafka_rest_users"
+
+    def put(key: str, value: str, because: str) -> None:
+        sheet.put(properties, key, "rest.basic", Choice(value, because, _SOURCE))
+
+    put("authentication.method", "BASIC", many)
+    put("authentication.realm", _REALM, "the section of the JAAS file")
+    put("authentication.roles", _ROLE, "the role that each user has in the users' file")
+    modern = variables.distribution == "sandbox" or numbers(variables.version) >= _JETTY_12
+    package = "org.eclipse.jetty.security.jaas.spi" if modern else "org.eclipse.jetty.jaas.spi"
+    sheet.put(
+        f"{folder}/jaas.conf",
+        _REALM,
+        "rest.basic",
+        Choice(
+            f'{package}.PropertyFileLoginModule required file="{folder}/users.properties";',
+            f"Jetty {'12' if modern else '9.4'} has its login modules there",
+            _SOURCE,
+        ),
+    )
+    for user, password in variables.users.items():
+        sheet.settings.append(
+            Setting(
+                f"{folder}/users.properties",
+                user,
+                f"{password},{_ROLE}",
+                "rest.basic",
+                "one of kafka_rest_users",
+                "the inventory",
+                secret=True,
+            )
+        )
+    # It comes after the heap on the command line, and says nothing of it.
+    own = sheet.own("KAFKAREST_OPTS")
+    flag = f"-Djava.security.auth.login.config={folder}/jaas.conf"
+    if own is not None and "java.security.auth.login.config" not in own:
+        sheet.error(
+            "rest.basic",
+            "KAFKAREST_OPTS is set in kafka_rest_settings, and does not name the file of the users",
+            f"add {flag}, or take kafka_rest_users out",
+        )
+    sheet.put(
+        environment, "KAFKAREST_OPTS", "rest.basic", Choice(flag, "where the login is configured", _SOURCE)
+    )

@@ -1,0 +1,55 @@
+"""Takes the secrets out of a plan's document, so that what is kept, printed and passed on holds none."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+#: What stands in the place of a secret, until a file is written on its host.
+MARK: Final = re.compile(r"<secret [0-9a-f]{16}>")
+
+
+def mark(*names: str) -> str:
+    """Return the mark of the secret that these names tell from all others; it tells nothing of its value."""
+    return f"<secret {hashlib.sha256(chr(0).join(names).encode()).hexdigest()[:16]}>"
+
+
+def seal(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a plan's document (``Plan.to_json``) with marks for its secrets, and their values by mark."""
+    values: dict[str, str] = {}
+
+    def sealed(setting: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+        if not setting.get("secret"):
+            return setting
+        own = mark(*names)
+        values[own] = setting["value"]
+        return {**setting, "value": own}
+
+    hosts = {
+        host: {
+            "services": {
+                service: {
+                    "instances": [
+                        {**instance, "settings": _settings(instance, sealed, host, service, instance["name"])}
+                        for instance in of_service["instances"]
+                    ]
+                }
+                for service, of_service in part["services"].items()
+            }
+        }
+        for host, part in document["hosts"].items()
+    }
+    clients = {
+        client: {**part, "settings": _settings(part, sealed, client)}
+        for client, part in document["clients"].items()
+    }
+    return {**document, "hosts": hosts, "clients": clients}, values
+
+
+def _settings(
+    part: Mapping[str, Any], sealed: Callable[..., Mapping[str, Any]], *names: str
+) -> list[Mapping[str, Any]]:
+    # A key may be there several times, such as an argument that makes a user.
+    return [sealed(s, *names, s["file"], s["key"], str(number)) for number, s in enumerate(part["settings"])]

@@ -1,0 +1,192 @@
+"""Who may speak with a cluster, and how: TLS and SASL of clients, brokers and REST listeners.
+
+A plan holds no content of a file: of a certificate or key it has the path on the control machine, in a
+setting that is ``copied``; the file on the node is what these files hold, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sizing.complaints import contradiction
+from sizing.model import Choice, Setting, Sheet
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]+$")]
+#: Quotes would end the value in a JAAS entry, a comma the one of kafka-storage, and a blank begin another.
+Password = Annotated[str, Field(pattern=r"^[^\s\"\\,;\]]{1,256}$")]
+File = Annotated[str, Field(min_length=1)]
+
+_KAFKA: Final = "Kafka documentation, Security"
+_PEM: Final = "Kafka documentation, Security, SSL key and trust stores in PEM format"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class Security(_Strict):
+    """How clients of a cluster speak with it; files are the control machine's.
+
+    ``user`` and ``password`` are those with which the kit's own clients log in (topics, gates, load). Of a
+    cluster that the kit runs, ``users`` are the SCRAM users that its brokers are formatted with, and
+    ``broker_user`` the one of them as which brokers speak with one another.
+    """
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"] = "SCRAM-SHA-512"
+    ca: File | None = None
+    user: Name | None = None
+    password: Password | None = None
+    users: dict[Name, Password] = {}
+    broker_user: Name = "broker"
+
+    @property
+    def tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def sasl(self) -> bool:
+        """Whether clients log in."""
+        return self.protocol.startswith("SASL")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Security:
+        if self.tls and self.ca is None:
+            raise contradiction("ca", f"protocol {self.protocol} needs the file of the CA", "add ca")
+        if self.sasl and (self.user is None or self.password is None):
+            raise contradiction(
+                "user", f"protocol {self.protocol} needs user and password", "add both, from a vault"
+            )
+        return self
+
+
+class RestTls(_Strict):
+    """Certificate and key of REST listeners, files of the control machine; ``ca`` signed them.
+
+    ``clients`` says whether a client has to show a certificate that ``ca`` signed.
+    """
+
+    certificate: File
+    key: File
+    ca: File
+    clients: Literal["none", "requested", "required"] = "none"
+
+
+class KeyPair(_Strict):
+    """Certificate and key of a broker or a balancer: files of the control machine."""
+
+    certificate: File
+    key: File
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """As whom a service logs in to its cluster."""
+
+    user: str
+    password: str
+
+
+def login_of(
+    sheet: Sheet, role: str, security: Security | None, user: str | None, password: str | None
+) -> Login | None:
+    """Return the login of a service; its own, which the plan asks for where the cluster wants one."""
+    if security is None or not security.sasl:
+        if user is not None:
+            sheet.error(
+                f"{role}.login",
+                f"{role}_user is set, and the cluster takes no login",
+                f"take {role}_user and {role}_password out, or set the cluster's security.protocol",
+            )
+        return None
+    if user is None or password is None:
+        sheet.error(
+            f"{role}.login",
+            f"the cluster takes {security.protocol}, and {role}_user or {role}_password is missing",
+            "give the service a user of its own, its password from a vault",
+        )
+        return None
+    if security.users and security.users.get(user) != password:
+        known = user in security.users
+        sheet.error(
+            f"{role}.login",
+            f"{role}_user is {user}, " + ("and its password is another one" if known else "who is nobody"),
+            "use a user and the password of security.users of the cluster",
+        )
+    return Login(user, password)
+
+
+def plan_client(
+    sheet: Sheet,
+    file: str,
+    prefix: str,
+    folder: str,
+    security: Security | None,
+    login: Login | None,
+) -> None:
+    """Plan the keys with which a Java client speaks to a secured cluster, and the file of its CA.
+
+    ``prefix`` begins the client's keys in ``file``; the CA's file goes into ``folder``.
+    """
+    if security is None or security.protocol == "PLAINTEXT":
+        return
+
+    def put(key: str, value: str, because: str, source: str = _KAFKA) -> None:
+        sheet.put(file, f"{prefix}{key}", "client.security", Choice(value, because, source))
+
+    put("security.protocol", security.protocol, "what the cluster's security.protocol says")
+    if security.tls:
+        ca = f"{folder}/cluster-ca.pem"
+        put("ssl.truststore.type", "PEM", "a text file needs no password, and is compared line by line", _PEM)
+        put("ssl.truststore.location", ca, "the CA that signed the brokers' certificates", _PEM)
+        put_file(sheet, ca, "client.security", {"certificate": str(security.ca)})
+    if security.sasl and login:
+        put("sasl.mechanism", security.mechanism, "what the cluster's security.mechanism says")
+        put("sasl.jaas.config", jaas(security.mechanism, login), f"logs in as {login.user}")
+
+
+def put_file(sheet: Sheet, path: str, rule: str, parts: Mapping[str, str]) -> None:
+    """Plan a file that holds what files of the control machine hold: ``certificate``, ``key``."""
+    for key, source in parts.items():
+        because = f"what {source} holds on the control machine"
+        sheet.settings.append(Setting(path, key, source, rule, because, "the inventory", copied=True))
+
+
+def jaas(mechanism: str, login: Login) -> str:
+    """Return the JAAS entry of a login."""
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    return (
+        f"org.apache.kafka.common.security.{module} required "
+        f'username="{login.user}" password="{login.password}";'
+    )
+
+
+def librdkafka(security: Security | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the keys of the kit's own clients for a cluster: those to be seen, and the secret ones."""
+    if security is None or security.protocol == "PLAINTEXT":
+        return {}, {}
+    seen: dict[str, str] = {"security.protocol": security.protocol}
+    secret: dict[str, str] = {}
+    if security.tls:
+        seen["ssl.ca.location"] = str(security.ca)
+    if security.sasl:
+        seen |= {"sasl.mechanism": security.mechanism, "sasl.username": str(security.user)}
+        secret["sasl.password"] = str(security.password)
+    return seen, secret
+
+
+def java_client(client: Mapping[str, Any]) -> dict[str, str]:
+    """Return the Java client's keys for those of librdkafka that ``librdkafka`` gives, password included."""
+    found = {"security.protocol": str(client.get("security.protocol", "PLAINTEXT"))}
+    if "ssl.ca.location" in client:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(client["ssl.ca.location"])}
+    if "sasl.mechanism" in client:
+        login = Login(str(client["sasl.username"]), str(client["sasl.password"]))
+        mechanism = str(client["sasl.mechanism"])
+        found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, login)}
+    return found
