@@ -13,10 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sizing.security import java_client
 from spark_checks.errors import one_line
 from spark_checks.run import Cluster, Run, Topic
 from spark_checks.schemas import RECORDS
 from spark_checks.session import connector_jars
+from verify.load.config import secrets
 from verify.record import MAGIC, PREFIX_BYTES, run_tag
 
 _REACH_S = 3.0
@@ -97,6 +99,7 @@ def read_topics(spark: SparkSession, cluster: Cluster, topics: list[Topic]) -> D
     return (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        .options(**{f"kafka.{key}": value for key, value in _security(cluster, topics).items()})
         .option("subscribe", ",".join(topic.topic for topic in topics))
         .option("startingOffsets", offsets("start"))
         .option("endingOffsets", offsets("end"))
@@ -112,6 +115,13 @@ def read_topics(spark: SparkSession, cluster: Cluster, topics: list[Topic]) -> D
         .option("kafka.request.timeout.ms", "10000")
         .load()
     )
+
+
+def _security(cluster: Cluster, topics: list[Topic]) -> dict[str, str]:
+    """Return the client keys of a secured cluster; its password comes from the environment alone."""
+    if not cluster.client:
+        return {}
+    return java_client({**cluster.client, **secrets().get("clusters", {}).get(topics[0].cluster, {})})
 
 
 def decode(raw: DataFrame, cluster: str, run_id: str, keys: int | None = None) -> DataFrame:

@@ -16,9 +16,10 @@ class _Part(BaseModel):
 
 
 class Cluster(_Part):
-    """Where a cluster was reached."""
+    """Where a cluster was reached, and with which keys of librdkafka's; passwords are not among them."""
 
     bootstrap_servers: str
+    client: dict[str, str | int | float | bool] = {}
 
 
 class Topic(_Part):

@@ -80,6 +80,8 @@ def _instances(plan: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str,
 
 def _has_pairs(file: str) -> bool:
     path = PurePosixPath(file)
+    if path.name == "jaas.conf":  # sections with entries
+        return False
     return path.suffix in (".properties", ".conf") or path.name == "environment"
 
 

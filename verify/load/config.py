@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sizing.model import looks_secret
 from verify.record import PREFIX_BYTES
 
 Client = dict[str, str | int | float | bool]
@@ -38,10 +40,17 @@ class KafkaLoad(_Model):
 
 
 class RestLoad(_Model):
-    """Load through REST proxies behind one URL; ``in_flight`` requests at most are open per producer."""
+    """Load through REST proxies behind one URL; ``in_flight`` requests at most are open per producer.
+
+    ``ca`` is the file of the CA that the certificates of an https URL are held against; ``user`` logs in with
+    ``password``, which load.json never has: see :func:`secrets`.
+    """
 
     topic: Text
     url: Text
+    ca: Text | None = None
+    user: Text | None = None
+    password: str | None = Field(None, repr=False, exclude=True)
     records_per_s: Rate
     records_per_request: int = Field(100, ge=1)
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
@@ -105,6 +114,12 @@ class Load(_Model):
         other = self.clusters.get(cluster) if cluster and cluster != self.cluster else None
         servers = other.bootstrap_servers if other else self.bootstrap_servers
         return {"bootstrap.servers": servers, "log_level": 3, **(other.client if other else self.client)}
+
+    def public_client(self, cluster: str) -> Client:
+        """Return the keys with which a cluster is reached, without its servers and without secrets."""
+        other = self.clusters.get(cluster) if cluster != self.cluster else None
+        client = other.client if other else self.client
+        return {key: value for key, value in client.items() if not looks_secret(key)}
 
     def topics(self) -> list[str]:
         """Return the topics that are loaded, each once."""
@@ -198,11 +213,36 @@ def workers(load: Load) -> dict[str, list[str]]:
     return found
 
 
+def secrets() -> dict[str, dict[str, Any]]:
+    """Return the passwords that the environment holds (KEDGE_SECRETS, JSON), which no file of a run does.
+
+    ``clusters``: name to secret keys of its clients; ``rest``: the ``password`` of the login to the proxies.
+    """
+    return dict(json.loads(os.environ.get("KEDGE_SECRETS", "{}")))
+
+
+def _completed(document: dict[str, Any], secret: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return load.json with the passwords in their places."""
+    clusters = secret.get("clusters", {})
+    own = {**document.get("client", {}), **clusters.get(document.get("cluster", ""), {})}
+    others = {
+        name: {**other, "client": {**other.get("client", {}), **clusters.get(name, {})}}
+        for name, other in document.get("clusters", {}).items()
+    }
+    rest = document.get("rest")
+    return {**document, "client": own, "clusters": others} | (
+        {"rest": {**rest, **secret.get("rest", {})}} if rest else {}
+    )
+
+
 def read_load(run_dir: Path) -> Load:
     """Read `load.json` of a run's folder; raises LoadError when it is not there or not right."""
     path = run_dir / "load.json"
     try:
-        load = Load.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        document = json.loads(path.read_text(encoding="utf-8"))
+        load = Load.model_validate(
+            _completed(document, secrets()) if isinstance(document, dict) else document
+        )
     except OSError as error:
         raise LoadError(f"{path} cannot be read: {error.strerror}; verify.yml writes it") from error
     except json.JSONDecodeError as error:

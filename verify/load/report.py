@@ -58,7 +58,10 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
         "warm_up_us": int(load.warm_up_s * 1_000_000),
         "measured_until_us": facts.measured_until_us,
         "clusters": {
-            name: {"bootstrap_servers": str(load.client_config(name)["bootstrap.servers"])}
+            name: {
+                "bootstrap_servers": str(load.client_config(name)["bootstrap.servers"]),
+                **({"client": client} if (client := load.public_client(name)) else {}),
+            }
             for name in (load.cluster, *load.clusters)
         },
         "topics": [

@@ -24,6 +24,7 @@ from verify.load.board import Board, Cell, Head, State
 from verify.load.config import Load, RestLoad
 from verify.load.process import Ending, cpu_us, now_us
 from verify.load.records import identities
+from verify.load.rest_session import session_options
 from verify.record import run_tag
 
 _V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
@@ -87,7 +88,7 @@ class _Consumer:
         """Read until the end, with a new instance whenever one goes; delete the last one."""
         failures = 0
         timeout = httpx.Timeout(self._rest.read_timeout_ms / 1000 + 10, connect=2)
-        async with httpx.AsyncClient(timeout=timeout) as session:
+        async with httpx.AsyncClient(timeout=timeout, **session_options(self._rest)) as session:
             while not self._ended():
                 base_uri = None
                 try:

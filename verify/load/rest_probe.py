@@ -10,6 +10,7 @@ import httpx
 from verify.load.config import LoadError, RestLoad
 from verify.load.ledger import ACKED
 from verify.load.rest_producers import PRODUCE_HEADERS, read_answer
+from verify.load.rest_session import session_options
 
 PROBE: Final = b"kedge: is a REST proxy ready?"
 #: A proxy without a broker answers after 60 s, with 200 and the error inside; that is no time to wait.
@@ -21,7 +22,9 @@ def probe(rest: RestLoad) -> None:
     url = f"{rest.url.rstrip('/')}/topics/{rest.topic}"
     body = {"records": [{"value": base64.b64encode(PROBE).decode()}]}
     try:
-        response = httpx.post(url, json=body, headers=PRODUCE_HEADERS, timeout=_ANSWER_S)
+        response = httpx.post(
+            url, json=body, headers=PRODUCE_HEADERS, timeout=_ANSWER_S, **session_options(rest)
+        )
     except httpx.HTTPError as error:
         raise LoadError(
             f"no REST proxy takes a record at {url} within {_ANSWER_S:.0f} s "

@@ -23,6 +23,7 @@ from verify.load.config import Lane, Load, RestLoad
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
 from verify.load.process import Ending, cpu_us, now_us
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
+from verify.load.rest_session import session_options
 from verify.record import run_tag
 
 PRODUCE_HEADERS: Final = {
@@ -129,7 +130,8 @@ class _Producer:
     async def run(self) -> None:
         """Send every array when it is due, several at once but no more than the bound."""
         limits = httpx.Limits(max_connections=self._rest.in_flight)
-        async with httpx.AsyncClient(timeout=self._rest.request_timeout_s, limits=limits) as session:
+        options = {"timeout": self._rest.request_timeout_s, "limits": limits, **session_options(self._rest)}
+        async with httpx.AsyncClient(**options) as session:
             planned = await self._send_what_is_due(session)
             await self._await_answers()
         self._ledger.close(planned)
