@@ -40,6 +40,45 @@ def name_of(host: Any) -> str:
     return str(host.backend.get_pytest_id().rpartition("://")[2])
 
 
+def in_file(instance: dict[str, Any], path: str) -> dict[str, str | None]:
+    """The planned keys of a file of pairs with their values; a secret's is None: the plan has it nowhere."""
+    return {
+        s["key"]: None if s.get("secret") else str(s["value"])
+        for s in instance["settings"]
+        if s["file"] == path and not s.get("copied")
+    }
+
+
+def differing(planned: dict[str, str | None], text: str) -> list[str]:
+    """The keys that a file of pairs does not have as planned, or has and no plan does; never their values.
+
+    A secret has to be there and to be filled in.
+    """
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    found = dict(line.partition("=")[::2] for line in lines)
+    as_planned = [
+        key
+        for key, wanted in planned.items()
+        if key in found
+        and (found[key] == wanted if wanted is not None else found[key] and "<secret " not in found[key])
+    ]
+    return sorted({*planned, *found} - set(as_planned))
+
+
+def contents(host: Any, path: str) -> str:
+    """What a file holds; a command that fails says its name alone, so that no secret is printed."""
+    return str(host.file(path).content_string)
+
+
+def copied_files(instance: dict[str, Any]) -> dict[str, list[Path]]:
+    """The files that hold certificates and keys, with the files of this machine that they come from."""
+    found: dict[str, list[Path]] = {}
+    for setting in instance["settings"]:
+        if setting.get("copied"):
+            found.setdefault(setting["file"], []).append(Path(setting["value"]))
+    return found
+
+
 def value(instance: dict[str, Any], key: str) -> str:
     """The planned value of a key."""
     return next(str(s["value"]) for s in instance["settings"] if s["key"] == key)

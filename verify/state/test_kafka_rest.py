@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from verify.state.conftest import Instances, value
+from verify.state.conftest import Instances, contents, copied_files, differing, in_file, value
 
 testinfra_hosts = ["ansible://kafka_rest"]
 Planned = Callable[[str], Instances]
@@ -72,9 +73,8 @@ def test_planned_properties_are_the_ones_in_force(host: Any, planned: Planned) -
         path = f"/etc/kafka-rest/{instance['name']}/kafka-rest.properties"
         command = host.check_output("tr '\\0' ' ' < %s", f"/proc/{main_pid(host, instance)}/cmdline")
         assert path in command
-        lines = [x for x in host.file(path).content_string.splitlines() if x and not x.startswith("#")]
-        wanted = [f"{s['key']}={s['value']}" for s in instance["settings"] if s["file"] == path]
-        assert lines == wanted
+        keys = differing(in_file(instance, path), contents(host, path))
+        assert not keys, f"{path} of kafka-rest@{instance['name']}"
 
 
 def test_planned_jvm_flags_are_really_in_force(host: Any, planned: Planned) -> None:
@@ -100,3 +100,29 @@ def test_open_files_are_limited_as_planned_or_as_the_host_allows(host: Any, plan
         path = f"/proc/{main_pid(host, instance)}/limits"
         allowed = int(host.check_output("awk '/Max open files/ {print $4}' %s", path))
         assert allowed >= min(wanted, hard)
+
+
+def test_certificates_and_keys_are_those_of_the_inventory(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        for path, parts in copied_files(instance).items():
+            wanted = "".join(f"{part.read_text().strip()}\n" for part in parts)
+            # Compared by digest: a difference prints no key.
+            digest = hashlib.sha256(wanted.encode()).hexdigest()
+            assert host.file(path).sha256sum == digest, path
+
+
+def test_certificates_are_valid_for_a_week_at_least(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        for path in copied_files(instance):
+            # Seconds; openssl says of the first certificate of a file whether it will have ended by then.
+            asked = host.run("openssl x509 -noout -checkend 604800 -in %s", path)
+            assert asked.rc == 0, f"{path} ends within seven days, or has ended"
+
+
+def test_no_secret_stands_on_a_command_line_or_in_an_environment(host: Any, planned: Planned) -> None:
+    for instance in planned("kafka_rest"):
+        pid = main_pid(host, instance)
+        for place in ("cmdline", "environ"):
+            # Counted where it is: nothing of it is printed.
+            found = host.run(f"grep -caE 'password=|sasl.jaas.config=' /proc/{pid}/{place}")
+            assert found.stdout.strip() == "0", f"{place} of kafka-rest@{instance['name']}"

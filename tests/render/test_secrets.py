@@ -1,0 +1,101 @@
+"""Planted secrets of the secured scenario: they are in no plan, no report, no rendered file and no load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugins.filter.kedge import load_spec
+from plugins.module_utils.rendering import render_instance, secrets_of
+from plugins.modules.kedge_release import filled, hidden
+from sizing.balancer_security import token
+from sizing.model import Plan
+from sizing.plan import make_plan
+from sizing.reading import read_inventory
+from sizing.report import text
+from sizing.secrets import MARK, seal
+from verify.state.conftest import differing
+
+ROOT = Path(__file__).resolve().parents[2]
+PLANTED = {user: f"planted{user}0000" for user in ("broker", "kedge", "proxy", "client")}
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    kit = tmp_path_factory.mktemp("kit")
+    own = "molecule/kafka_rest_secure/inventory"
+    shutil.copytree(ROOT / own, kit / own)
+    passwords = kit / ".cache/fleet/kedge-molecule-kafka-rest-secure/passwords"
+    passwords.mkdir(parents=True)
+    for user, password in PLANTED.items():
+        (passwords / user).write_text(password + "\n")
+    return make_plan(read_inventory(kit / own))
+
+
+def leaked(said: str) -> list[str]:
+    """The users whose password stands in a text, as it is or as HTTP sends it."""
+    return [u for u, p in PLANTED.items() if p in said or token(u, p) in said]
+
+
+def instances(document: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (service.replace("_", "-"), instance)
+        for host in document["hosts"].values()
+        for service, part in host["services"].items()
+        if service in {"kafka_broker", "kafka_rest"}
+        for instance in part["instances"]
+    ]
+
+
+def test_the_plan_needs_each_planted_secret_and_has_no_error(plan: Plan) -> None:
+    _, secrets = seal(plan.to_json())
+    assert sorted(leaked(json.dumps(secrets))) == sorted(PLANTED)
+    assert [f.message for f in plan.findings if f.severity == "error"] == []
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_no_printed_plan_has_a_secret(plan: Plan, full: bool) -> None:
+    assert leaked(text(plan, full=full)) == []
+
+
+def test_the_plan_that_is_kept_has_no_secret(plan: Plan) -> None:
+    document, _ = seal(plan.to_json())
+    assert leaked(json.dumps(document)) == []
+
+
+def test_a_load_that_is_kept_with_its_run_has_no_secret(plan: Plan) -> None:
+    document, _ = seal(plan.to_json())
+    document["clusters"] = {"leaf": {"bootstrap_servers": "leaf1:9092"}}
+    document["flows"] = {}
+    verify = {"cluster": "leaf", "rest": {"user": "client", "password": PLANTED["client"]}}
+    spec = load_spec(verify, document, "run", ["lb1"])
+    assert spec["rest"]["user"] == "client"
+    assert leaked(json.dumps(spec)) == []
+
+
+def test_a_secret_reaches_its_file_and_never_the_difference_that_is_shown(plan: Plan) -> None:
+    document, secrets = seal(plan.to_json())
+    written, shown = "", ""
+    for unit, instance in instances(document):
+        files = render_instance(unit, instance)
+        assert leaked("".join(files.values())) == []
+        own = secrets_of(unit, instance, secrets, lambda path: f"content of {path}")
+        for path, content in filled({"name": "", "files": files, "links": {}}, own)["files"].items():
+            assert not MARK.search(content), path
+            written += content
+            shown += hidden(files[path], content, "") + hidden(files[path], content, "old=text\n")
+    assert sorted(leaked(written)) == sorted(PLANTED)
+    assert leaked(shown) == []
+    assert "content of" not in shown
+
+
+def test_keys_that_differ_from_the_plan_are_told_without_their_values() -> None:
+    planned = {"id": "a", "client.sasl.jaas.config": None, "host.name": "h"}
+    assert differing(planned, "# why\nid=a\nclient.sasl.jaas.config=planted\nhost.name=h\n") == []
+    told = differing(planned, "id=b\nclient.sasl.jaas.config=<secret 0123456789abcdef>\nextra=planted\n")
+    assert told == ["client.sasl.jaas.config", "extra", "host.name", "id"]
