@@ -17,7 +17,9 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 
-_SECRET: Final = re.compile(r"(?i)password|secret|jaas|credential|token(?!izer)|basic\.auth\.user")
+_SECRET: Final = re.compile(
+    r"(?i)password|secret|jaas|credential|token(?!izer)|basic\.auth\.user|\.key\.pem|keystore\.key"
+)
 
 
 def looks_secret(key: str) -> bool:

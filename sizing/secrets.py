@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from sizing.model import looks_secret
+
 #: What stands in the place of a secret, until a file is written on its host.
 MARK: Final = re.compile(r"<secret [0-9a-f]{16}>")
 
@@ -53,3 +55,30 @@ def _settings(
 ) -> list[Mapping[str, Any]]:
     # A key may be there several times, such as an argument that makes a user.
     return [sealed(s, *names, s["file"], s["key"], str(number)) for number, s in enumerate(part["settings"])]
+
+
+def public(value: Any) -> Any:
+    """Return a value of the inventory without what stands under keys that are made for secrets."""
+    if isinstance(value, Mapping):
+        return {key: public(one) for key, one in value.items() if not looks_secret(str(key))}
+    return [public(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def private(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a mapping what ``public`` leaves out, each at its place; lists are not looked into."""
+    found = {
+        key: private(one) if isinstance(one, Mapping) and not looks_secret(key) else one
+        for key, one in value.items()
+        if isinstance(one, Mapping) or looks_secret(key)
+    }
+    return {key: one for key, one in found.items() if one != {}}
+
+
+def merged(value: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with what another has at the same places, mappings put together."""
+    return {**value} | {
+        key: merged(value[key], one)
+        if isinstance(one, Mapping) and isinstance(value.get(key), Mapping)
+        else one
+        for key, one in other.items()
+    }

@@ -68,6 +68,8 @@ def obstacle(run: Run) -> str:
         cluster = run.clusters.get(name)
         if cluster is None:
             return f"run.json names no address of cluster {name}"
+        if "sasl.mechanism" in cluster.client and not secrets().get("clusters", {}).get(name):
+            return f"cluster {name} wants a login, and the environment has no KEDGE_SECRETS, as verify.yml sets it"
         if not reachable(cluster):
             return f"cluster {name} cannot be reached at {cluster.bootstrap_servers}"
     return ""

@@ -37,8 +37,7 @@ class ActionModule(ActionBase):
         # A worker's parent is the playbook's own process.
         environment = {**os.environ, "KEDGE_PARENT_PID": str(os.getppid()), "PYTHONUNBUFFERED": "1"}
         if secrets := self._task.args.get("secrets"):
-            wanted = {part: secrets[part] for part in ("clusters", "rest") if secrets.get(part)}
-            environment["KEDGE_SECRETS"] = json.dumps(wanted)
+            environment["KEDGE_SECRETS"] = json.dumps(secrets)
         log = self._task.args.get("log")
         if self._task.args.get("background"):
             with Path(log).open("ab") as output:

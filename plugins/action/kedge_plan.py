@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from sizing.model import Inventory
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, read_archives, resolved
 from sizing.report import text
-from sizing.secrets import seal
+from sizing.secrets import merged, private, seal
 from sizing.security import librdkafka
 from sizing.topics import targets
 from sizing.workload import bootstrap, clusters
@@ -109,7 +110,11 @@ class ActionModule(ActionBase):
         logins = {name: secret for name, (_, secret) in own.items()}
         result["ansible_facts"] = {
             "kedge_plan": document,
-            "kedge_secrets": {"settings": secrets, "clusters": logins, "rest": _rest_login(inventory)},
+            "kedge_secrets": {
+                "settings": secrets,
+                "clusters": logins,
+                "load": _of_load(inventory.common("verify"), logins),
+            },
         }
         if not show:
             result["warnings"] = [
@@ -119,10 +124,13 @@ class ActionModule(ActionBase):
         return result | {"_ansible_verbose_override": True}
 
 
-def _rest_login(inventory: Inventory) -> dict[str, str]:
-    """Return the password with which the load logs in to the proxies; nothing where it needs none."""
-    rest = (inventory.common("verify") or {}).get("rest") or {}
-    return {"password": str(rest["password"])} if "password" in rest else {}
+def _of_load(verify: Any, logins: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Return the secrets of the load and of the audit: those of ``verify``, and the clusters' by name."""
+    if not isinstance(verify, Mapping):
+        return {"clusters": logins}
+    own = private(verify)
+    loaded = {str(verify.get("cluster", "")): own.pop("client", {})}
+    return {**own, "clusters": merged(logins, loaded)}
 
 
 def _show(shown: str) -> None:

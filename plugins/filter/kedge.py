@@ -11,6 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sizing.mirror_flows import FlowFacts
+from sizing.secrets import public
 
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
@@ -112,15 +113,14 @@ def load_spec(
     Raises:
         ValueError: when there is neither.
     """
-    spec = {"kafka": None, "rest": None, **verify, "run_id": run_id}
     # load.json is kept with the run; passwords reach the load by its environment.
+    verify = public(verify)
+    spec = {"kafka": None, "rest": None, **verify, "run_id": run_id}
     spec |= _reached(plan, verify["cluster"])
     spec["client"] = {**spec.get("client", {}), **verify.get("client", {})}
     spec["mirrors"] = mirrors_of(plan, spec)
     others = {mirror["target"]["cluster"] for mirror in spec["mirrors"]} - {verify["cluster"]}
     spec["clusters"] = {name: _reached(plan, name) for name in sorted(others)}
-    if spec["rest"]:
-        spec["rest"] = {k: v for k, v in spec["rest"].items() if k != "password"}
     if spec["rest"] and "url" not in spec["rest"]:
         planned = [i for b in balancers for i in planned_instances(plan, b, "rest_balancer")]
         if not planned:

@@ -18,7 +18,7 @@ from sizing.model import Plan
 from sizing.plan import make_plan
 from sizing.reading import read_inventory
 from sizing.report import text
-from sizing.secrets import MARK, seal
+from sizing.secrets import MARK, merged, private, public, seal
 from verify.state.conftest import differing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,10 +72,25 @@ def test_a_load_that_is_kept_with_its_run_has_no_secret(plan: Plan) -> None:
     document, _ = seal(plan.to_json())
     document["clusters"] = {"leaf": {"bootstrap_servers": "leaf1:9092"}}
     document["flows"] = {}
-    verify = {"cluster": "leaf", "rest": {"user": "client", "password": PLANTED["client"]}}
+    verify = {
+        "cluster": "leaf",
+        "client": {"sasl.username": "kedge", "sasl.password": PLANTED["kedge"]},
+        "kafka": {"topic": "t", "consumer": {"ssl.key.password": PLANTED["broker"], "fetch.min.bytes": 1}},
+        "rest": {"topic": "t", "user": "client", "password": PLANTED["client"]},
+    }
     spec = load_spec(verify, document, "run", ["lb1"])
-    assert spec["rest"]["user"] == "client"
+    assert (spec["client"]["sasl.username"], spec["rest"]["user"]) == ("kedge", "client")
     assert leaked(json.dumps(spec)) == []
+
+
+def test_what_a_load_leaves_out_reaches_it_at_its_place() -> None:
+    verify = {
+        "client": {"sasl.username": "kedge", "sasl.password": "planted"},
+        "rest": {"user": "client", "password": "planted", "producers": 2},
+        "kafka": None,
+    }
+    assert private(verify) == {"client": {"sasl.password": "planted"}, "rest": {"password": "planted"}}
+    assert merged(public(verify), private(verify)) == verify
 
 
 def test_a_secret_reaches_its_file_and_never_the_difference_that_is_shown(plan: Plan) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sizing.model import looks_secret
+from sizing.secrets import merged
 from verify.record import PREFIX_BYTES
 
 Client = dict[str, str | int | float | bool]
@@ -214,9 +215,9 @@ def workers(load: Load) -> dict[str, list[str]]:
 
 
 def secrets() -> dict[str, dict[str, Any]]:
-    """Return the passwords that the environment holds (KEDGE_SECRETS, JSON), which no file of a run does.
+    """Return the secrets that the environment holds (KEDGE_SECRETS, JSON), which no file of a run does.
 
-    ``clusters``: name to secret keys of its clients; ``rest``: the ``password`` of the login to the proxies.
+    ``clusters``: name to secret keys of its clients; what else there is stands where load.json would have it.
     """
     return dict(json.loads(os.environ.get("KEDGE_SECRETS", "{}")))
 
@@ -224,15 +225,13 @@ def secrets() -> dict[str, dict[str, Any]]:
 def _completed(document: dict[str, Any], secret: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return load.json with the passwords in their places."""
     clusters = secret.get("clusters", {})
+    placed = {key: value for key, value in secret.items() if key in document and key != "clusters"}
     own = {**document.get("client", {}), **clusters.get(document.get("cluster", ""), {})}
     others = {
         name: {**other, "client": {**other.get("client", {}), **clusters.get(name, {})}}
         for name, other in document.get("clusters", {}).items()
     }
-    rest = document.get("rest")
-    return {**document, "client": own, "clusters": others} | (
-        {"rest": {**rest, **secret.get("rest", {})}} if rest else {}
-    )
+    return {**merged(document, placed), "client": own, "clusters": others}
 
 
 def read_load(run_dir: Path) -> Load:
