@@ -69,7 +69,7 @@ def obstacle(run: Run) -> str:
         if cluster is None:
             return f"run.json names no address of cluster {name}"
         if "sasl.mechanism" in cluster.client and not secrets().get("clusters", {}).get(name):
-            return f"cluster {name} wants a login, and the environment has no KEDGE_SECRETS, as verify.yml sets it"
+            return f"cluster {name} wants a login, and KEDGE_SECRETS, which verify.yml sets, is missing"
         if not reachable(cluster):
             return f"cluster {name} cannot be reached at {cluster.bootstrap_servers}"
     return ""
