@@ -46,7 +46,10 @@ def _clients(sheet: Sheet, pair: KeyPair) -> None:
         "bind options",
         "balancer.tls",
         Choice(
-            f"ssl crt {listener} alpn h2,http/1.1 ssl-min-ver TLSv1.2", "rest_balancer_tls is set", _MANUAL
+            f"ssl crt {listener} alpn http/1.1 ssl-min-ver TLSv1.2",
+            "rest_balancer_tls is set; over HTTP/2 a refused login would cancel the stream before the client has "
+            "sent its records, and reach it as a broken connection instead of a 401",
+            _MANUAL,
         ),
     )
     put_file(sheet, listener, "balancer.tls", {"key": pair.key, "certificate": pair.certificate})
