@@ -47,8 +47,8 @@ def _clients(sheet: Sheet, pair: KeyPair) -> None:
         "balancer.tls",
         Choice(
             f"ssl crt {listener} alpn http/1.1 ssl-min-ver TLSv1.2",
-            "rest_balancer_tls is set; over HTTP/2 a refused login would cancel the stream before the client has "
-            "sent its records, and reach it as a broken connection instead of a 401",
+            "rest_balancer_tls is set; over HTTP/2 a refused login would cancel the stream before the "
+            "client has sent its records, and reach it as a broken connection instead of a 401",
             _MANUAL,
         ),
     )
