@@ -73,6 +73,34 @@ def timeline(audit: Audit) -> dict[str, Any]:
     return {"data": traces, "layout": layout}
 
 
+def memory(audit: Audit) -> dict[str, Any]:
+    """Return the memory of each Streams instance over time, a row an instance, its plan as level lines."""
+    series = next((r.series for r in audit.results if r.name == "memory"), {})
+    told: Mapping[str, Mapping[str, list[list[float]]]] = series.get("memory", {})
+    layout: dict[str, Any] = {
+        "height": (_ROW_PX + 40) * max(len(told), 1) + 90,
+        "xaxis": {"title": {"text": "seconds since the load began"}, "anchor": f"y{len(told) or ''}"},
+    }
+    traces = []
+    for number, (name, lines) in enumerate(sorted(told.items())):
+        axis = "y" if number == 0 else f"y{number + 1}"
+        top = 1 - number / len(told)
+        layout[axis.replace("y", "yaxis")] = {
+            "title": {"text": f"{name}<br>MiB"},
+            "domain": [top - 1 / len(told) + 0.035, top - 0.01],
+            "rangemode": "tozero",
+        }
+        first = {"yaxis": axis, "showlegend": number == 0}
+        for colour, (label, points) in zip(_COLOURS, lines.items(), strict=False):
+            traces.append(_line(label, points, 0, colour) | first | {"legendgroup": label})
+        ends = [lines["RSS"][0][0], lines["RSS"][-1][0]]
+        for label, mib in series.get("bounds", {}).get(name, {}).items():
+            line = {"color": "#888", "width": 1.5, "dash": "dash" if "limit" in label else "dot"}
+            level = {"type": "scatter", "mode": "lines", "name": label, "x": ends, "y": [mib, mib]}
+            traces.append(level | {"line": line, "legendgroup": label} | first)
+    return {"data": traces, "layout": layout}
+
+
 def percentiles(audit: Audit) -> dict[str, Any]:
     """Return latency by percentile, a line an interface and stage."""
     curves: Mapping[str, Any] = next(

@@ -107,6 +107,18 @@ class SettingsLevels(_Levels):
     different: NonNegativeInt | None = 0
 
 
+class MemoryLevels(_Levels):
+    """Percent of the plan's figure that an instance of a Streams application may reach; None: reported only.
+
+    ``rss`` is the whole process against its limit, ``rocksdb`` the block cache with the memtables against the
+    bound, ``beside`` what is neither heap nor in the bound against the overhead that the plan states.
+    """
+
+    rss_percent: PositiveFloat | None = 100
+    rocksdb_percent: PositiveFloat | None = 100
+    beside_percent: PositiveFloat | None = None
+
+
 class PartitionsLevels(_Levels):
     """``max_skew``: the busiest partition's records over the mean of its topic, 1 is even."""
 
@@ -123,6 +135,7 @@ class Levels(_Levels):
     mirror: MirrorLevels = MirrorLevels()
     settings: SettingsLevels = SettingsLevels()
     partitions: PartitionsLevels = PartitionsLevels()
+    memory: MemoryLevels = MemoryLevels()
 
 
 def read_levels(path: Path) -> Levels:

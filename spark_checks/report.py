@@ -19,6 +19,7 @@ _UNITS = (
     ("_records_per_s", "records/s"),
     ("_bytes_per_s", "bytes/s"),
     ("_records", "records"),
+    ("_mib", "MiB"),
     ("_ms", "ms"),
     ("_s", "s"),
 )
@@ -45,7 +46,13 @@ def render(audit: Audit) -> str:
         started=datetime.fromtimestamp(run.started_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         lasted=(run.measured_until_us - run.started_us) / 1e6,
         restarts=results["rebalance"].measured.get("by_restart", []) if "rebalance" in results else [],
-        figures_json=_embed({"timeline": charts.timeline(audit), "latency": charts.percentiles(audit)}),
+        figures_json=_embed(
+            {
+                "timeline": charts.timeline(audit),
+                "latency": charts.percentiles(audit),
+                "memory": charts.memory(audit),
+            }
+        ),
         plotly=resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8"),
     )
 

@@ -91,6 +91,28 @@ class Mirror(_Part):
     exactly_once: bool = False
 
 
+class Instance(_Part):
+    """An instance of a service on a host."""
+
+    host: str
+    instance: str
+
+
+class Application(_Part):
+    """A Streams application that was deployed, and what it makes of a record, where that is known.
+
+    ``per_record`` outputs with the record's own value, each under a key of its own, are due for each record
+    of ``input``; ``exactly_once`` forbids that one comes twice.
+    """
+
+    name: str
+    instances: list[Instance] = []
+    input: Place | None = None
+    output: Place | None = None
+    per_record: int = Field(1, ge=1)
+    exactly_once: bool = False
+
+
 class Run(_Part):
     """The whole of run.json.
 
@@ -106,6 +128,7 @@ class Run(_Part):
     clusters: dict[str, Cluster] = {}
     topics: list[Topic]
     mirrors: list[Mirror] = []
+    applications: list[Application] = []
     producers: dict[int, Producer] = {}
     groups: dict[str, Group] = {}
     clock_offsets: dict[str, Clock] = {}

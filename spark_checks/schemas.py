@@ -75,6 +75,14 @@ SETTINGS: Final = _table(
     "host:string service:string instance:string file:string key:string planned:string running:string?"
 )
 
+#: One sample of a Streams application's process and of all its RocksDB stores. ``block_cache_bytes`` counts a
+#: cache that stores share once, and holds the memtables where they are charged to it. Null: it was not told.
+ROCKSDB: Final = _table(
+    "host:string service:string instance:string at_us:long state:string? rss_bytes:long heap_bytes:long? "
+    "heap_used_bytes:long? non_heap_bytes:long? direct_bytes:long? stores:int? block_cache_bytes:long? "
+    "pinned_bytes:long? memtable_bytes:long? table_readers_bytes:long? restoring_records:long?"
+)
+
 TABLES: Final[dict[str, StructType]] = {
     "ledger": LEDGER,
     "records": RECORDS,
@@ -85,6 +93,7 @@ TABLES: Final[dict[str, StructType]] = {
     "gc_pauses": GC_PAUSES,
     "processes": PROCESSES,
     "settings": SETTINGS,
+    "rocksdb": ROCKSDB,
 }
 
 

@@ -16,13 +16,16 @@ from verify.collect.gc import Pause, pauses
 from verify.collect.hosts import CollectError, ssh_options, to_access
 from verify.collect.reading import (
     GcLog,
+    SampleLog,
     gc_logs,
     pairs,
     read_command,
     read_output,
+    sample_logs,
     settings_rows,
     wanted_settings,
 )
+from verify.collect.rocksdb import samples
 
 PROPERTIES = "/etc/kafka-rest/8082/kafka-rest.properties"
 FLAGS = "-XX:+UseG1GC -Xlog:gc*:file=/var/log/kafka-rest/8082/gc.log:time,uptime,level,tags:filecount=5"
@@ -136,6 +139,49 @@ def test_pauses_begin_before_their_line_is_written() -> None:
 
 def test_pauses_outside_the_run_are_left_out() -> None:
     assert [pause.kind for pause in pauses(GC_LINES, TEN + 1_500_000, TEN + 2_500_000)] == ["Pause Remark"]
+
+
+SAMPLES = "/var/log/streams-app/joins/samples.jsonl"
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_samples_are_where_the_plan_says_and_a_bounded_application_shares_its_cache(bounded: bool) -> None:
+    told = setting("/etc/streams-app/joins/environment", "KEDGE_SAMPLES_FILE", SAMPLES)
+    bound = [setting("/etc/streams-app/joins/rocksdb.properties", "cache.bytes", "1")] if bounded else []
+    found = sample_logs(plan(told, *bound, service="streams_app"))
+    assert found == [SampleLog("rest1", "streams_app", "8082", SAMPLES, bounded)]
+
+
+def test_the_older_samples_come_first(tmp_path: Path) -> None:
+    path, missing = tmp_path / "samples.jsonl", tmp_path / "none"
+    path.write_text('{"at_us":2}\n')
+    (tmp_path / "samples.jsonl.1").write_text('{"at_us":1}\n')
+    command = read_command([], [], [str(path), str(missing)])
+    output = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    assert read_output(output.splitlines()).samples == {
+        str(path): ['{"at_us":1}', '{"at_us":2}'],
+        str(missing): None,
+    }
+
+
+def told(at_us: int, rss: int = 9, **more: Any) -> str:
+    return json.dumps(
+        {"at_us": at_us, "state": "RUNNING", "rss_bytes": rss, "block_cache_most_bytes": 3}
+        | {"block_cache_sum_bytes": 24, "pinned_most_bytes": 1, "pinned_sum_bytes": 8, "memtables_bytes": 2}
+        | more
+    )
+
+
+@pytest.mark.parametrize(("shared", "cache", "pinned"), [(True, 3, 1), (False, 24, 8)])
+def test_a_shared_cache_counts_once_and_caches_apart_add_up(shared: bool, cache: int, pinned: int) -> None:
+    (row,) = samples([told(5)], 0, 10, shared_cache=shared)
+    assert (row["block_cache_bytes"], row["pinned_bytes"], row["memtable_bytes"]) == (cache, pinned, 2)
+    assert row["table_readers_bytes"] is None
+
+
+def test_samples_that_are_cut_off_empty_or_of_another_time_are_passed_over() -> None:
+    lines = [told(5)[:20], "[]", "null", told(5, rss=0), told(1), told(20), told(6)]
+    assert [row["at_us"] for row in samples(lines, 2, 10, shared_cache=True)] == [6]
 
 
 def test_clock_is_told_by_the_shortest_round_trip() -> None:

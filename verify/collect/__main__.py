@@ -1,8 +1,8 @@
 """`python -m verify.collect --run-dir runs/ID --inventory INV`: evidence that only the hosts have.
 
-Writes the tables actions (from actions.jsonl), settings and gc_pauses, and the clock offsets into run.json. A
-host that cannot be read is one line on stderr and missing evidence. Exit 0 also then; 2 when the run's folder
-or the inventory cannot be read.
+Writes the tables actions (from actions.jsonl), settings, gc_pauses and rocksdb, and the clock offsets into
+run.json. A host that cannot be read is one line on stderr and missing evidence. Exit 0 also then; 2 when the
+run's folder or the inventory cannot be read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,20 @@ from typing import Any
 from verify.collect.clocks import Offset, offset
 from verify.collect.gc import pauses
 from verify.collect.hosts import CollectError, read_access
-from verify.collect.reading import GcLog, Read, Wanted, gc_logs, read_command, read_output, settings_rows
+from verify.collect.reading import (
+    GcLog,
+    Read,
+    SampleLog,
+    Wanted,
+    gc_logs,
+    read_command,
+    read_output,
+    sample_logs,
+    settings_rows,
+)
 from verify.collect.reading import wanted_settings as wanted_of
 from verify.collect.remote import RemoteError, Shell, on_all, round_trips
+from verify.collect.rocksdb import samples
 from verify.evidence import rows_to_columns, write_json, write_table
 from verify.load.process import now_us
 
@@ -42,9 +53,11 @@ def collect(run_dir: Path, inventory: str) -> None:
     """Collect the evidence of a run's hosts; raises CollectError when its input cannot be read."""
     run, plan = _read(run_dir / "evidence" / "run.json"), _read(run_dir / "plan.json")
     actions = _replace(run_dir, "actions", read_actions(run_dir / "actions.jsonl"))
-    wanted, logs = wanted_of(plan), gc_logs(plan)
-    hosts = sorted({each.host for each in wanted} | {each.host for each in logs})
-    results = on_all(read_access(inventory, hosts), lambda host, shell: _of_host(host, shell, wanted, logs))
+    wanted, logs, told = wanted_of(plan), gc_logs(plan), sample_logs(plan)
+    hosts = sorted({w.host for w in wanted} | {log.host for log in logs} | {log.host for log in told})
+    results = on_all(
+        read_access(inventory, hosts), lambda host, shell: _of_host(host, shell, wanted, logs, told)
+    )
 
     reads: dict[str, Read] = {}
     clocks: dict[str, Offset] = {}
@@ -55,15 +68,43 @@ def collect(run_dir: Path, inventory: str) -> None:
             reads[host], clocks[host] = result
     settings = _replace(run_dir, "settings", settings_rows(wanted, reads))
     found = _replace(run_dir, "gc_pauses", _pause_rows(logs, reads, run))
+    sampled = _replace(run_dir, "rocksdb", _sample_rows(told, reads, run)) if told else 0
     run["clock_offsets"] = {host: clock._asdict() for host, clock in clocks.items()}
     write_json(run_dir / "evidence" / "run.json", run)
-    print(f"{len(reads)} of {len(hosts)} hosts: {settings} settings, {found} pauses; {actions} actions")
+    print(
+        f"{len(reads)} of {len(hosts)} hosts: {settings} settings, {found} pauses, {sampled} samples; "
+        f"{actions} actions"
+    )
 
 
-def _of_host(host: str, shell: Shell, wanted: list[Wanted], logs: list[GcLog]) -> tuple[Read, Offset]:
+def _of_host(
+    host: str, shell: Shell, wanted: list[Wanted], logs: list[GcLog], told: list[SampleLog]
+) -> tuple[Read, Offset]:
     files = sorted({each.file for each in wanted if each.host == host})
-    command = read_command(files, [log.path for log in logs if log.host == host])
+    command = read_command(
+        files,
+        [log.path for log in logs if log.host == host],
+        [log.path for log in told if log.host == host],
+    )
     return read_output(shell(command)), offset(round_trips(shell))
+
+
+def _sample_rows(
+    told: list[SampleLog], reads: Mapping[str, Read], run: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    until_us = run["ended_us"] or now_us()
+    rows = []
+    for log in told:
+        lines = reads[log.host].samples.get(log.path) if log.host in reads else []
+        if lines is None:
+            print(
+                f"{log.host}: {log.path} is not there: {log.service}@{log.instance} has no memory on record",
+                file=sys.stderr,
+            )
+        who = {"host": log.host, "service": log.service, "instance": log.instance}
+        found = samples(lines or [], run["started_us"], until_us, shared_cache=log.shared_cache)
+        rows += [who | sample for sample in found]
+    return rows
 
 
 def _pause_rows(logs: list[GcLog], reads: Mapping[str, Read], run: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from sizing.model import looks_secret
 
 _FILE: Final = "@@kedge file "
 _GC: Final = "@@kedge gc "
+_SAMPLES: Final = "@@kedge samples "
 _MISSING: Final = "@@kedge missing"
 #: Services whose "instance" is the host itself; their values are the kernel's, not a file's.
 _NOT_READ: Final = frozenset({"host_tuning"})
@@ -40,6 +41,17 @@ class GcLog:
     service: str
     instance: str
     path: str
+
+
+@dataclass(frozen=True)
+class SampleLog:
+    """Where a Streams application tells of its memory, and whether its stores share one cache."""
+
+    host: str
+    service: str
+    instance: str
+    path: str
+    shared_cache: bool
 
 
 def wanted_settings(plan: Mapping[str, Any]) -> list[Wanted]:
@@ -70,6 +82,17 @@ def gc_logs(plan: Mapping[str, Any]) -> list[GcLog]:
     ]
 
 
+def sample_logs(plan: Mapping[str, Any]) -> list[SampleLog]:
+    """Return the files into which planned Streams applications tell of their memory."""
+    found = []
+    for host, service, instance in _instances(plan):
+        values = {setting["key"]: str(setting["value"]) for setting in instance["settings"]}
+        if path := values.get("KEDGE_SAMPLES_FILE"):
+            # The bounded class gives all stores one cache, each of which then tells of the whole.
+            found.append(SampleLog(host, service, str(instance["name"]), path, "cache.bytes" in values))
+    return found
+
+
 def _instances(plan: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
     for host, part in plan["hosts"].items():
         for service, of_service in part["services"].items():
@@ -85,8 +108,8 @@ def _has_pairs(file: str) -> bool:
     return path.suffix in (".properties", ".conf") or path.name == "environment"
 
 
-def read_command(files: Sequence[str], logs: Sequence[str]) -> str:
-    """Return one shell command that prints these files and the pauses in these GC logs."""
+def read_command(files: Sequence[str], logs: Sequence[str], samples: Sequence[str] = ()) -> str:
+    """Return one shell command that prints these files, the pauses in these GC logs, and these samples."""
     parts = []
     for file in files:
         name = shlex.quote(file)
@@ -102,32 +125,44 @@ def read_command(files: Sequence[str], logs: Sequence[str]) -> str:
             f"ls {name}* >/dev/null 2>&1 && {{ grep -hE 'Pause .*ms$' {name}* || true; }}"
             f" || echo {shlex.quote(_MISSING)}"
         )
+    for log in samples:
+        older, name = shlex.quote(f"{log}.1"), shlex.quote(log)
+        parts.append(
+            f"echo {shlex.quote(_SAMPLES + log)}; cat {older} 2>/dev/null; "
+            f"cat {name} 2>/dev/null && echo || echo {shlex.quote(_MISSING)}"
+        )
     return "; ".join([*parts, "true"])
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a host printed: the lines of each file and GC log, without empty ones; None: it is not there."""
+    """What a host printed: the lines of each file, GC log and file of samples, without empty ones.
+
+    None: it is not there.
+    """
 
     files: Mapping[str, list[str] | None]
     logs: Mapping[str, list[str] | None]
+    samples: Mapping[str, list[str] | None] = field(default_factory=dict)
 
 
 def read_output(lines: Iterable[str]) -> Read:
     """Take apart the output of :func:`read_command`."""
     files: dict[str, list[str] | None] = {}
     logs: dict[str, list[str] | None] = {}
+    samples: dict[str, list[str] | None] = {}
+    markers = {_FILE: files, _GC: logs, _SAMPLES: samples}
     into, name = files, ""
     for line in lines:
-        if line.startswith((_FILE, _GC)):
-            into = files if line.startswith(_FILE) else logs
-            name = line.removeprefix(_FILE).removeprefix(_GC)
+        marker = next((mark for mark in markers if line.startswith(mark)), None)
+        if marker is not None:
+            into, name = markers[marker], line.removeprefix(marker)
             into[name] = []
         elif line == _MISSING:
             into[name] = None
         elif line and (known := into.get(name)) is not None:
             known.append(line)
-    return Read(files, logs)
+    return Read(files, logs, samples)
 
 
 def pairs(lines: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,236 @@
+"""Whether Streams applications kept within the memory that was planned, and which share of it did not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_checks.levels import Levels, MemoryLevels, given
+from spark_checks.model import Anomaly, Recommendation, Result, judge
+from spark_checks.readers import Evidence
+
+Who = tuple[str, str]
+
+_MIB: Final = 1 << 20
+_HEAP: Final = re.compile(r"-Xmx(\d+)([kKmMgG]?)")
+_SIZE: Final = re.compile(r"(\d+)([kKmMgG]?)")
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+#: The settings of the plan that bound memory.
+_KEYS: Final = ("MemoryMax", "KAFKA_HEAP_OPTS", "cache.bytes", "memtables.bytes")
+_SHARES: Final = ("heap", "rocksdb", "beside")
+_VARIABLES: Final = {"heap": "streams_app_heap_mib", "rocksdb": "streams_app_rocksdb_mib"}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the plan gives an instance, bytes."""
+
+    limit: int
+    heap: int
+    rocksdb: int
+    memtables: int
+
+    @property
+    def beside(self) -> int:
+        """What is left of the limit for all that neither the heap nor the bound covers."""
+        return self.limit - self.heap - self.rocksdb
+
+    def of(self, share: str) -> int:
+        """Return the planned bytes of a share."""
+        return {"heap": self.heap, "rocksdb": self.rocksdb, "beside": self.beside}[share]
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """Each instance's memory against its plan, by its own samples, one a second, over the whole run.
+
+    - rss_over: the process held more than its limit. The share to blame is the one of heap (as committed),
+      RocksDB (the block cache, which holds the memtables) and what lies beside them (iterators, pinned
+      blocks outside of the cache, table readers, fragments of the allocator, threads) that was furthest
+      over its own planned figure at that moment.
+    - rocksdb_over: the block cache with the memtables passed the bound.
+    - beside_over: what lies beside was more than the plan states; judged with a level.
+
+    Memtables and table readers are measured; memtables are a part of the cache, so no share of their own.
+    The figures of the plan come from the settings table. An instance without samples or without those
+    figures is unknown. Memory before and after the run, and between two samples, is not seen.
+    """
+    slo = given(levels.memory)
+    rocksdb, settings = evidence.table("rocksdb"), evidence.table("settings")
+    if rocksdb is None:
+        because = "there is no rocksdb table: verify.collect writes it"
+        return Result("memory", "unknown", because, slo=slo)
+    bounds = _bounds(settings) if settings is not None else {}
+    peaks = _peaks(rocksdb)
+    due = {(one.host, one.instance) for app in evidence.run.applications for one in app.instances}
+    problems: list[str] = []
+    doubts: list[str] = []
+    found: dict[str, list[dict[str, Any]]] = {}
+    measured: dict[str, Any] = {}
+    blamed: set[str] = set()
+    for who in sorted(due | set(peaks)):
+        name = f"{who[1]} on {who[0]}"
+        if who not in peaks:
+            doubts.append(f"{name} told nothing of its memory")
+            continue
+        if who not in bounds:
+            doubts.append(f"{name} has no memory in the plan to hold it against")
+            continue
+        measured[name] = _figures(peaks[who], bounds[who])
+        for kind, example in _over(peaks[who], bounds[who], levels.memory).items():
+            found.setdefault(kind, []).append({"host": who[0], "instance": who[1], **example})
+            blamed.add(example["to_blame"])
+            problems.append(
+                f"{name}: {kind.split('_')[0]} was {example['mib']:,} MiB, planned "
+                f"{example['planned_mib']:,}; to blame: {example['to_blame']} "
+                f"({example['share_mib']:,} MiB, planned {example['share_planned_mib']:,})"
+            )
+    if not peaks and not due:
+        doubts.append("the rocksdb table is empty: no Streams application told of its memory")
+    most = max((one["rss_percent_of_plan"] for one in measured.values()), default=0)
+    short = f"{len(measured)} instances, RSS at most {most:g} % of the plan"
+    verdict, because = judge(problems, doubts, short)
+    return Result(
+        "memory",
+        verdict,
+        because,
+        slo=slo,
+        measured=measured,
+        anomalies={kind: Anomaly(len(rows), tuple(rows)) for kind, rows in found.items()},
+        recommendations=tuple(_advice(share) for share in sorted(blamed)),
+        short=short,
+        series={"memory": _series(rocksdb, evidence.run.started_us), "bounds": _lines(bounds, set(peaks))},
+    )
+
+
+def _bounds(settings: DataFrame) -> dict[Who, Bounds]:
+    """Return what the plan gives each instance that has a limit; a few rows an instance."""
+    values: dict[Who, dict[str, str]] = {}
+    for row in settings.where(F.col("key").isin(*_KEYS)).collect():
+        values.setdefault((row["host"], row["instance"]), {})[row["key"]] = row["planned"]
+    found = {}
+    for who, planned in values.items():
+        limit = _bytes(_SIZE.fullmatch(planned.get("MemoryMax", "")))
+        heap = _bytes(_HEAP.search(planned.get("KAFKA_HEAP_OPTS", "")))
+        if limit and heap:
+            cache, memtables = (
+                _SIZE.fullmatch(planned.get(k, "")) for k in ("cache.bytes", "memtables.bytes")
+            )
+            found[who] = Bounds(limit, heap, _bytes(cache), _bytes(memtables))
+    return found
+
+
+def _bytes(match: re.Match[str] | None) -> int:
+    return int(match[1]) * _UNITS[match[2].lower()] if match else 0
+
+
+def _peaks(rocksdb: DataFrame) -> dict[Who, Mapping[str, Any]]:
+    """Return by instance the most of each share, and the samples in which those judged were largest."""
+    cache, heap = F.coalesce("block_cache_bytes", F.lit(0)), F.coalesce("heap_bytes", F.lit(0))
+    rows = rocksdb.select(
+        "*",
+        heap.alias("heap"),
+        cache.alias("rocksdb"),
+        # A heap that was committed and never touched is no part of the RSS.
+        F.greatest(F.col("rss_bytes") - heap - cache, F.lit(0)).alias("beside"),
+    )
+    sample = F.struct("at_us", "rss_bytes", *_SHARES)
+    # A row a second and instance: it shuffles some rows an instance.
+    folded = rows.groupBy("host", "instance").agg(
+        F.count(F.lit(1)).alias("samples"),
+        *(F.max(name).alias(f"most_{name}") for name in ("rss_bytes", *_SHARES)),
+        *(F.max(n).alias(f"most_{n}") for n in ("memtable_bytes", "table_readers_bytes", "pinned_bytes")),
+        F.max_by(sample, "rss_bytes").alias("at_rss"),
+        F.max_by(sample, "rocksdb").alias("at_rocksdb"),
+        F.max_by(sample, "beside").alias("at_beside"),
+    )
+    return {(row["host"], row["instance"]): row.asDict(recursive=True) for row in folded.collect()}
+
+
+def _figures(peak: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    return {
+        "samples": peak["samples"],
+        "rss_mib": _mib(peak["most_rss_bytes"]),
+        "planned_rss_mib": _mib(bounds.limit),
+        "rss_percent_of_plan": round(100 * peak["most_rss_bytes"] / bounds.limit, 1),
+        "heap_mib": _mib(peak["most_heap"]),
+        "planned_heap_mib": _mib(bounds.heap),
+        "block_cache_mib": _mib(peak["most_rocksdb"]),
+        "planned_rocksdb_mib": _mib(bounds.rocksdb),
+        "pinned_mib": _mib(peak["most_pinned_bytes"] or 0),
+        "memtables_mib": _mib(peak["most_memtable_bytes"] or 0),
+        "planned_memtables_mib": _mib(bounds.memtables),
+        "table_readers_mib": _mib(peak["most_table_readers_bytes"] or 0),
+        "beside_mib": _mib(peak["most_beside"]),
+        "planned_beside_mib": _mib(bounds.beside),
+    }
+
+
+def _over(peak: Mapping[str, Any], bounds: Bounds, levels: MemoryLevels) -> dict[str, dict[str, Any]]:
+    """Return the sample that passed its bound furthest, by anomaly."""
+    found = {}
+    for name, planned, percent in (
+        ("rss", bounds.limit, levels.rss_percent),
+        ("rocksdb", bounds.rocksdb, levels.rocksdb_percent),
+        ("beside", bounds.beside, levels.beside_percent),
+    ):
+        sample = peak[f"at_{name}"]
+        value = sample["rss_bytes" if name == "rss" else name]
+        # Without a bound RocksDB has nothing of its own to pass: its cache then counts towards the limit.
+        if percent is None or not planned or value * 100 <= planned * percent:
+            continue
+        blame = max(_SHARES, key=lambda share: sample[share] - bounds.of(share)) if name == "rss" else name
+        found[f"{name}_over"] = {
+            "at_us": sample["at_us"],
+            "mib": _mib(value),
+            "planned_mib": _mib(planned),
+            "to_blame": blame,
+            "share_mib": _mib(sample[blame]),
+            "share_planned_mib": _mib(bounds.of(blame)),
+        }
+    return found
+
+
+def _advice(share: str) -> Recommendation:
+    variable = _VARIABLES.get(share)
+    if variable is None:
+        return Recommendation(
+            "Preload jemalloc (streams_app_jemalloc), close iterators, or plan fewer databases a host",
+            "what lies beside heap and bound took more than the plan states",
+            effect="memory that RocksDB has freed goes back to the system",
+        )
+    return Recommendation(
+        f"Give {share} what it takes ({variable}), or spread the stores over more hosts",
+        f"{share} took more than the plan gives it",
+        effect="the limit holds what runs, so that the kernel does not end the process",
+    )
+
+
+def _series(rocksdb: DataFrame, started_us: int) -> dict[str, dict[str, list[list[float]]]]:
+    """Return (second, MiB) by instance and share for the plot; one row a sample."""
+    names = ("rss_bytes", "heap_bytes", "block_cache_bytes", "memtable_bytes", "table_readers_bytes")
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for row in rocksdb.select("host", "instance", "at_us", *names).orderBy("at_us").collect():
+        lines = found.setdefault(f"{row['instance']} on {row['host']}", {})
+        second = round((row["at_us"] - started_us) / 1e6, 3)
+        for name in names:
+            if row[name] is not None:
+                label = name.removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
+                lines.setdefault(label, []).append([second, round(row[name] / _MIB, 1)])
+    return found
+
+
+def _lines(bounds: Mapping[Who, Bounds], sampled: set[Who]) -> dict[str, dict[str, int]]:
+    return {
+        f"{who[1]} on {who[0]}": {"planned limit": _mib(one.limit), "planned RocksDB": _mib(one.rocksdb)}
+        for who, one in bounds.items()
+        if who in sampled
+    }
+
+
+def _mib(count: int) -> int:
+    return round(count / _MIB)

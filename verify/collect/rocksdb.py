@@ -1,0 +1,43 @@
+"""Samples of memory that a Streams application's reporter writes (templates/streams/StateReporter.java)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+_SAME: Final = (
+    "at_us",
+    "state",
+    "rss_bytes",
+    "heap_bytes",
+    "heap_used_bytes",
+    "non_heap_bytes",
+    "direct_bytes",
+    "stores",
+    "table_readers_bytes",
+    "restoring_records",
+)
+
+
+def samples(
+    lines: Iterable[str], from_us: int, until_us: int, *, shared_cache: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the samples of a time as rows of the rocksdb table; lines that are not whole are passed over.
+
+    A cache that all stores share is told by each of them, so the most that one tells is all of it
+    (``shared_cache``); caches apart add up. A process whose RSS could not be read told 0: that is no sample.
+    """
+    kind = "most" if shared_cache else "sum"
+    for line in lines:
+        try:
+            told = json.loads(line)
+            at_us, rss = int(told["at_us"]), int(told["rss_bytes"])
+        except (ValueError, TypeError, KeyError):
+            continue
+        if rss > 0 and from_us <= at_us <= until_us:
+            yield {name: told.get(name) for name in _SAME} | {
+                "block_cache_bytes": told.get(f"block_cache_{kind}_bytes"),
+                "pinned_bytes": told.get(f"pinned_{kind}_bytes"),
+                "memtable_bytes": told.get("memtables_bytes"),
+            }
