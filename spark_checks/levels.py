@@ -119,6 +119,18 @@ class MemoryLevels(_Levels):
     beside_percent: PositiveFloat | None = None
 
 
+class OutputsLevels(_Levels):
+    """How many of each anomaly an application's outputs may have; None: reported, not judged.
+
+    At least once lets an output come again, so ``duplicated`` has no level by default; an application that
+    promises exactly once is allowed none.
+    """
+
+    missing: NonNegativeInt | None = 0
+    duplicated: NonNegativeInt | None = None
+    unexpected: NonNegativeInt | None = 0
+
+
 class PartitionsLevels(_Levels):
     """``max_skew``: the busiest partition's records over the mean of its topic, 1 is even."""
 
@@ -136,6 +148,7 @@ class Levels(_Levels):
     settings: SettingsLevels = SettingsLevels()
     partitions: PartitionsLevels = PartitionsLevels()
     memory: MemoryLevels = MemoryLevels()
+    outputs: OutputsLevels = OutputsLevels()
 
 
 def read_levels(path: Path) -> Levels:

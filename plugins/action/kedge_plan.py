@@ -28,6 +28,7 @@ from sizing.secrets import merged, private, seal
 from sizing.security import librdkafka
 from sizing.topics import targets
 from sizing.workload import bootstrap, clusters
+from sizing.workload_streams import applications_json
 
 _CONNECTION = (
     "ansible_host",
@@ -95,6 +96,7 @@ class ActionModule(ActionBase):
             for name, cluster in clusters(inventory)[0].items()
         }
         document["flows"] = flows_json(inventory)
+        document["applications"] = applications_json(inventory)
         if dest := self._task.args.get("dest"):
             Path(dest).touch(mode=0o600)
             Path(dest).write_text(json.dumps(document, indent=1) + "\n")

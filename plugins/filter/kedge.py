@@ -119,6 +119,7 @@ def load_spec(
     spec |= _reached(plan, verify["cluster"])
     spec["client"] = {**spec.get("client", {}), **verify.get("client", {})}
     spec["mirrors"] = mirrors_of(plan, spec)
+    spec["applications"] = applications_of(plan, spec)
     others = {mirror["target"]["cluster"] for mirror in spec["mirrors"]} - {verify["cluster"]}
     spec["clusters"] = {name: _reached(plan, name) for name in sorted(others)}
     if spec["rest"] and "url" not in spec["rest"]:
@@ -149,6 +150,26 @@ def mirrors_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[st
                 source = {"cluster": facts.source, "topic": part["topic"]}
                 target = {"cluster": facts.target, "topic": copy}
                 found.append({"flow": name, "source": source, "target": target, "group": facts.group})
+    return found
+
+
+def applications_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the planned applications: their instances, and input and output where the load feeds them."""
+    loaded = {part["topic"] for part in (load["kafka"], load["rest"]) if part}
+    found = []
+    for name, about in plan.get("applications", {}).items():
+        instances = [
+            {"host": host, "instance": instance["name"]}
+            for host in plan["hosts"]
+            for instance in planned_instances(plan, host, "streams_app")
+            if planned_value(instance, "application.id") == name
+        ]
+        app = {"name": name, "instances": instances, "exactly_once": about["exactly_once"]}
+        due = about["delivery"]
+        if due and about["cluster"] == load["cluster"] and due["input"] in loaded:
+            ends = {end: {"cluster": load["cluster"], "topic": due[end]} for end in ("input", "output")}
+            app |= ends | {"per_record": due["per_record"]}
+        found.append(app)
     return found
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from spark_checks.checks import delivery, latency, memory, mirror, rebalance, settings, shares, throughput
+from spark_checks.checks import (
+    delivery,
+    latency,
+    memory,
+    mirror,
+    outputs,
+    rebalance,
+    settings,
+    shares,
+    throughput,
+)
 from spark_checks.levels import Levels
 from spark_checks.model import Result
 from spark_checks.readers import Evidence
@@ -24,6 +34,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "settings": settings.check,
     "partitions": shares.check,
     "memory": memory.check,
+    "outputs": outputs.check,
 }
 
 
@@ -31,15 +42,17 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
     """Return the checks that a run calls for.
 
     What run.json names decides, never what evidence was found: a run without mirrors has no parity to show,
-    and one without Streams applications no memory of theirs, unless a service level asks for it. One that only
-    compares mirrors has no load to judge. A service level of null for ``settings.different`` says that
-    settings are not asked for.
+    and one without Streams applications no memory and no outputs, unless a service level asks for them. One
+    that only compares mirrors has no load to judge. A service level of null for ``settings.different`` says
+    that settings are not asked for.
     """
     wanted = dict(CHECKS)
     if not run.mirrors and "mirror" not in levels.model_fields_set:
         del wanted["mirror"]
     if not run.applications and "memory" not in levels.model_fields_set:
         del wanted["memory"]
+    if not any(app.output for app in run.applications) and "outputs" not in levels.model_fields_set:
+        del wanted["outputs"]
     if levels.settings.different is None:
         del wanted["settings"]
     return wanted if run.loaded else {"mirror": wanted["mirror"]}

@@ -91,6 +91,24 @@ class Mirror(_Model):
     group: Text | None = None
 
 
+class Instance(_Model):
+    """An instance of an application on a host."""
+
+    host: Text
+    instance: Text
+
+
+class Application(_Model):
+    """A Streams application, whose name is its consumer group; with ``input``, it is fed by the load."""
+
+    name: Text
+    instances: list[Instance] = []
+    input: Place | None = None
+    output: Place | None = None
+    per_record: int = Field(1, ge=1)
+    exactly_once: bool = False
+
+
 class Load(_Model):
     """The whole of `load.json`; ``service`` is the one that verify.yml restarts while the load runs."""
 
@@ -101,6 +119,7 @@ class Load(_Model):
     client: Client = {}
     clusters: dict[str, OtherCluster] = {}
     mirrors: list[Mirror] = []
+    applications: list[Application] = []
     kafka: KafkaLoad | None = None
     rest: RestLoad | None = None
     sampling_ms: int = Field(100, ge=1)
@@ -127,9 +146,10 @@ class Load(_Model):
         return sorted({part.topic for part in (self.kafka, self.rest) if part})
 
     def places(self) -> list[Place]:
-        """Return the topics that the run's records are in, those that mirrors copy to included, each once."""
+        """Return the topics that the run's records are in, with mirrors' and applications', each once."""
         loaded = [Place(cluster=self.cluster, topic=topic) for topic in self.topics()]
-        return loaded + [m.target for m in self.mirrors if m.target not in loaded]
+        made = [m.target for m in self.mirrors] + [app.output for app in self.applications if app.output]
+        return list(dict.fromkeys([*loaded, *made]))
 
     def mirror_groups(self) -> list[str]:
         """Return the consumer groups of the flows that copy the load, each once."""

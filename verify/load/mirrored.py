@@ -29,6 +29,10 @@ class Mirrored:
 
     def caught_up(self, topics: Mapping[Place, TopicFacts]) -> bool:
         """Tell whether all flows are at the source's end; ``topics`` has start and end of each topic."""
+        for app in self._load.applications:
+            # Kafka Streams commits what it has read once its outputs are acknowledged.
+            if app.input and not self._committed(app.name, app.input, topics[app.input]):
+                return False
         # Each is asked, so that the time for which a target has been quiet begins for all of them.
         behind = [mirror for mirror in self._load.mirrors if not self._one(mirror, topics)]
         return not behind
@@ -36,18 +40,22 @@ class Mirrored:
     def _one(self, mirror: Mirror, topics: Mapping[Place, TopicFacts]) -> bool:
         source, target = topics[mirror.source], topics[mirror.target]
         if mirror.group:
-            found = cluster.committed(self._load, mirror.group, mirror.source.topic, source.partitions)
-            return all(
-                found.get(partition, -1) >= end
-                for partition, end in source.end.items()
-                if end > source.start.get(partition, 0)
-            )
+            return self._committed(mirror.group, mirror.source, source)
         copied, now = _grown(target.start, target.end), time.monotonic()
         before, since = self._grew.get(mirror.target, (-1, now))
         if copied != before:
             self._grew[mirror.target] = (copied, now)
             return False
         return copied >= _grown(source.start, source.end) and now - since >= QUIET_S
+
+    def _committed(self, group: str, place: Place, topic: TopicFacts) -> bool:
+        """Tell whether a group has committed the end of every partition that the run has grown."""
+        found = cluster.committed(self._load, group, place.topic, topic.partitions)
+        return all(
+            found.get(partition, -1) >= end
+            for partition, end in topic.end.items()
+            if end > topic.start.get(partition, 0)
+        )
 
 
 def _grown(start: Offsets, end: Offsets) -> int:

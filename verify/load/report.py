@@ -80,6 +80,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
             )
         ],
         "mirrors": [mirror.model_dump() for mirror in load.mirrors],
+        "applications": [app.model_dump() for app in load.applications],
         "producers": {
             str(lane.producer): {"via": lane.via, "topic": lane.topic, "records_per_s": lane.rate}
             for lane in lanes(load)

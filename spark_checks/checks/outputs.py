@@ -1,0 +1,138 @@
+"""Whether a Streams application made of every record what it should."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_checks.hops.found import tally
+from spark_checks.levels import Levels, given
+from spark_checks.model import Anomaly, Result, judge
+from spark_checks.readers import Evidence
+from spark_checks.run import Application, Place, Run
+
+KINDS: Final = ("missing", "duplicated", "unexpected")
+_ID: Final = ["application", "producer", "seq"]
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """Each record of an application's input against the outputs that carry its identity, exactly.
+
+    An application makes ``per_record`` outputs of a record, each with the record's own value under a key of
+    its own; so equal keys are one output, and different keys are different ones.
+
+    - missing: an output that is due and is not there, or whose value is not the record's.
+    - duplicated: an output that came again. At least once allows it: reported, judged only with a level, or
+      where the application promises exactly once. A record that is in the input twice is left out of it.
+    - unexpected: an output beyond those due for its record, or of no record of the input.
+
+    Without the topics, their offsets, or a record in the input nothing is known. So it is where retention or
+    compaction took records of either topic. Damaged values in the input are no records of the run.
+    """
+    run, records, slo = evidence.run, evidence.table("records"), given(levels.outputs)
+    audited = [app for app in run.applications if app.input and app.output]
+    if not audited:
+        return Result("outputs", "unknown", "run.json names no application with an output", slo=slo)
+    if records is None:
+        because = "the topics were not read: no records table, and the cluster could not be asked"
+        return Result("outputs", "unknown", because, slo=slo)
+    problems: list[str] = []
+    doubts: list[str] = []
+    measured: dict[str, Any] = {}
+    anomalies: dict[str, Anomaly] = {}
+    for app in audited:
+        allowed = levels.outputs.model_dump()
+        if app.exactly_once and allowed["duplicated"] is None:
+            allowed["duplicated"] = 0
+        rows = _by_record(records, app).persist()
+        totals = _totals(rows, app)
+        found = tally(_findings(rows, app), _ID) if any(totals[kind] for kind in KINDS) else {}
+        rows.unpersist()
+        measured[app.name] = totals
+        doubts += _doubts(run, app, totals["input_records"])
+        for kind, anomaly in found.items():
+            before = anomalies.get(kind, Anomaly(0))
+            anomalies[kind] = Anomaly(before.count + anomaly.count, before.examples + anomaly.examples)
+            if allowed[kind] is not None and anomaly.count > allowed[kind]:
+                first = anomaly.examples[0]
+                problems.append(
+                    f"{app.name}: {anomaly.count:,} outputs {kind} (first: producer {first['producer']}, "
+                    f"seq {first['seq']})"
+                )
+    due = sum(one["due_records"] for one in measured.values())
+    missing = sum(one["missing"] for one in measured.values())
+    short = f"{missing:,} missing of {due:,} outputs due"
+    verdict, because = judge(problems, doubts, short)
+    return Result("outputs", verdict, because, slo=slo, measured=measured, anomalies=anomalies, short=short)
+
+
+def _by_record(records: DataFrame, app: Application) -> DataFrame:
+    """Return a row a record: copies in the input, outputs, and how many of them are different.
+
+    Two shuffles of every record of both topics by its identity, of a few numbers each: outputs are counted by
+    key first, as a count of distinct keys would do.
+    """
+    assert app.input is not None
+    assert app.output is not None
+    ours = records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
+    value = ["producer", "seq", "crc"]
+    inputs = ours.where(_at(app.input)).groupBy(*value).agg(F.count(F.lit(1)).alias("copies"))
+    by_key = ours.where(_at(app.output)).groupBy(*value, "key_hash").agg(F.count(F.lit(1)).alias("n"))
+    outputs = by_key.groupBy(*value).agg(F.sum("n").alias("outputs"), F.count(F.lit(1)).alias("different"))
+    joined = inputs.join(outputs, value, "full").na.fill(0, ["copies", "outputs", "different"])
+    due = F.when(F.col("copies") > 0, app.per_record).otherwise(0)
+    again = F.when(F.col("copies") == 1, F.col("outputs") - F.col("different")).otherwise(0)
+    return joined.select(
+        F.lit(app.name).alias("application"),
+        "producer",
+        "seq",
+        "copies",
+        "outputs",
+        due.alias("due"),
+        F.greatest(due - F.col("different"), F.lit(0)).alias("missing"),
+        again.alias("duplicated"),
+        F.greatest(F.col("different") - due, F.lit(0)).alias("unexpected"),
+    )
+
+
+def _at(place: Place) -> Any:
+    return (F.col("cluster") == place.cluster) & (F.col("topic") == place.topic)
+
+
+def _totals(rows: DataFrame, app: Application) -> dict[str, Any]:
+    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outputs", "due", *KINDS)]
+    row = rows.agg(F.count_if(F.col("copies") > 0).alias("inputs"), *sums).first()
+    assert row is not None
+    return {
+        "input_records": row["inputs"],
+        "due_records": row["due"],
+        "output_records": row["outputs"],
+        "outputs_of_a_record": app.per_record,
+        "exactly_once": app.exactly_once,
+        **{kind: row[kind] for kind in KINDS},
+    }
+
+
+def _findings(rows: DataFrame, app: Application) -> DataFrame:
+    """Return a row a record and kind, which counts as often as outputs are concerned."""
+    kinds = F.array(*(F.struct(F.lit(k).alias("kind"), F.col(k).alias("_times")) for k in KINDS))
+    shown = rows.withColumn("found", F.explode(kinds)).where("found._times > 0")
+    return shown.select("found.kind", *_ID, "copies", "outputs", "due", "found._times")
+
+
+def _doubts(run: Run, app: Application, inputs: int) -> list[str]:
+    doubts = []
+    if not inputs:
+        doubts.append(f"{app.name}: the input holds no record of the run, so nothing was due")
+    for place in (app.input, app.output):
+        assert place is not None
+        topic = run.topic_of(place)
+        if topic is None:
+            doubts.append(f"{app.name}: run.json names no offsets of {place.topic}, so it was not read")
+        elif topic.compacted:
+            doubts.append(f"{place.topic} is compacted, so a record may be gone for a later one of its key")
+        elif topic.expired_below():
+            doubts.append(f"{place.topic} lost records of the run to retention")
+    return doubts

@@ -1,0 +1,102 @@
+"""What an application made of its input: due once or at least once, under keys of their own."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_checks.checks import asked, outputs
+from spark_checks.levels import Levels
+from spark_checks.run import Run
+from tests.spark.frames import TOPIC, Row, evidence, held, run
+
+pytestmark = pytest.mark.spark
+
+
+def about(exactly_once: bool = False, **output: object) -> Run:
+    """An application that makes two outputs of each record."""
+    place = {"cluster": "leaf", "topic": TOPIC}
+    topic = place | {"partitions": 2, "start_offsets": {"0": 0}, "end_offsets": {"0": 99}}
+    app = {"name": "joins", "input": place, "output": place | {"topic": "out"}, "per_record": 2}
+    return run(
+        topics=[topic, topic | {"topic": "out"} | output], applications=[app | {"exactly_once": exactly_once}]
+    )
+
+
+def made(seq: int, key: int, **changes: object) -> Row:
+    """An output of a record; its own key tells it from the record's other outputs."""
+    return held(seq, topic="out", key_hash=key, key_ok=False) | changes
+
+
+GOOD = [held(0), held(1), made(0, 1), made(0, 2), made(1, 1), made(1, 2)]
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "kind", "count"),
+    [
+        (GOOD, None, 0),
+        (GOOD[:-1], "missing", 1),
+        (GOOD[:-2], "missing", 2),
+        ([*GOOD[:-1], made(1, 1)], "missing", 1),
+        ([*GOOD[:-1], made(1, 2, crc=7)], "missing", 1),
+        ([*GOOD[:-1], made(1, 2, crc_ok=False)], "missing", 1),
+        ([*GOOD, made(1, 3)], "unexpected", 1),
+        ([*GOOD, made(9, 1)], "unexpected", 1),
+    ],
+    ids=["good", "one", "all of one", "a copy is no other", "another value", "damaged", "beyond", "unknown"],
+)
+def test_each_output_that_is_due_is_there_and_no_other(
+    spark: SparkSession, exactly_once: bool, rows: list[Row], kind: str | None, count: int
+) -> None:
+    result = outputs.check(evidence(spark, about(exactly_once), records=rows), Levels())
+    assert result.verdict == ("fail" if kind else "pass")
+    if kind:
+        assert result.anomalies[kind].count == count
+        assert f"joins: {count} outputs {kind} (first: producer 0, seq" in result.because
+
+
+@pytest.mark.parametrize(
+    ("exactly_once", "level", "verdict"),
+    [
+        (False, {}, "pass"),
+        (True, {}, "fail"),
+        (False, {"duplicated": 0}, "fail"),
+        (True, {"duplicated": 1}, "pass"),
+    ],
+)
+def test_an_output_that_came_again_is_judged_by_what_the_application_promises(
+    spark: SparkSession, exactly_once: bool, level: dict[str, int], verdict: str
+) -> None:
+    tables = evidence(spark, about(exactly_once), records=[*GOOD, made(1, 2, offset=50)])
+    result = outputs.check(tables, Levels.model_validate({"outputs": level}))
+    assert (result.verdict, result.anomalies["duplicated"].count) == (verdict, 1)
+
+
+def test_a_record_that_was_put_in_twice_may_come_out_twice(spark: SparkSession) -> None:
+    rows = [*GOOD, held(1, offset=60), made(1, 1, offset=61), made(1, 2, offset=62)]
+    result = outputs.check(evidence(spark, about(True), records=rows), Levels())
+    assert (result.verdict, result.anomalies) == ("pass", {})
+
+
+@pytest.mark.parametrize(
+    ("rows", "output", "because"),
+    [
+        (None, {}, "the topics were not read"),
+        ([], {}, "holds no record of the run"),
+        (GOOD, {"cleanup_policy": "compact"}, "out is compacted"),
+        (GOOD, {"log_start_offsets": {"0": 5}}, "lost records of the run to retention"),
+    ],
+)
+def test_what_cannot_be_seen_is_unknown(
+    spark: SparkSession, rows: list[Row] | None, output: dict[str, object], because: str
+) -> None:
+    tables = {} if rows is None else {"records": rows}
+    result = outputs.check(evidence(spark, about(**output), **tables), Levels())
+    assert result.verdict == "unknown"
+    assert because in result.because
+
+
+def test_outputs_are_asked_for_where_an_application_has_one() -> None:
+    assert "outputs" in asked(about(), Levels())
+    assert "outputs" not in asked(run(applications=[{"name": "joins"}]), Levels())
