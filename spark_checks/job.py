@@ -56,7 +56,7 @@ def audit(
         if evidence.table("records") is None:
             say("landing the topics")
             landing = land(spark, evidence.uri, evidence.run)
-            records = None if landing.reason else read_table(spark, evidence.uri, "records")
+            records = None if landing.reason else read_table(spark, evidence.uri, "records", evidence.run)
             evidence = replace(evidence, tables={**evidence.tables, "records": records})
         seconds["read"] = round(time.monotonic() - begin, 2)
         say(f"checks {', '.join(asked(evidence.run, levels))}")

@@ -7,19 +7,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlparse
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_checks import contract
 from spark_checks.errors import EvidenceError, one_line
 from spark_checks.once import Once
 from spark_checks.run import Run, parse_run
-from spark_checks.schemas import TABLES, arrow_schema
+from spark_checks.schemas import TABLES
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
@@ -67,11 +66,11 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
 
     Raises:
         EvidenceError: a missing or unreadable run.json or ledger, a file that is no whole Parquet file, a
-            column that is missing, of another type, or null where it must not be.
+            column that is missing, of another type, or null where it must not be, rows of another run.
     """
     uri = uri.rstrip("/")
     run = parse_run(_read_text(spark, f"{uri}/run.json"), f"{uri}/run.json")
-    evidence = Evidence(uri, run, {name: read_table(spark, uri, name) for name in TABLES})
+    evidence = Evidence(uri, run, {name: read_table(spark, uri, name, run) for name in TABLES})
     if run.loaded:
         evidence.need("ledger")
     if run.groups:
@@ -92,21 +91,22 @@ def _last_us(evidence: Evidence) -> int:
     return int(row[0])
 
 
-def read_table(spark: SparkSession, uri: str, name: str) -> DataFrame | None:
+def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame | None:
     """Return one table with exactly the columns of the contract, or None when no file of it is there.
+
+    Columns that may be absent are null then.
 
     Raises:
         EvidenceError: as :func:`open_evidence`.
     """
-    schema = TABLES[name]
     folder = local_path(uri)
     if folder is not None:
         files = sorted(p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
         if not files:
             return None
         for file in files:
-            _check_footer(file, name)
-        return spark.read.schema(schema).parquet(f"{(folder / name).as_uri()}")
+            contract.check_file(file, name, run)
+        return spark.read.schema(TABLES[name]).parquet(f"{(folder / name).as_uri()}")
     try:
         # Every footer is read, as a job of the cluster: a file with other columns must not pass for nulls.
         found = spark.read.option("mergeSchema", "true").parquet(f"{uri}/{name}")
@@ -117,9 +117,12 @@ def read_table(spark: SparkSession, uri: str, name: str) -> DataFrame | None:
     except PySparkException as error:
         raise EvidenceError(explain(error, f"{uri}/{name}")) from None
     types = {field.name: field.dataType for field in found.schema}
-    for field in schema:
-        _check_column(f"{uri}/{name}", field.name, types.get(field.name), field.dataType)
-    return found.select(*schema.names)
+    for field in TABLES[name]:
+        if field.name in types or not contract.may_lack(field, name, run):
+            contract.check_column(f"{uri}/{name}", field.name, types.get(field.name), field.dataType)
+    contract.check_rows(found, name, run)
+    whole = (F.col(f.name) if f.name in types else F.lit(None).cast(f.dataType) for f in TABLES[name])
+    return found.select(*(column.alias(f.name) for column, f in zip(whole, TABLES[name], strict=True)))
 
 
 def damaged(error: object) -> bool:
@@ -153,43 +156,3 @@ def _read_text(spark: SparkSession, uri: str) -> str:
         raise EvidenceError(f"{uri}: no such file; is this the evidence folder of a run?") from None
     except UnicodeDecodeError:
         raise EvidenceError(f"{uri}: is not UTF-8 text") from None
-
-
-def _check_footer(file: Path, name: str) -> None:
-    try:
-        metadata = pq.read_metadata(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        size = file.stat().st_size if file.exists() else 0
-        raise EvidenceError(
-            f"{file}: cannot be read as Parquet ({size} bytes, {one_line(error, 80)}); it is damaged or cut "
-            "off: copy it again, or remove it"
-        ) from None
-    found = metadata.schema.to_arrow_schema()
-    types = {field.name: field.type for field in found}
-    for field in arrow_schema(name):
-        kind = types.get(field.name)
-        if kind is not None and pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        _check_column(str(file), field.name, kind, field.type)
-        if not field.nullable and _nulls(metadata, found.names.index(field.name)):
-            raise EvidenceError(f"{file}: column {field.name} holds nulls, which the contract does not allow")
-
-
-def _check_column(where: str, column: str, found: Any, wanted: Any) -> None:
-    if found is None:
-        raise EvidenceError(f"{where}: column {column} is missing; the contract wants it as {_say(wanted)}")
-    if _say(found) != _say(wanted):
-        raise EvidenceError(f"{where}: column {column} is {_say(found)}; the contract wants {_say(wanted)}")
-
-
-def _say(kind: Any) -> str:
-    text = kind.simpleString() if hasattr(kind, "simpleString") else str(kind)
-    return {"large_string": "string"}.get(text, text)
-
-
-def _nulls(metadata: Any, column: int) -> bool:
-    for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(column).statistics
-        if statistics is not None and statistics.has_null_count and statistics.null_count:
-            return True
-    return False

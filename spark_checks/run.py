@@ -52,11 +52,12 @@ class Topic(_Part):
 
 
 class Producer(_Part):
-    """What one generator was asked to do."""
+    """What one generator was asked to do, and how many records it says that it wrote into its ledger."""
 
     via: str
     topic: str
     records_per_s: float = 0
+    records: int | None = None
 
 
 class Group(_Part):

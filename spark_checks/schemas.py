@@ -17,11 +17,16 @@ _TYPES = {"string": StringType(), "int": IntegerType(), "long": LongType(), "boo
 
 
 def _table(columns: str) -> StructType:
-    """Build a schema from ``name:type`` words; a trailing ``?`` marks a column that may be null."""
+    """Build a schema from ``name:type`` words.
+
+    A trailing ``?`` marks a column that may be null, ``??`` one that may be absent as well: evidence without
+    it is judged, and what the column would have told is unknown.
+    """
     fields = []
     for word in columns.split():
         name, kind = word.split(":")
-        fields.append(StructField(name, _TYPES[kind.rstrip("?")], nullable=kind.endswith("?")))
+        optional = {"optional": True} if kind.endswith("??") else None
+        fields.append(StructField(name, _TYPES[kind.rstrip("?")], kind.endswith("?"), optional))
     return StructType(fields)
 
 
@@ -30,7 +35,7 @@ def _table(columns: str) -> StructType:
 #: the REST instance (host:port) that answered, null by the Kafka protocol.
 LEDGER: Final = _table(
     "producer:int seq:long topic:string partition:int? offset:long? crc:long bytes:int intended_us:long "
-    "sent_us:long? acked_us:long? outcome:string error:string? via:string instance:string?"
+    "sent_us:long? acked_us:long? outcome:string error:string?? via:string instance:string?"
 )
 
 #: A record found in a topic. producer, seq, crc and intended_us are null when the value carries no identity
@@ -39,15 +44,15 @@ LEDGER: Final = _table(
 #: ``timestamp_type`` says what ``timestamp_us`` is: create (the client's clock, before sending) or append
 #: (the broker's clock); only the latter is a time of append. The hashes are Spark's xxhash64 of the bytes.
 RECORDS: Final = _table(
-    "cluster:string topic:string partition:int offset:long timestamp_us:long timestamp_type:string? "
-    "producer:int? seq:long? intended_us:long? crc:long? crc_ok:boolean? key_ok:boolean? key_hash:long? "
-    "value_hash:long? headers_hash:long? bytes:int"
+    "cluster:string topic:string partition:int offset:long timestamp_us:long timestamp_type:string?? "
+    "producer:int? seq:long? intended_us:long?? crc:long? crc_ok:boolean? key_ok:boolean?? key_hash:long? "
+    "value_hash:long?? headers_hash:long? bytes:int"
 )
 
 #: A record that a consumer got; ``intended_us`` is read from its value, as producer and seq are.
 DELIVERIES: Final = _table(
     "group:string consumer:string topic:string partition:int offset:long producer:int? seq:long? "
-    "intended_us:long? received_us:long via:string"
+    "intended_us:long?? received_us:long via:string"
 )
 
 #: One sample of a group: its state, the number of members and of assigned partitions.
@@ -66,7 +71,7 @@ GC_PAUSES: Final = _table("host:string service:string instance:string at_us:long
 
 #: One sample of a process.
 PROCESSES: Final = _table(
-    "host:string service:string instance:string at_us:long rss_bytes:long heap_bytes:long? "
+    "host:string service:string instance:string at_us:long rss_bytes:long heap_bytes:long?? "
     "cpu_us:long fds:int"
 )
 
@@ -97,6 +102,24 @@ TABLES: Final[dict[str, StructType]] = {
 }
 
 
+#: The column that tells when a row came about, by table: rows of another run are known by it. The records
+#: are left out: they bear the mark of their run.
+TIMES: Final[dict[str, str]] = {
+    "ledger": "intended_us",
+    "deliveries": "received_us",
+    "group_states": "at_us",
+    "assignments": "at_us",
+    "actions": "started_us",
+    "gc_pauses": "at_us",
+    "processes": "at_us",
+}
+
+
+def may_be_absent(field: StructField) -> bool:
+    """Return whether evidence without this column is read all the same."""
+    return bool(field.metadata.get("optional"))
+
+
 def arrow_schema(table: str) -> pa.Schema:
     """Return the Arrow schema of an evidence table, for writers.
 
@@ -105,4 +128,4 @@ def arrow_schema(table: str) -> pa.Schema:
     """
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - the checks need no Arrow
 
-    return to_arrow_schema(TABLES[table])
+    return to_arrow_schema(StructType([StructField(f.name, f.dataType, f.nullable) for f in TABLES[table]]))

@@ -84,8 +84,13 @@ def write_evidence(folder: Path, records: int, *, partitions: int = 4, restarts:
             for via, ends in spans.items()
         ],
         "producers": {
-            "0": {"via": "kafka", "topic": _TOPICS["kafka"], "records_per_s": (records - rest) / seconds},
-            "1": {"via": "rest", "topic": _TOPICS["rest"], "records_per_s": rest / seconds},
+            str(number): {
+                "via": via,
+                "topic": _TOPICS[via],
+                "records_per_s": count / seconds,
+                "records": count,
+            }
+            for number, (via, count) in enumerate({"kafka": records - rest, "rest": rest}.items())
         },
         "groups": {_GROUPS[via]: {"via": via, "topics": [_TOPICS[via]]} for via in spans},
         "clock_offsets": {"127.0.0.1": {"offset_us": 0, "error_us": 0}},

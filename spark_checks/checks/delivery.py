@@ -20,6 +20,7 @@ KINDS: Final = (
     "wrong_key",
     "misplaced",
     "unexpected",
+    "unledgered",
     "undelivered",
     "mismatched",
     "phantom",
@@ -46,9 +47,12 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - misplaced [inconsistent-offsets]: found, but at another partition or offset than acknowledged.
     - unexpected: carries this run's identity, but no ledger knows it.
 
+    - unledgered: the ledger lacks rows that its generator says that it wrote. Records of theirs in the topic
+      are counted as beyond the ledger, not as unexpected, and the verdict is unknown unless something failed.
+
     A send whose outcome is failed or unknown and that is in the topic is no anomaly; it is counted. When the
-    load did not end properly the ledger may be cut off: records that it does not know are then counted as
-    beyond the ledger, and the verdict is unknown unless something else failed.
+    load did not end properly the ledger may be cut off anywhere: records that it does not know are beyond the
+    ledger then, too.
 
     Topic to group compares the records with what each group's consumers received.
 
@@ -90,7 +94,8 @@ def _result(
     group: GroupHop | None,
     anomalies: dict[str, Anomaly],
 ) -> Result:
-    allowed = levels.delivery.model_dump()
+    # What is not known has no level.
+    allowed = {"unledgered": None, **levels.delivery.model_dump()}
     counts = {kind: anomalies[kind].count if kind in anomalies else 0 for kind in KINDS}
     if group is None:
         for kind in ("undelivered", "mismatched", "phantom", "redelivered", "skipped", "rewound"):
@@ -107,7 +112,11 @@ def _result(
     acked = totals["acked"]
     fine = f"{acked:,} acknowledged records, each once in its place"
     fine += f", and {group.totals['expected']:,} delivered" if group is not None else ""
-    verdict, because = judge(problems, _doubts(evidence, topic, group), fine)
+    doubts = _doubts(evidence, topic, group)
+    if counts["unledgered"]:
+        where = _first(anomalies["unledgered"])
+        doubts.insert(0, f"the ledger lacks {counts['unledgered']:,} rows that were written{where}")
+    verdict, because = judge(problems, doubts, fine)
     bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
     return Result(
         "delivery",

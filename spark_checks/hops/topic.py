@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.errors import EvidenceError
 from spark_checks.facts import of_run
 from spark_checks.hops.found import block, compared, digest, only_blocks, tally
+from spark_checks.hops.whole import lacking, refuse_twice, unledgered
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
 
@@ -49,7 +49,7 @@ def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
     of sequence numbers whose digests differ go through the exact join.
 
     Raises:
-        EvidenceError: when the ledger holds one record twice.
+        EvidenceError: when the ledger holds one record twice, or the records one place twice.
     """
     records = of_run(records, run)
     keys = ["producer", "block"]
@@ -58,7 +58,8 @@ def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
     sent = ledger.groupBy("producer", block("seq")).agg(
         *digest(F.when(acked, hashed), "sent"),
         F.count(F.lit(1)).alias("rows"),
-        (F.max("seq") - F.min("seq") + 1).alias("span"),
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
         *(
             F.count_if(F.col("outcome") == outcome).alias(outcome)
             for outcome in ("acked", "failed", "unknown")
@@ -78,13 +79,11 @@ def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
     totals = digests.agg(
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names),
         F.count_if("differs").alias("blocks_compared_exactly"),
-        F.min(F.when(F.col("rows") > F.col("span"), F.struct("producer", "block"))).alias("twice"),
     ).first()
     assert totals is not None
-    _refuse_twice(totals["twice"])
-    counts: dict[str, int] = {name: value for name, value in totals.asDict().items() if name != "twice"}
+    counts: dict[str, int] = totals.asDict()
     counts["sent"] = counts.pop("rows")
-    anomalies: dict[str, Anomaly] = {}
+    anomalies = unledgered(ledger, digests, run)
     duplicates = None
     if counts["blocks_compared_exactly"] or counts["damaged"]:
         blocks = digests.where("differs").select(*keys)
@@ -94,9 +93,9 @@ def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
             run,
         ).persist()
         duplicates = matched.where("copies > 1").select(*_IDENTITY, F.struct(*_HOME).alias("home"), "places")
-        anomalies = tally(findings(matched, records, run), ["producer", "seq", *_HOME])
-        missing = anomalies.pop("unknown_found", Anomaly(0))
-        counts["unknown_found_in_topic"] = missing.count
+        anomalies |= tally(findings(matched, records, run), ["producer", "seq", *_HOME])
+        refuse_twice(ledger, records, anomalies.pop("ledger_twice", None), anomalies.pop("same_place", None))
+        counts["unknown_found_in_topic"] = anomalies.pop("unknown_found", Anomaly(0)).count
         for kind in ("compacted", "beyond_ledger"):
             counts[kind] = anomalies.pop(kind, Anomaly(0)).count
     digests.unpersist()
@@ -127,7 +126,8 @@ def findings(matched: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     """Name what is wrong with each identity (columns ``kind``, identity, place, and what explains it).
 
     Kinds that are no anomalies come along to be counted: ``unknown_found`` (a send with unknown or failed
-    outcome that is in the topic), ``compacted`` and ``beyond_ledger`` (no evidence either way).
+    outcome that is in the topic), ``compacted`` and ``beyond_ledger`` (no evidence either way); and two that
+    say that the evidence itself is none: ``ledger_twice`` and ``same_place``.
     """
     found = F.col("copies") > 0
     first = F.col("places")[0]
@@ -140,33 +140,38 @@ def findings(matched: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         ),
     )
     other_crc = F.exists("places", lambda place: place["crc"] != F.col("crc"))
+    homes = F.transform("places", lambda place: F.struct(*(place[name] for name in _HOME)))
+    # Both sides of the join lie by identity already: this sorts, and shuffles nothing.
+    rows = F.count(F.lit(1)).over(Window.partitionBy(*_IDENTITY))
     flags = {
         "duplicated": F.col("copies") > 1,
+        "ledger_twice": F.col("in_ledger") & (rows > 1),
+        "same_place": F.size(F.array_distinct(homes)) < F.col("copies"),
         "misplaced": F.col("acked") & found & ~at_home,
         "corrupted": F.col("in_ledger") & found & other_crc,
         "wrong_key": F.col("in_ledger") & found & F.col("other_key"),
         "unknown_found": F.col("in_ledger") & ~F.col("acked") & found,
-        _unsent(run): F.col("in_ledger").isNull(),
+        "unexpected": F.col("in_ledger").isNull() & ~lacking(run),
+        "beyond_ledger": F.col("in_ledger").isNull() & lacking(run),
     }
     kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
-    seen = matched.where(found).select(
-        F.explode(kinds).alias("kind"),
-        *_IDENTITY,
-        *(F.coalesce(F.col(name), first[name]).alias(name) for name in _HOME),
-        F.when(F.col("acked"), F.col("acked_us")).alias("acked_us"),
-        F.transform(
-            F.slice("places", 1, 5), lambda place: F.struct(*(place[name].alias(name) for name in _HOME))
-        ).alias("found_at"),
-        "via",
-        "instance",
+    seen = (
+        matched.withColumn("kinds", kinds)
+        .where(found)
+        .select(
+            F.explode("kinds").alias("kind"),
+            *_IDENTITY,
+            *(F.coalesce(F.col(name), first[name]).alias(name) for name in _HOME),
+            F.when(F.col("acked"), F.col("acked_us")).alias("acked_us"),
+            F.transform(
+                F.slice("places", 1, 5), lambda place: F.struct(*(place[name].alias(name) for name in _HOME))
+            ).alias("found_at"),
+            "via",
+            "instance",
+        )
     )
     missing = matched.where(F.col("acked") & ~found & ~F.col("expired"))
     return seen.unionByName(_missing(missing, records, run)).unionByName(_damaged(missing, records))
-
-
-def _unsent(run: Run) -> str:
-    """Without a proper end the ledger may be cut off: a record that it does not know may have been sent."""
-    return "unexpected" if run.complete else "beyond_ledger"
 
 
 def _missing(missing: DataFrame, records: DataFrame, run: Run) -> DataFrame:
@@ -221,11 +226,3 @@ def _no_places() -> Column:
 
 def _any_compacted(run: Run) -> bool:
     return any(topic.compacted for topic in run.source_topics())
-
-
-def _refuse_twice(twice: Row | None) -> None:
-    if twice is not None:
-        raise EvidenceError(
-            f"ledger: producer {twice['producer']} has a seq twice among block {twice['block']} "
-            f"(65,536 seqs a block); do its files come from two runs?"
-        )

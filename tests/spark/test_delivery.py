@@ -214,6 +214,24 @@ def test_without_records_nothing_is_judged(spark: SparkSession) -> None:
     assert delivery.check(evidence(spark, ledger=all_sent()), Levels()).verdict == "unknown"
 
 
+def test_rows_that_a_ledger_lacks_are_unknown_and_their_records_not_unexpected(spark: SparkSession) -> None:
+    about = run(producers={"0": {"via": "kafka", "topic": "t", "records": 5}})
+    tables = {"records": all_held(extra=[held(77)]), "deliveries": [got(n) for n in (*FIVE, 77)]}
+    rows = [sent(0), sent(2)]
+    result = delivery.check(evidence(spark, about, ledger=rows, **tables), Levels())
+    assert [dict(one) for one in result.anomalies["unledgered"].examples] == [
+        {"producer": 0, "seq": 1, "until_seq": 1},
+        {"producer": 0, "seq": 3, "until_seq": 4},
+    ]
+    assert result.anomalies["unledgered"].count == 3
+    assert [one["seq"] for one in result.anomalies["unexpected"].examples] == [77]
+    assert result.measured["beyond_ledger"] == 3
+    allowed = Levels.model_validate({"delivery": {"unexpected": 1}})
+    again = delivery.check(evidence(spark, about, ledger=rows, **tables), allowed)
+    assert again.verdict == "unknown"
+    assert "the ledger lacks 3 rows" in again.because
+
+
 def test_a_level_allows_what_it_says(spark: SparkSession) -> None:
     delivered = [got(n) for n in FIVE if n != 3]
     tables = evidence(spark, ledger=all_sent(), records=all_held(3), deliveries=delivered)

@@ -95,7 +95,7 @@ def test_a_cluster_that_cannot_be_reached_is_a_reason_not_an_error(
         landing = land(spark, str(tmp_path), run)
     if connector_jars():
         assert "cluster leaf cannot be reached" in landing.reason
-    assert read_table(spark, str(tmp_path), "records") is None
+    assert read_table(spark, str(tmp_path), "records", run) is None
 
 
 @pytest.mark.kafka
@@ -110,11 +110,12 @@ def test_the_runs_range_is_landed_from_a_broker(spark: SparkSession, tmp_path: P
             value, _ = encode(run_tag("r1"), 0, seq, 5, b"x" * 20)
             producer.produce("t", value, partition=seq % 2)
         assert producer.flush(30) == 0
-        landing = land(spark, str(tmp_path), described(broker.bootstrap_servers, {"0": 50, "1": 40}))
+        run = described(broker.bootstrap_servers, {"0": 50, "1": 40})
+        landing = land(spark, str(tmp_path), run)
     assert (landing.reason, landing.records) == ("", 90)
     # A checksum file beside would make a file that another tool rewrites unreadable.
     assert not list((tmp_path / "records").glob(".*.crc"))
-    records = read_table(spark, str(tmp_path), "records")
+    records = read_table(spark, str(tmp_path), "records", run)
     assert records is not None
     rows = records.collect()
     assert sorted(row["seq"] for row in rows) == [seq for seq in range(100) if seq % 2 == 0 or seq < 80]

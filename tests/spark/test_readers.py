@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_checks.__main__ import main
+from spark_checks.checks import delivery
+from spark_checks.checks.latency import latencies
 from spark_checks.errors import EvidenceError
-from spark_checks.levels import read_levels
+from spark_checks.job import audit
+from spark_checks.levels import Levels, read_levels
 from spark_checks.readers import open_evidence
 from spark_checks.synthetic import write_evidence
 
@@ -28,6 +32,11 @@ def good(tmp_path: Path) -> Path:
 
 def ledger_file(folder: Path) -> Path:
     return next((folder / "ledger").glob("*.parquet"))
+
+
+def change(folder: Path, **changes: Any) -> None:
+    file = folder / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def refusal(spark: SparkSession, folder: Path) -> str:
@@ -84,7 +93,7 @@ def test_a_null_where_none_may_be_is_named(spark: SparkSession, good: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("changes", "words"),
     [
         ({"started_us": None}, "started_us"),
         ({"topics": [{"topic": "t"}]}, "topics.0.cluster"),
@@ -92,11 +101,10 @@ def test_a_null_where_none_may_be_is_named(spark: SparkSession, good: Path) -> N
     ],
 )
 def test_a_run_description_that_is_wrong_is_named(
-    spark: SparkSession, good: Path, change: dict[str, Any], words: str
+    spark: SparkSession, good: Path, changes: dict[str, Any], words: str
 ) -> None:
-    file = good / "run.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    assert refusal(spark, good).startswith(f"{file}: {words}")
+    change(good, **changes)
+    assert refusal(spark, good).startswith(f"{good / 'run.json'}: {words}")
 
 
 def test_a_folder_without_a_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -104,9 +112,7 @@ def test_a_folder_without_a_run_is_refused(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_load_that_did_not_end_properly_can_be_read(spark: SparkSession, good: Path) -> None:
-    file = good / "run.json"
-    changes = {"ended_us": None, "measured_until_us": None}
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    change(good, ended_us=None, measured_until_us=None)
     run = open_evidence(spark, str(good)).run
     assert not run.complete
     assert 17 < run.measured_s < 19
@@ -136,3 +142,67 @@ def test_no_service_levels_are_service_levels_too(tmp_path: Path) -> None:
     slo = tmp_path / "slo.yml"
     slo.write_text("")
     assert read_levels(slo).delivery.lost == 0
+
+
+def test_evidence_from_before_a_column_was_asked_for_is_read(spark: SparkSession, good: Path) -> None:
+    for table, columns in {
+        "records": ["value_hash", "intended_us", "key_ok"],
+        "deliveries": ["intended_us"],
+    }.items():
+        for file in (good / table).glob("*.parquet"):
+            pq.write_table(pq.read_table(file).drop_columns(columns), file)
+    evidence = open_evidence(spark, str(good))
+    assert delivery.check(evidence, Levels()).verdict == "pass"
+    assert {row["stage"] for row in latencies(evidence).select("stage").distinct().collect()} == {"ack"}
+
+
+def test_mirrors_cannot_be_compared_without_the_content_of_records(spark: SparkSession, good: Path) -> None:
+    place = {"cluster": "leaf", "topic": "kedge.kafka"}
+    change(good, mirrors=[{"flow": "f", "source": place, "target": place}])
+    file = next((good / "records").glob("*.parquet"))
+    pq.write_table(pq.read_table(file).drop_columns(["value_hash"]), file)
+    assert "column value_hash is missing" in refusal(spark, good)
+
+
+def test_a_file_damaged_behind_a_whole_footer_gives_no_verdict(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    content = bytearray(file.read_bytes())
+    content[100:700] = bytes(600)
+    file.write_bytes(content)
+    with pytest.raises(EvidenceError) as caught:
+        audit(spark, str(good), Levels())
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("table", "column"), [("ledger", "intended_us"), ("group_states", "at_us")])
+def test_a_file_of_another_run_is_named(spark: SparkSession, good: Path, table: str, column: str) -> None:
+    file = next((good / table).glob("*.parquet"))
+    rows = pq.read_table(file)
+    earlier = pc.subtract(rows[column], 3_600_000_000)
+    other = file.with_name("other-0.parquet")
+    pq.write_table(
+        rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), earlier), other
+    )
+    line = refusal(spark, good)
+    assert line.startswith(f"{other}: {column} 2024-12-31T23:00")
+    assert "another run's file" in line
+
+
+def test_a_ledger_that_holds_a_record_twice_gives_no_verdict(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    again = file.with_name("other-0.parquet")
+    pq.write_table(pq.read_table(file).slice(20, 2), again)
+    with pytest.raises(EvidenceError, match="in the ledger twice") as caught:
+        delivery.check(open_evidence(spark, str(good)), Levels())
+    assert str(file) in str(caught.value)
+    assert str(again) in str(caught.value)
+
+
+def test_a_topic_landed_twice_gives_no_verdict(spark: SparkSession, good: Path) -> None:
+    file = next((good / "records").glob("*.parquet"))
+    again = file.with_name("other-0.parquet")
+    pq.write_table(pq.read_table(file).slice(7, 3), again)
+    with pytest.raises(EvidenceError, match="is there twice") as caught:
+        delivery.check(open_evidence(spark, str(good)), Levels())
+    assert str(again) in str(caught.value)

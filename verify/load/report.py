@@ -83,6 +83,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
         "applications": [app.model_dump() for app in load.applications],
         "producers": {
             str(lane.producer): {"via": lane.via, "topic": lane.topic, "records_per_s": lane.rate}
+            | _ledger_rows(board, lane.actor, facts)
             for lane in lanes(load)
         },
         "groups": {
@@ -99,6 +100,13 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
         "keys_per_producer": KEYS,
         "cost": costs(load, board) if board is not None else {},
     }
+
+
+def _ledger_rows(board: Board | None, actor: str, facts: RunFacts) -> dict[str, int]:
+    """Return how many rows a generator's ledger must have, once the load has ended properly."""
+    if board is None or facts.ended_us is None:
+        return {}
+    return {"records": sum(int(board.cells(actor)[cell]) for cell in (Cell.ACKED, Cell.FAILED, Cell.UNKNOWN))}
 
 
 def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:

@@ -1,0 +1,119 @@
+"""Whether the evidence of the first hop is whole and one run's, before anything is concluded from it."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_checks.errors import EvidenceError
+from spark_checks.hops.found import block, tally
+from spark_checks.model import Anomaly
+from spark_checks.run import Run
+from spark_checks.sequences import SCHEMA, folder
+
+
+def claimed(run: Run) -> dict[int, int]:
+    """Return how many rows each generator says that it wrote, where it ended properly and says so."""
+    known = {number: producer.records for number, producer in run.producers.items() if run.complete}
+    return {number: records for number, records in known.items() if records is not None}
+
+
+def lacking(run: Run) -> Column:
+    """Return whether a record (producer, seq) that no ledger row speaks of may have been sent.
+
+    It may when its generator says that it wrote a row of that number, and when the load did not end
+    properly: then the ledger may be cut off anywhere.
+    """
+    if not run.complete:
+        return F.lit(True)
+    ours = (((F.col("producer") == n) & (F.col("seq") < records)) for n, records in claimed(run).items())
+    return reduce(Column.__or__, ours, F.lit(False))
+
+
+def unledgered(ledger: DataFrame, blocks: DataFrame, run: Run) -> dict[str, Anomaly]:
+    """Find what the ledger lacks of the rows that its generators wrote.
+
+    Args:
+        ledger: the ledger.
+        blocks: a row a producer and block: ``producer``, ``block``, ``rows``, ``first_seq``, ``last_seq``.
+        run: run.json.
+
+    Returns:
+        Anomaly ``unledgered``, with an example for each hole (producer, seq to until_seq).
+
+    Raises:
+        EvidenceError: when the ledger holds one record twice.
+    """
+    wanted = claimed(run)
+    crowded = F.when(F.expr("rows > last_seq - first_seq + 1"), F.struct("producer", "block"))
+    by_producer = (
+        blocks.where("rows is not null")
+        .groupBy("producer")
+        .agg(F.sum("rows").alias("rows"), F.min(crowded).alias("crowded"))
+        .collect()
+    )
+    for row in by_producer:
+        if row["crowded"] is not None:
+            _refuse_rows(ledger.where(block("seq") == row["crowded"]["block"]), row["producer"])
+    rows = {row["producer"]: row["rows"] for row in by_producer}
+    short = {producer: end for producer, end in wanted.items() if rows.get(producer, 0) < end}
+    if not short:
+        return {}
+    ends = ledger.sparkSession.createDataFrame(list(short.items()), "code long, end long")
+    mine = ledger.where(F.col("producer").isin(list(short))).select(
+        F.col("producer").cast("long").alias("code"), "seq", F.col("seq").alias("value")
+    )
+    # Few rows are left of each Arrow batch: those where the numbers jump.
+    runs = mine.mapInArrow(folder(consecutive=True), SCHEMA).select("code", "first_value", "last_value")
+    last = ends.select("code", F.col("end").alias("first_value"), F.col("end").alias("last_value"))
+    window = Window.partitionBy("code").orderBy("first_value")
+    found = (
+        runs.unionByName(last)
+        .withColumn("seq", F.coalesce(F.lag("last_value").over(window), F.lit(-1)) + 1)
+        .where("seq < first_value")
+        .select(
+            F.lit("unledgered").alias("kind"),
+            F.col("code").cast("int").alias("producer"),
+            "seq",
+            (F.col("first_value") - 1).alias("until_seq"),
+            (F.col("first_value") - F.col("seq")).alias("_times"),
+        )
+    )
+    return tally(found, ["producer", "seq"])
+
+
+def refuse_twice(ledger: DataFrame, records: DataFrame, rows: Anomaly | None, places: Anomaly | None) -> None:
+    """Refuse a ledger that holds a record twice, and records of which two lie in one place.
+
+    Raises:
+        EvidenceError: naming the record and the files that hold it.
+    """
+    if rows is not None:
+        one = rows.examples[0]
+        _refuse_rows(ledger.where(F.col("seq") == one["seq"]), one["producer"])
+    if places is not None:
+        one = places.examples[0]
+        at = {name: one[name] for name in ("topic", "partition", "offset")}
+        same = reduce(Column.__and__, (F.col(name) == value for name, value in at.items()))
+        raise EvidenceError(
+            f"{_files(records.where(same))}: {at['topic']}-{at['partition']} offset {at['offset']} is there "
+            "twice; were the topics landed twice, or two runs mixed? leave one landing's files there"
+        )
+
+
+def _refuse_rows(ledger: DataFrame, producer: int) -> None:
+    mine = ledger.where(F.col("producer") == producer)
+    twice = mine.groupBy("seq").agg(F.count(F.lit(1)).alias("rows")).where("rows > 1")
+    first = twice.agg(F.min("seq")).first()
+    assert first is not None
+    raise EvidenceError(
+        f"{_files(mine.where(F.col('seq') == first[0]))}: seq {first[0]} of producer {producer} is in the "
+        "ledger twice; do its files come from two runs? leave one run's files there"
+    )
+
+
+def _files(rows: DataFrame) -> str:
+    found = rows.select(F.input_file_name().alias("file")).distinct().orderBy("file").limit(3).collect()
+    return " and ".join(row["file"].removeprefix("file://") for row in found if row["file"]) or "ledger"
