@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+from sizing.changes import what_changes
 from sizing.model import Advice
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, read_archives, read_inventory
@@ -27,10 +28,19 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="ADVICE",
         help="print only the settings in which the plan differs from the one by this advice",
     )
+    parser.add_argument(
+        "--extra-vars",
+        "-e",
+        action="append",
+        default=[],
+        metavar="@FILE",
+        help="variables over the inventory's, as ansible-playbook takes them; of a file of recommendations, "
+        "what it changes is printed too",
+    )
     parser.add_argument("--full", action="store_true", help="print every instance, also those like another")
     options = parser.parse_args(arguments)
     try:
-        inventory = read_inventory(options.inventory)
+        inventory = read_inventory(options.inventory, options.extra_vars)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
@@ -42,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(_printable(plan.to_json()), indent=2))
     else:
         print(text(plan, full=options.full))
+        print(what_changes(inventory, plan, options.advice), end="")
     return 1 if plan.has_errors else 0
 
 

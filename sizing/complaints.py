@@ -151,6 +151,7 @@ def _factor(unit: str, written: str) -> float | None:
 
 
 def _unit(name: str) -> str | None:
+    name = re.sub(r"_p\d+$", "", name)  # a percentile is in the unit of what it is of
     return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), None)
 
 

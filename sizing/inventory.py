@@ -29,7 +29,7 @@ from sizing.workload_mirror import MirrorMaker
 from sizing.workload_streams import StreamsApp
 
 #: Roles that have variables, with their models; a variable begins with its role's name.
-_ROLES: Final[Mapping[str, type[BaseModel]]] = {
+ROLES: Final[Mapping[str, type[BaseModel]]] = {
     "kafka_rest": KafkaRest,
     "kafka_broker": KafkaBroker,
     "rest_balancer": RestBalancer,
@@ -37,17 +37,6 @@ _ROLES: Final[Mapping[str, type[BaseModel]]] = {
     "streams_app": StreamsApp,
     "host_tuning": HostTuning,
 }
-#: Variables of no role.
-_COMMON: Final = (
-    "advice",
-    "data_center",
-    "kafka_clusters",
-    "kafka_topics",
-    "kafka_clients",
-    "kafka_partition_rates",
-    "service_levels",
-    "verify",
-)
 #: Variables that a plan reads once for all hosts.
 _SAME: Final = (
     "advice",
@@ -55,9 +44,12 @@ _SAME: Final = (
     "kafka_topics",
     "kafka_clients",
     "kafka_partition_rates",
+    "recommended",
     "service_levels",
     "verify",
 )
+#: Variables of no role.
+_COMMON: Final = (*_SAME, "data_center")
 _LIKE: Final = 0.88
 #: What clients of today reach, and the newest major version that there is.
 _OLDEST_KAFKA: Final = (2, 1)
@@ -115,7 +107,7 @@ def _near(name: str) -> str | None:
     known = _known()
     if name in known or name.startswith(("ansible_", "_")):
         return None
-    if any(name.startswith(f"{role}_") for role in _ROLES):
+    if any(name.startswith(f"{role}_") for role in ROLES):
         return None  # the model of that role complains
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)), None)
 
@@ -123,7 +115,7 @@ def _near(name: str) -> str | None:
 @cache
 def _known() -> tuple[str, ...]:
     facts = [f"host_{field}" for field in HostFacts.model_fields]
-    of_roles = [f"{role}_{field}" for role, model in _ROLES.items() for field in model.model_fields]
+    of_roles = [f"{role}_{field}" for role, model in ROLES.items() for field in model.model_fields]
     return (*_COMMON, *facts, *of_roles)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import get_args
 
 from sizing.archives import check_archives
@@ -14,6 +15,7 @@ from sizing.inventory import check_inventory
 from sizing.mirror import mirrored_clusters, plan_mirrors
 from sizing.model import Advice, Inventory, Part, Plan, merge
 from sizing.ports import check_ports
+from sizing.recommended import with_recommended
 from sizing.rest import plan_rest
 from sizing.streams import plan_streams
 from sizing.topics import plan_topics
@@ -32,8 +34,10 @@ def make_plan(
     what was found of them, and ``deploying`` whether they are needed now (see ``check_archives``). What is
     wrong with the inventory comes back as findings of severity error, never as an exception.
     """
+    accepted = with_recommended(inventory)
+    inventory = accepted.inventory
     on_archives = check_archives(inventory, archives, deploying=deploying)
-    checked = Part(findings=(*check_inventory(inventory), *on_archives))
+    checked = Part(findings=(*accepted.wrong, *check_inventory(inventory), *on_archives))
     wanted = inventory.common("advice", "measured")
     if wanted not in get_args(Advice):
         return merge([checked])
@@ -58,4 +62,5 @@ def make_plan(
     services = merge(parts).services
     hosts = plan_hosts(inventory, services, form)
     ports = Part(findings=tuple(check_ports(inventory, services)))
-    return merge([*parts, hosts, ports])
+    plan = merge([*parts, hosts, ports])
+    return replace(plan, findings=tuple(map(accepted.named, plan.findings))) if accepted.names else plan

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -41,12 +41,14 @@ class InventoryError(Exception):
     """An inventory that cannot be read; the message is one line for the user."""
 
 
-def read_inventory(path: Path) -> Inventory:
+def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
     """Read an Ansible inventory as a playbook would see it, templates resolved.
+
+    ``extra_vars`` are what a playbook takes after ``-e``: ``@FILE``, ``key=value``, or JSON.
 
     Raises:
         InventoryError: when it is not there, cannot be parsed, uses a variable that nothing defines, or holds
-            no host.
+            no host; when a file of ``extra_vars`` cannot be read.
     """
     if not path.exists():
         message = f"{path}: no such inventory; give the folder or file that ansible-playbook -i takes"
@@ -56,14 +58,12 @@ def read_inventory(path: Path) -> Inventory:
     # Ansible warns about a source that it cannot parse, and would go on without it.
     os.environ["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "true"
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-        # Half a second, which --help and a wrong path need not take.
-        from ansible.errors import AnsibleError  # noqa: PLC0415
-        from ansible.inventory.manager import InventoryManager  # noqa: PLC0415
-        from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
-        from ansible.plugins.loader import init_plugin_loader  # noqa: PLC0415
-        from ansible.utils.collection_loader import AnsibleCollectionConfig  # noqa: PLC0415
-        from ansible.vars.hostvars import HostVars, HostVarsVars  # noqa: PLC0415
-        from ansible.vars.manager import VariableManager  # noqa: PLC0415
+        from ansible.errors import AnsibleError
+        from ansible.inventory.manager import InventoryManager
+        from ansible.parsing.dataloader import DataLoader
+        from ansible.plugins.loader import init_plugin_loader
+        from ansible.utils.collection_loader import AnsibleCollectionConfig
+        from ansible.vars.hostvars import HostVars, HostVarsVars
 
         # Without it no plugin is found by its full name, such as the look-up of a password.
         if AnsibleCollectionConfig.collection_finder is None:
@@ -74,7 +74,7 @@ def read_inventory(path: Path) -> Inventory:
             manager = InventoryManager(loader, sources=[str(path)])
         except AnsibleError as error:
             raise InventoryError(f"{path}: {_why(said.getvalue()) or one_line(error)}") from error
-        hostvars = HostVars(manager, VariableManager(loader, manager), loader)
+        hostvars = HostVars(manager, _variables(loader, manager, extra_vars), loader)
 
         def seen(host: str) -> Mapping[str, Any]:
             if passwords:
@@ -91,6 +91,31 @@ def read_inventory(path: Path) -> Inventory:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
     return Inventory(hosts=hosts, groups=groups)
+
+
+def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
+    """Return Ansible's variable manager; it takes extra variables from its command line alone."""
+    from ansible import context
+    from ansible.errors import AnsibleError
+    from ansible.module_utils.common.collections import ImmutableDict
+    from ansible.utils.vars import load_extra_vars
+    from ansible.vars.manager import VariableManager
+
+    for word in extra_vars:
+        if word.startswith("@") and not Path(word[1:]).is_file():
+            raise InventoryError(f"-e {word}: no such file")
+        if not word.startswith(("@", "{")) and "=" not in word:
+            raise InventoryError(f"-e {word}: write @FILE for a file of variables, or NAME=VALUE")
+    before = context.CLIARGS
+    context.CLIARGS = ImmutableDict(before, extra_vars=tuple(extra_vars))
+    load_extra_vars.extra_vars = None  # what it read before, for another inventory
+    try:
+        return VariableManager(loader, manager)
+    except AnsibleError as error:
+        raise InventoryError(f"-e {' '.join(extra_vars)}: {one_line(error)}") from error
+    finally:
+        context.CLIARGS = before
+        load_extra_vars.extra_vars = None
 
 
 def read_archives(inventory: Inventory) -> dict[str, str | None]:
@@ -112,7 +137,7 @@ def resolved(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InventoryError: when a template uses what nothing defines, or is none.
     """
-    from ansible.errors import AnsibleError  # noqa: PLC0415 - see read_inventory
+    from ansible.errors import AnsibleError
 
     found: dict[str, Any] = {}
     for name in variables:
@@ -151,7 +176,7 @@ def _plain(value: Any) -> Any:
 
 def _closed(value: Any) -> Any:
     """Return a value with ``***`` for each vault in it: a plan can be read without the vault's password."""
-    from ansible.parsing.vault import EncryptedString  # noqa: PLC0415 - see read_inventory
+    from ansible.parsing.vault import EncryptedString
 
     if isinstance(value, EncryptedString):
         return "***"
@@ -163,7 +188,7 @@ def _closed(value: Any) -> Any:
 def _place(template: Any) -> str:
     """Return where a template stands, as file:line:column; empty where Ansible does not say."""
     try:
-        from ansible._internal._datatag._tags import Origin  # noqa: PLC0415 - there is no public one
+        from ansible._internal._datatag._tags import Origin  # there is no public one
     except ImportError:
         return ""
     origin = Origin.get_tag(template) if template is not None else None
@@ -173,10 +198,10 @@ def _place(template: Any) -> str:
 @cache
 def _vault_passwords() -> tuple[Any, ...]:
     """Return the vault passwords that Ansible's configuration names; Ansible takes them once a process."""
-    from ansible import constants  # noqa: PLC0415 - see read_inventory
-    from ansible.cli import CLI  # noqa: PLC0415
-    from ansible.errors import AnsibleError  # noqa: PLC0415
-    from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
+    from ansible import constants
+    from ansible.cli import CLI
+    from ansible.errors import AnsibleError
+    from ansible.parsing.dataloader import DataLoader
 
     files = [constants.DEFAULT_VAULT_PASSWORD_FILE] if constants.DEFAULT_VAULT_PASSWORD_FILE else []
     ids = constants.DEFAULT_VAULT_IDENTITY_LIST

@@ -140,13 +140,17 @@ def _differently(here: str | None, there: str | None) -> tuple[str, str]:
 
 
 def _flat(plan: Plan) -> dict[tuple[str, str, str], Setting]:
-    return {
-        (f"{host} {service}@{instance.name}", s.file, s.key): s
+    places = [
+        (f"{host} {service}@{instance.name}", instance.settings)
         for host, services in plan.services.items()
         for service, instances in services.items()
         for instance in instances
-        for s in instance.settings
-    }
+    ]
+    places += [
+        (f"{c} topic@{name}", settings) for c, of in plan.topics.items() for name, settings in of.items()
+    ]
+    places += [(f"clients client@{name}", settings) for name, settings in plan.clients.items()]
+    return {(where, s.file, s.key): s for where, settings in places for s in settings}
 
 
 def _settings(settings: tuple[Setting, ...]) -> Iterator[str]:

@@ -24,7 +24,9 @@ class Anomaly:
 class Recommendation:
     """One thing to change: an inventory variable where there is one (``variable``), else only advice.
 
-    ``effect`` is what the change is expected to do, with a figure where one follows from the evidence.
+    ``value`` holds of the variable only what is recommended: ``sizing.recommended`` lays it over the
+    inventory's. ``effect`` is what the change is expected to do, with a figure where one follows from the
+    evidence.
     """
 
     advice: str
@@ -32,6 +34,11 @@ class Recommendation:
     variable: str | None = None
     value: Any = None
     effect: str = ""
+
+
+def more_partitions(topic: str, cluster: str, count: int) -> tuple[str, list[dict[str, Any]]]:
+    """Return the variable and the value that give a declared topic more partitions."""
+    return "kafka_topics", [{"name": topic, "cluster": cluster, "partitions": count}]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from sizing.recommended import NAME, laid_over
 from spark_checks.job import Audit
 from spark_checks.model import Result
 
@@ -72,16 +74,27 @@ def junit(audit: Audit) -> str:
 
 
 def recommendations(audit: Audit) -> str:
-    """Return a vars file: what to set, with its reason above it; advice without a variable as comments."""
-    parts = [f"# Recommended after run {audit.run_id} (verdict {audit.verdict}).\n---\n"]
-    found = False
-    for result in audit.results:
-        for one in result.recommendations:
-            parts.append(f"# {result.name}: {one.advice}: {one.because}.\n")
-            if one.variable is not None:
-                parts.append(yaml.safe_dump({one.variable: one.value}, sort_keys=False))
-                found = True
-    return "".join(parts) + ("" if found else "{}\n")
+    """Return a vars file: what to set below ``recommended``, each variable with its reasons above it.
+
+    Advice without a variable is a comment.
+    """
+    advice: list[str] = []
+    reasons: dict[str, list[str]] = {}
+    given = [(result.name, one) for result in audit.results for one in result.recommendations]
+    for name, one in given:
+        said = f"# {name}: {one.advice}: {one.because}.\n"
+        (advice if one.variable is None else reasons.setdefault(one.variable, [])).append(said)
+    values = laid_over([{one.variable: one.value} for _, one in given if one.variable is not None])
+    parts = [
+        f"# Recommended after run {audit.run_id} (verdict {audit.verdict}). What it would change:\n"
+        "#   ansible-playbook -i INV plan.yml -e @THIS_FILE\n",
+        *advice,
+        f"---\n{NAME}:{'' if values else ' {}'}\n",
+    ]
+    for variable, value in values.items():
+        shown = yaml.safe_dump({variable: value}, sort_keys=False, width=1000)
+        parts.append(textwrap.indent("".join(reasons[variable]) + shown, "  "))
+    return "".join(parts)
 
 
 def show(audit: Audit, console: Console) -> None:

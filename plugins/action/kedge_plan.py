@@ -19,10 +19,12 @@ from ansible.utils.display import Display
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sizing.certificates import look_at_certificates
+from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, read_archives, resolved
+from sizing.recommended import with_recommended
 from sizing.report import text
 from sizing.secrets import merged, private, seal
 from sizing.security import librdkafka
@@ -83,7 +85,8 @@ class ActionModule(ActionBase):
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
-            _show(text(plan, full=display.verbosity > 0))
+            _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
+        inventory = with_recommended(inventory).inventory
         document, secrets = seal(plan.to_json())
         document["archives"] = {path: has for path, has in (found or {}).items() if has}
         own = {name: librdkafka(cluster.security) for name, cluster in clusters(inventory)[0].items()}

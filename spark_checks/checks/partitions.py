@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from sizing.curve import Use, is_clients, limited_by, median_and_spread, stops_at
 from sizing.topics import partitions_needed
 from spark_checks.levels import Levels
-from spark_checks.model import Anomaly, Recommendation, Result, judge
+from spark_checks.model import Anomaly, Recommendation, Result, judge, more_partitions
 from spark_checks.readers import Evidence
 
 NAME: Final = "partitions"
@@ -207,7 +207,8 @@ def _targets(
             recommendations.append(Recommendation(
                 f"give topic {topic['topic']} {needed} partitions, not {has}",
                 f"max({target:g} / {production['one_mb_per_s']:g}, {target:g} / "
-                f"{consumption['one_mb_per_s']:g}) x growth {growth:g}"))  # fmt: skip
+                f"{consumption['one_mb_per_s']:g}) x growth {growth:g}",
+                *more_partitions(topic["topic"], asked["cluster"], needed)))  # fmt: skip
     return problems, needs, recommendations
 
 

@@ -12,9 +12,9 @@ from spark_checks.facts import delivered_grains, ledger_seconds
 from spark_checks.gaps import GRAIN_US
 from spark_checks.hops.found import EXAMPLES
 from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Recommendation, Result, judge
+from spark_checks.model import Anomaly, Recommendation, Result, judge, more_partitions
 from spark_checks.readers import Evidence
-from spark_checks.run import Run
+from spark_checks.run import Run, Topic
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.
 _PERCENTILE: Final = 0.95
@@ -82,7 +82,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
                 f"{topic.topic}: {needed} partitions are needed for {target:,.0f} records/s, it has "
                 f"{topic.partitions} (one carried {slowest:,.0f}/s)"
             )
-            advice.append(_more(topic.topic, needed, target, slowest))
+            advice.append(_more(topic, needed, target, slowest))
         if levels.partitions.max_skew is not None and skew > levels.partitions.max_skew:
             problems.append(f"{topic.topic}: skew {skew:g}, the level is {levels.partitions.max_skew:g}")
     if not measured and not doubts:
@@ -154,9 +154,10 @@ def _target(run: Run, levels: Levels, topic: str) -> float:
     return max([sent, *asked])
 
 
-def _more(topic: str, needed: int, target: float, rate: float) -> Recommendation:
+def _more(topic: Topic, needed: int, target: float, rate: float) -> Recommendation:
     return Recommendation(
-        f"Give {topic} {needed} partitions (kafka_topics)",
+        f"Give {topic.topic} {needed} partitions",
         f"one partition carried {rate:,.0f} records/s",
+        *more_partitions(topic.topic, topic.cluster, needed),
         effect=f"{needed} partitions at that rate carry the target of {target:,.0f} records/s",
     )

@@ -76,7 +76,7 @@ def test_a_measurement_becomes_a_plan_and_leaves_no_topic(broker: CrashableBroke
     assert process.returncode == 0, errors + output
     assert own_topics(broker.bootstrap_servers) == []
     variables: dict[str, Any] = yaml.safe_load(out.read_text())
-    (rates,) = variables["kafka_partition_rates"]
+    (rates,) = variables["recommended"]["kafka_partition_rates"]
     assert rates["record_bytes"] == 1000
     plan = make_plan(of_topics({"target_mb_per_s": 500}, **variables))
     partitions = next(s for s in plan.topics["leaf"]["t0"] if s.key == "partitions")

@@ -152,3 +152,32 @@ def test_json_has_the_documented_form(inventory: Path) -> None:
 def test_wide_reasons_are_wrapped(inventory: Path) -> None:
     lines = run("-i", inventory).stdout.splitlines()
     assert [x for x in lines if len(x) > 110 and x.startswith("        ")] == []
+
+
+def test_recommendations_are_taken_as_ansible_takes_them_and_what_they_change_is_printed(
+    inventory: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "recommendations.yml"
+    file.write_text('recommended: {kafka_rest_heap_mib: "{{ 1000 * 3 }}"}\n')
+    done = run("-i", inventory, "-e", f"@{file}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kafka_rest_heap_mib: not set -> 3000" in done.stdout
+    assert "recommended: -Xms3000m -Xmx3000m" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("@none.yml", "no such file"),
+        ("none.yml", "write @FILE for a file of variables"),
+        ("@broken.yml", "-e @broken.yml: "),
+    ],
+)
+def test_extra_variables_that_cannot_be_read_are_one_line(
+    inventory: Path, tmp_path: Path, word: str, said: str
+) -> None:
+    (tmp_path / "broken.yml").write_text("recommended: [\n")
+    done = run("-i", inventory, "-e", word.replace("@broken", f"@{tmp_path}/broken"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert said.replace("@broken", f"@{tmp_path}/broken") in done.stderr

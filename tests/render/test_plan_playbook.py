@@ -124,10 +124,11 @@ def test_with_v_every_instance_is_spelled_out_and_nothing_else_is(inventory: Pat
 
 def test_advice_and_recommendations_are_given_as_variables(inventory: Path, tmp_path: Path) -> None:
     recommended = tmp_path / "recommendations.yml"
-    recommended.write_text("kafka_rest_heap_mib: 3000\n")
+    recommended.write_text("recommended: {kafka_rest_heap_mib: 3000}\n")
     done = play(inventory, "-e", "plan_diff=false", "-e", "advice=documented", "-e", f"@{recommended}")
     assert "-XX:G1HeapRegionSize=16M" in done.stdout
     assert "-Xmx3000m" in done.stdout
+    assert "kafka_rest_heap_mib: not set -> 3000" in done.stdout
 
 
 def test_an_error_is_printed_and_fails_before_any_host_is_asked(inventory: Path) -> None:

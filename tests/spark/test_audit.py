@@ -6,17 +6,20 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from spark_checks import output, report
 from spark_checks.job import Audit, audit
 from spark_checks.levels import Levels
+from spark_checks.model import Recommendation, more_partitions
 from spark_checks.synthetic import write_evidence
 
 pytestmark = pytest.mark.spark
@@ -88,3 +91,27 @@ def test_one_missing_record_fails_the_command_and_is_named(tmp_path: Path) -> No
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("6", "1", "0")
     assert (out / "report.html").stat().st_size > 1_000_000
     assert "acks=all" in (out / "recommendations.yml").read_text()
+
+
+def test_recommendations_are_one_mapping_with_the_reasons_above(passed: Audit) -> None:
+    def flow(name: str) -> Recommendation:
+        return Recommendation(
+            "follow the fill times", f"of {name}", "mirror_maker_flows", {name: {"fill_ms_p95": 1}}
+        )
+
+    more = Recommendation("Give orders 6", "one carried 1", *more_partitions("orders", "leaf", 6))
+    advice = Recommendation("Produce with acks=all", "1 is gone")
+    results = [replace(passed.results[0], name=name, recommendations=given) for name, given in
+               (("mirror", (flow("logs"), flow("metrics"))), ("partitions", (more, advice)))]  # fmt: skip
+    text = output.recommendations(replace(passed, results=tuple(results)))
+    assert yaml.safe_load(text)["recommended"] == {
+        "mirror_maker_flows": {"logs": {"fill_ms_p95": 1}, "metrics": {"fill_ms_p95": 1}},
+        "kafka_topics": [{"name": "orders", "cluster": "leaf", "partitions": 6}],
+    }
+    lines = text.splitlines()
+    at = lines.index("  mirror_maker_flows:")
+    assert lines[at - 2 : at] == [
+        f"  # mirror: follow the fill times: of {name}." for name in ("logs", "metrics")
+    ]
+    assert "# partitions: Produce with acks=all: 1 is gone." in lines
+    assert yaml.safe_load(output.recommendations(passed)) == {"recommended": {}}

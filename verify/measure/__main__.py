@@ -1,9 +1,9 @@
 """`python -m verify.measure --inventory INV [--cluster C]`: what one partition takes and gives, here.
 
 Produces to and consumes from temporary topics of 1, 2, 4 and 8 partitions as fast as the cluster goes, some
-times each, and has Spark do the sums. Leaves runs/<run id>/ with the evidence and a report, and a vars file,
-partition_rates.yml, from which the plan knows how many partitions a target needs. The load is heavy: it takes
-what the cluster has for as long as it runs. Ctrl-C ends it, and the temporary topic is removed.
+times each, and has Spark do the sums. Leaves runs/<run id>/ with the evidence and a report; from the report's
+recommendations.yml the plan knows how many partitions a target needs. The load is heavy: it takes what the
+cluster has for as long as it runs. Ctrl-C ends it, and the temporary topic is removed.
 
 Exit 0 when it was measured, 1 when a target cannot be reached or the measurement says too little, 2 when
 something has to be mended first, 128 + signal when told to end.
@@ -150,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=Path, default=Path("runs"), help="where the run's folder goes (default runs)"
     )
     parser.add_argument(
-        "--out", type=Path, help="the vars file (default: partition_rates.yml in the run's folder)"
+        "--out", type=Path, help="where report/recommendations.yml is copied to (default: nowhere)"
     )
     return parser
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from sizing.curve import Use
+
 #: Prints the counters of a Linux machine; needs no rights and no tools beyond a shell's usual ones.
 COMMAND: Final = (
     "echo boot $(cat /proc/sys/kernel/random/boot_id); echo at $(date +%s%N); head -1 /proc/stat; "
@@ -31,19 +33,10 @@ class Reading:
     net_mbit: dict[str, int]
 
 
-@dataclass(frozen=True)
-class HostLoad:
-    """A machine's use over some time, as shares of what it has; ``network`` is None where no speed is known.
+@dataclass(frozen=True, slots=True)
+class HostLoad(Use):
+    """A machine's use over some time; ``machine`` tells machines apart: containers of one have the same."""
 
-    ``machine`` tells machines apart: containers of one have the same.
-    """
-
-    host: str
-    role: str
-    machine: str
-    cpu: float
-    disk: float
-    network: float | None
     network_mb_per_s: float
 
     def as_row(self) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -19,12 +19,13 @@ from spark_checks.model import Result
 from spark_checks.readers import open_evidence
 from verify.measure.page import page
 
-_VARIABLE: Final = "kafka_partition_rates"
-VARS_FILE: Final = "partition_rates.yml"
+RECOMMENDATIONS: Final = "report/recommendations.yml"
 
 
 def summarize(run_dir: Path, out: Path | None = None) -> Result:
-    """Have Spark do the sums of a measurement; leaves report/ and the vars file in the run's folder.
+    """Have Spark do the sums of a measurement; leaves report/ in the run's folder.
+
+    ``out`` is where the recommendations go too.
 
     Raises EvidenceError when the evidence cannot be read.
     """
@@ -43,22 +44,9 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
         (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
     finally:
         spark.stop()
-    for rates in (one.value for one in result.recommendations if one.variable == _VARIABLE):
-        (out or run_dir / VARS_FILE).write_text(vars_file(rates, run_dir), encoding="utf-8")
+    if out is not None:
+        shutil.copyfile(run_dir / RECOMMENDATIONS, out)
     return result
-
-
-def vars_file(rates: list[dict[str, Any]], run_dir: Path) -> str:
-    """Return the vars file that the plan takes."""
-    where = ", ".join(sorted({entry["cluster"] for entry in rates}))
-    return (
-        f"# What one partition of cluster {where} was measured to carry, in MB/s of 10^6 bytes: the median "
-        "of the\n"
-        f"# repetitions, their range over it as the spread. Evidence: {run_dir}\n"
-        "# For the plan: put it into group_vars/all/, or give it with -e @FILE. Topics of another record "
-        "size,\n"
-        "# codec or acks need a measurement of their own: add its entry to this list.\n---\n"
-    ) + yaml.safe_dump({_VARIABLE: rates}, sort_keys=False, width=110)
 
 
 def show(console: Console, result: Result, run_dir: Path, out: Path | None = None) -> None:
@@ -94,5 +82,5 @@ def show(console: Console, result: Result, run_dir: Path, out: Path | None = Non
         )
     console.print(f"{result.verdict}: {result.because}", highlight=False, markup=False, soft_wrap=True)
     if result.recommendations:
-        console.print(f"for the plan: {out or run_dir / VARS_FILE}", highlight=False, soft_wrap=True)
+        console.print(f"for the plan: {out or run_dir / RECOMMENDATIONS}", highlight=False, soft_wrap=True)
     console.print(f"report: {run_dir / 'report' / 'report.html'}", highlight=False, soft_wrap=True)

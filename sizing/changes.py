@@ -1,0 +1,23 @@
+"""What the recommendations of a verification change: the inventory's values, and the plan that follows."""
+
+from __future__ import annotations
+
+from sizing.model import Advice, Inventory, Plan
+from sizing.plan import make_plan
+from sizing.recommended import NAME, with_recommended, without
+from sizing.report import difference
+
+
+def what_changes(inventory: Inventory, plan: Plan, advice: Advice | None = None) -> str:
+    """Return, for an inventory with recommendations, what they change; empty without any.
+
+    ``plan`` is that of the inventory; with errors there is none to compare.
+    """
+    if inventory.common(NAME) is None or plan.has_errors:
+        return ""
+    lines = ["", "What the recommendations change", ""]
+    for change in with_recommended(inventory).changes:
+        was = "not set" if change.before is None else change.before
+        lines.append(f"{change.variable}: {was} -> {change.after}")
+    before = make_plan(without(inventory), advice)
+    return "\n".join([*lines, "", difference(plan, before, "recommended", "without"), ""])
