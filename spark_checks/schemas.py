@@ -88,6 +88,12 @@ ROCKSDB: Final = _table(
     "pinned_bytes:long? memtable_bytes:long? table_readers_bytes:long? restoring_records:long?"
 )
 
+#: The end of a partition at a moment; ``record_bytes`` is the mean size of the records before it, null when
+#: none came or it is not known.
+END_OFFSETS: Final = _table(
+    "cluster:string topic:string partition:int at_us:long end_offset:long record_bytes:long?"
+)
+
 TABLES: Final[dict[str, StructType]] = {
     "ledger": LEDGER,
     "records": RECORDS,
@@ -99,6 +105,7 @@ TABLES: Final[dict[str, StructType]] = {
     "processes": PROCESSES,
     "settings": SETTINGS,
     "rocksdb": ROCKSDB,
+    "end_offsets": END_OFFSETS,
 }
 
 

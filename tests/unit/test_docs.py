@@ -31,6 +31,8 @@ ELSEWHERE = {
     "--out runs/latest/report": "tests/e2e/test_demo.py",
     ".venv/bin/python -m verify.measure --inventory inventories/mine --cluster leaf --record-bytes 1000 "
     "--replication 3": "tests/kafka/test_measure.py, by --bootstrap-servers",
+    ".venv/bin/python -m verify.watch_topic --inventory inventories/mine --cluster leaf --topic orders "
+    "--by-partition": "tests/kafka/test_watch_topic.py, by --bootstrap-servers",
     ".venv/bin/python -m sizing.profiles --inventory inventories/mine --out build": "test_sizing_profiles.py",
 }
 
