@@ -33,6 +33,9 @@ ELSEWHERE = {
     "--replication 3": "tests/kafka/test_measure.py, by --bootstrap-servers",
     ".venv/bin/python -m verify.watch_topic --inventory inventories/mine --cluster leaf --topic orders "
     "--by-partition": "tests/kafka/test_watch_topic.py, by --bootstrap-servers",
+    ".venv/bin/python -m verify.limits --inventory inventories/mine --cluster leaf": (
+        "tests/kafka/test_limits.py, by --bootstrap-servers"
+    ),
     ".venv/bin/python -m sizing.profiles --inventory inventories/mine --out build": "test_sizing_profiles.py",
 }
 
