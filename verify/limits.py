@@ -1,18 +1,19 @@
 """`python -m verify.limits --inventory INV [--cluster C]`: the guide's limits against the living cluster.
 
 Leaders of each broker, partitions of the cluster, the latency that replication is expected to add, and on
-each broker's host the files open and allowed and the memory maps. Exit 0 when all is within them, 1 when one
-is exceeded, 2 when something has to be mended first.
+each broker's host the files open and allowed and the memory maps. With --measure the latency of replication
+is measured beside it, on a temporary topic that is removed.
+
+Exit 0 when all is within its limit, 1 when one is exceeded, 2 when something has to be mended first.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,12 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
-from sizing.topics import CLUSTER_PARTITIONS, HANDLES_SEEN, LEADERS_WARNING, added_replication_ms
+from sizing.cluster_limits import BrokerUse, Led, Limit, as_rows, measured_replication, of_broker, of_cluster
 from verify.collect.remote import RemoteError, Shell, on_all
+from verify.measure.config import MeasureError
 from verify.places import Place, PlaceError, find
+from verify.replication import measure_replication
 
-#: Above this share of what is allowed, there is too little left for the segments to come.
-_SHARE: Final = 0.8
 #: Prints open and allowed files, and memory maps, of each process that runs a broker.
 COMMAND: Final = (
     "echo max_map_count $(cat /proc/sys/vm/max_map_count); for p in /proc/[0-9]*; do "
@@ -36,93 +37,75 @@ COMMAND: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A limit: what is there, the most that there should be (None where nothing says), and if it is kept."""
-
-    where: str
-    what: str
-    found: float
-    most: float | None
-
-    @property
-    def exceeded(self) -> bool:
-        """Whether there is more than there should be."""
-        return self.most is not None and self.found > self.most
-
-
-def of_cluster(name: str, brokers: Iterable[int], topics: Mapping[str, Any]) -> list[Row]:
-    """Return the limits that the cluster's metadata tell; ``topics`` is confluent-kafka's ``topics``."""
-    ids = sorted(brokers)
-    leaders: Counter[int] = Counter()
-    added = 0.0
-    for topic in topics.values():
-        for partition in topic.partitions.values():
-            leaders[partition.leader] += 1
-            added += added_replication_ms(1, max(1, len(ids)), max(1, len(partition.replicas)))
-    rows = [Row(f"broker {n}", "leaders", leaders[n], LEADERS_WARNING) for n in ids]
-    rows.append(Row(name, "partitions without a leader", leaders[-1], 0))
-    rows.append(Row(name, "partitions", leaders.total(), CLUSTER_PARTITIONS))
-    return [*rows, Row(name, "ms that replication is expected to add", added, None)]
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the limits; return the exit status."""
+    options = _parser().parse_args(arguments)
+    errors = Console(stderr=True)
+    try:
+        limits, failed = _look(_place(options), options.measure)
+    except (PlaceError, ConnectionError, MeasureError, KafkaException) as error:
+        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        return 2
+    if options.format == "json":
+        print(json.dumps(as_rows(limits), indent=1))
+    else:
+        _show(Console(), limits)
+    for reason in failed:
+        errors.print(f"error: {reason}", style="red", highlight=False, markup=False, soft_wrap=True)
+    return 2 if failed else int(any(limit.exceeded for limit in limits))
 
 
-def of_host(host: str, lines: Iterable[str]) -> list[Row]:
-    """Return the limits of the brokers of a host, from what :data:`COMMAND` printed; raises RemoteError."""
-    maps_allowed, rows = 0, []
+def led_partitions(topics: Mapping[str, Any]) -> list[Led]:
+    """Return leader and copies of each partition; ``topics`` is what confluent-kafka's metadata have."""
+    return [Led(p.leader, len(p.replicas)) for t in topics.values() for p in t.partitions.values()]
+
+
+def broker_uses(host: str, lines: Iterable[str]) -> list[BrokerUse]:
+    """Return the brokers of a host, from what :data:`COMMAND` printed; raises RemoteError without one."""
+    maps_allowed, found = 0, []
     for line in lines:
         kind, *words = line.split()
         if kind == "max_map_count":
             maps_allowed = int(words[0])
         elif kind == "broker":
             opened, allowed, maps = words
-            most = HANDLES_SEEN if allowed == "unlimited" else int(allowed) * _SHARE
-            rows.append(Row(host, f"files open, of {allowed} allowed", int(opened), most))
-            what = f"memory maps, of {maps_allowed} allowed"
-            rows.append(Row(host, what, int(maps), maps_allowed * _SHARE))
-    if not rows:
+            files_allowed = None if allowed == "unlimited" else int(allowed)
+            found.append(BrokerUse(int(opened), files_allowed, int(maps), maps_allowed))
+    if not found:
         raise RemoteError(f"{host}: no broker runs there")
-    return rows
+    return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the limits; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m verify.limits", description=__doc__)
-    parser.add_argument(
-        "--inventory", "-i", type=Path, help="an Ansible inventory; its brokers' hosts are read"
-    )
-    parser.add_argument("--cluster", help="the cluster in kafka_clusters; not needed where there is one")
-    parser.add_argument("--bootstrap-servers", help="instead of an inventory; no host is read then")
-    options = parser.parse_args(arguments)
-    console, errors = Console(), Console(stderr=True)
-    try:
-        rows, failed = _look(_place(options))
-    except (PlaceError, ConnectionError, KafkaException) as error:
-        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        return 2
-    drawn = Table("where", "what", "found", "at most", "")
-    for row in rows:
-        most = "" if row.most is None else f"{row.most:.0f}"
-        drawn.add_row(row.where, row.what, f"{row.found:.4g}", most, "too many" if row.exceeded else "")
-    console.print(drawn)
-    for reason in failed:
-        errors.print(f"error: {reason}", style="red", highlight=False, markup=False, soft_wrap=True)
-    return 2 if failed else int(any(row.exceeded for row in rows))
-
-
-def _look(place: Place) -> tuple[list[Row], list[str]]:
+def _look(place: Place, measuring: bool) -> tuple[list[Limit], list[str]]:
     metadata = admin(place.bootstrap_servers, dict(place.client)).list_topics(timeout=TIMEOUT_SECONDS)
-    rows, failed = of_cluster(place.cluster, metadata.brokers, metadata.topics), []
+    partitions = led_partitions(metadata.topics)
+    limits, failed = of_cluster(place.cluster, metadata.brokers, partitions), []
+    if measuring:
+        # As many copies as the cluster's topics have at most: what its records wait for.
+        copies = min(max((each.copies for each in partitions), default=3), len(metadata.brokers))
+        times = measure_replication(place.bootstrap_servers, place.client, place.cluster, copies)
+        limits.append(measured_replication(place.cluster, *times, copies))
     if place.brokers:
         for found in on_all(place.brokers, _read).values():
             if isinstance(found, RemoteError):
                 failed.append(str(found))
             else:
-                rows += found
-    return rows, failed
+                limits += found
+    return limits, failed
 
 
-def _read(host: str, shell: Shell) -> list[Row]:
-    return of_host(host, shell(COMMAND))
+def _read(host: str, shell: Shell) -> list[Limit]:
+    return [limit for use in broker_uses(host, shell(COMMAND)) for limit in of_broker(host, use)]
+
+
+def _show(console: Console, limits: Iterable[Limit]) -> None:
+    drawn = Table("where", "what", "found", "at most", "", "because")
+    for limit in limits:
+        most = "" if limit.most is None else f"{limit.most:.0f}"
+        verdict = "too many" if limit.exceeded else ""
+        drawn.add_row(limit.where, limit.what, f"{limit.found:.4g}", most, verdict,
+                      f"{limit.because} ({limit.source})")  # fmt: skip
+    console.print(drawn)
 
 
 def _place(options: argparse.Namespace) -> Place:
@@ -131,6 +114,22 @@ def _place(options: argparse.Namespace) -> Place:
     if options.bootstrap_servers:
         return Place(options.cluster or "cluster", options.bootstrap_servers)
     raise PlaceError("say which cluster: --inventory INV, or --bootstrap-servers HOST:PORT")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m verify.limits",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--inventory", "-i", type=Path, help="an Ansible inventory; its brokers' hosts are read"
+    )
+    parser.add_argument("--cluster", help="the cluster in kafka_clusters; not needed where there is one")
+    parser.add_argument("--bootstrap-servers", help="instead of an inventory; no host is read then")
+    parser.add_argument("--measure", action="store_true", help="measure what replication adds, too")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    return parser
 
 
 if __name__ == "__main__":
