@@ -52,8 +52,12 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
         sheet = Sheet(f"flow {name}", advice, {})
         bounds = _bounds(sheet, inventory, name, flow, known, topics, role)
         if bounds is not None:
-            servers = [bootstrap(inventory, c, known[c]) for c in (flow.source, flow.target)]
-            planned = Flow(name, flow, bounds, role.version, servers[0], servers[1], advice)
+            source = flow.source_bootstrap_servers or bootstrap(inventory, flow.source, known[flow.source])
+            target = flow.target_bootstrap_servers or bootstrap(inventory, flow.target, known[flow.target])
+            classic_kind = role.kind == "classic"
+            planned = Flow(
+                name, flow, bounds, role.version, source, target, advice, role.open_files, classic_kind
+            )
             brokers = broker_count(inventory, known[flow.target]) or 1
             count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers)
             findings += _add(instances, planned, hosts_of[name], count, inventory, role)
@@ -228,7 +232,7 @@ def _count(
             f"hosts: {spread} ({_PARALLEL})",
             "none",
         )
-    if count > largest and kind == "classic":
+    if count > largest:
         sheet.warning(
             "mirror.processes",
             f"mirror_maker_flows.{name}.processes is {count}, and the largest topic has {largest} "

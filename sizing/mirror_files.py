@@ -23,6 +23,9 @@ from sizing.values import value_of
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
 _MM2: Final = "Kafka documentation, Geo-Replication"
 _FETCHED_MIB: Final = 100  # fetch.max.bytes is 50 MiB: as it came, and unpacked
+_THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts have at most some dozens
+#: Of MirrorMaker 2: the task, its producer, consumer, offset syncs and their heartbeats.
+_THREADS_A_TASK: Final = 8
 _BASE_MIB: Final = 256  # default heap of Kafka's tools
 _BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
 _REBALANCE_DELAY_MS: Final = 300_000  # default of scheduled.rebalance.max.delay.ms
@@ -41,7 +44,7 @@ def classic(flow: Flow) -> Planned:
     buffer = plan_producer(producer, flow, f"{flow.folder}/producer.properties", "")
     environment = flow.sheet(flow.flow.environment)
     _arguments(environment, flow)
-    _jvm(environment, flow, flow.flow.heap_mib, *_heap(flow, buffer))
+    _jvm(environment, flow, *_heap(flow, buffer), tasks=1)
     return _together(consumer, producer, environment)
 
 
@@ -69,7 +72,7 @@ def mirror_maker_2(flow: Flow) -> Planned:
         f"{flow.limits.source_partitions} partitions, as if one process ran all tasks"
     )
     mib = _round(_BASE_MIB + buffer // MIB + fetched)
-    _jvm(environment, flow, flow.flow.heap_mib, mib, because, buffer // MIB)
+    _jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest)
     return _together(sheet, environment)
 
 
@@ -85,6 +88,15 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
 
     put("bootstrap.servers", "cluster", flow.source_servers, f"the brokers of cluster {flow.flow.source}")
     put("group.id", "group", consumer_group(flow.name), "all processes of the flow share one group")
+    if str(flow.flow.environment.get("MIRROR_NUM_STREAMS", 1)) == "1":
+        put(
+            "group.instance.id",
+            "member",
+            f"{flow.name}-{NUMBER}",
+            "a process that is back within session.timeout.ms, after a restart or a crash, goes on with its "
+            "own partitions; without it all wait for a dead member's session before anyone mirrors again",
+            "KIP-345, static membership",
+        )
     put(
         "partition.assignment.strategy",
         "assignor",
@@ -121,7 +133,8 @@ def _round(mib: float) -> int:
     return math.ceil(mib / 64) * 64
 
 
-def _jvm(sheet: Sheet, flow: Flow, own_mib: int | None, mib: int, because: str, buffer_mib: int) -> None:
+def _jvm(sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, tasks: int) -> None:
+    own_mib = flow.flow.heap_mib
     file = f"{flow.folder}/environment"
     logs = f"/var/log/{UNIT}/{flow.name}-{NUMBER}"
     heap = own_mib or mib
@@ -155,18 +168,23 @@ def _jvm(sheet: Sheet, flow: Flow, own_mib: int | None, mib: int, because: str, 
         _log4j1(sheet, properties)
     else:
         jvm.console_logging(sheet, properties, "mirror")
+    _progress_logging(sheet, flow, properties, old)
     limit = heap + _BESIDE_HEAP_MIB
-    sheet.put(
-        f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf",
-        "MemoryMax",
-        "mirror.memory",
-        Choice(
-            f"{limit}M",
-            f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and "
-            "direct buffers",
-            "systemd.resource-control(5)",
-        ),
+    unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
+    because = (
+        f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and "
+        "direct buffers"
     )
+    sheet.put(unit, "MemoryMax", "mirror.memory", Choice(f"{limit}M", because, "systemd.resource-control(5)"))
+    because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
+    files = Choice(flow.open_files, because, "the inventory")
+    sheet.put(unit, "LimitNOFILE", "mirror.files", files)
+    because = (
+        f"{_THREADS} for the JVM and its clients, {_THREADS_A_TASK} for each of {tasks} tasks that one "
+        "process may come to run: a bound on a leak, an estimate"
+    )
+    threads = Choice(_THREADS + _THREADS_A_TASK * tasks, because, "systemd.resource-control(5)")
+    sheet.put(unit, "TasksMax", "mirror.threads", threads)
 
 
 def _log4j1(sheet: Sheet, file: str) -> None:
@@ -178,6 +196,23 @@ def _log4j1(sheet: Sheet, file: str) -> None:
         ("log4j.appender.stdout.layout.ConversionPattern", "%p %c{1}: %m%n"),
     ):
         sheet.put(file, key, "mirror.logging", Choice(value, because, "reload4j manual"))
+
+
+def _progress_logging(sheet: Sheet, flow: Flow, file: str, old: bool) -> None:
+    """Have each commit in the journal: by it a start is known to have come to what it is for."""
+    if flow.classic:
+        logger, level = "kafka.tools.MirrorMaker$", "TRACE"
+        because = "a line for each commit of what the target has acknowledged: readiness is read from it"
+    else:
+        logger, level = "org.apache.kafka.connect.runtime.WorkerSourceTask", "DEBUG"
+        because = "a line for each commit of a task, also of nothing: readiness is read from it"
+    keys = (
+        {f"log4j.logger.{logger}": level}
+        if old
+        else {"logger.progress.name": logger, "logger.progress.level": level.lower()}
+    )
+    for key, value in keys.items():
+        sheet.put(file, key, "mirror.ready", Choice(value, because, "the source of Kafka 3.9 and 4.3"))
 
 
 def _arguments(sheet: Sheet, flow: Flow) -> None:
@@ -198,8 +233,7 @@ def _arguments(sheet: Sheet, flow: Flow) -> None:
             f"MIRROR_NUM_STREAMS of flow {flow.name} is {streams}: its streams share one producer",
             "set it to 1 and use more processes",
         )
-    because = "the default; each commit flushes the producer, so linger.ms above it has no effect"
-    put("MIRROR_OFFSET_COMMIT_INTERVAL_MS", "commit", OFFSET_COMMIT_MS, because)
+    sheet.put(file, "MIRROR_OFFSET_COMMIT_INTERVAL_MS", "mirror.commit", commit_interval(flow))
     abort = put(
         "MIRROR_ABORT_ON_SEND_FAILURE",
         "abort",
@@ -212,6 +246,19 @@ def _arguments(sheet: Sheet, flow: Flow) -> None:
             f"MIRROR_ABORT_ON_SEND_FAILURE of flow {flow.name} is {abort}: records that fail are dropped",
             "set it to true",
         )
+
+
+def commit_interval(flow: Flow) -> Choice:
+    """Return how often offsets are committed, in milliseconds: the latency budget, the default at most."""
+    budget = flow.flow.latency_budget_ms
+    if flow.advice == "documented" or budget >= OFFSET_COMMIT_MS:
+        because = "the default; each commit flushes the producer, so linger.ms above it has no effect"
+        return Choice(OFFSET_COMMIT_MS, because, CLASSIC)
+    because = (
+        f"the latency budget of {budget} ms: the lag that a restart waits for is seen that often, and a "
+        "process that is killed repeats at most what it mirrored since; an estimate, not measured"
+    )
+    return Choice(budget, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms")
 
 
 def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
@@ -282,6 +329,15 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         f"{spec.latency_budget_ms} ms, 10 s at least, the default of 5 minutes at most"
     )
     put(f"{there}.scheduled.rebalance.max.delay.ms", "rebalance", delay, because)
+    sheet.put(file, f"{there}.offset.flush.interval.ms", "mirror.commit", commit_interval(flow))
+    put(
+        f"{here}.consumer.group.id",
+        "migration",
+        consumer_group(flow.name),
+        "a partition of which no offset is known here begins where the flow's classic processes committed; "
+        "nothing is committed to the group",
+        "MirrorSourceTask of Kafka, read in its source; not run",
+    )
     socket_buffer(
         sheet, flow, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
     )

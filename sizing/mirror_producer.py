@@ -37,6 +37,8 @@ class Flow:
     source_servers: str
     target_servers: str
     advice: Advice
+    open_files: int
+    classic: bool
 
     @property
     def folder(self) -> str:

@@ -31,6 +31,8 @@ class MirrorFlow(Strict):
     What kafka_topics declares is taken from there; ``largest_topic_partitions``, ``target_partitions`` (all
     partitions that the flow's producers write to) and ``max_message_bytes`` say what it does not declare.
     ``fill_ms_p95`` and ``fill_ms_p99`` are the time within which that share of batches fills, measured.
+    ``source_bootstrap_servers`` and ``target_bootstrap_servers`` are where mirrors reach a cluster, if not
+    where everyone does: a listener for the way between the data centres.
     """
 
     source: str
@@ -50,6 +52,8 @@ class MirrorFlow(Strict):
     fill_ms_p99: Positive | None = None
     processes: Positive | None = None
     heap_mib: Positive | None = None
+    source_bootstrap_servers: str | None = None
+    target_bootstrap_servers: str | None = None
     replication_policy: Literal["default", "identity"] = "default"
     exactly_once: bool = False
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)

@@ -93,6 +93,37 @@ def state_file_probe(instance: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": "state_file", "path": path, "unit": f"streams-app@{instance['name']}", "state": "RUNNING"}
 
 
+def mirror_probe(instance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the probe of a mirror: it has its partitions, and the target has acknowledged what it read."""
+    exactly_once = any(s["key"].endswith("exactly.once.source.support") for s in instance["settings"])
+    if any(s["key"] == "MIRROR_INCLUDE" for s in instance["settings"]):
+        steps = [
+            ["has partitions assigned", "Adding newly assigned partitions"],
+            ["commits what the target has acknowledged", r"Committing offsets\."],
+        ]
+    else:
+        task = r"MirrorSourceConnector-\d+\} "
+        steps = [["runs a task", f"{task}Source task finished initialization and start"]]
+        # A task that waits for the target says 0; one with nothing to copy says so. Transactions say neither.
+        acknowledged = rf"{task}(Committing offsets for [1-9]|Either no records were produced)"
+        steps += [] if exactly_once else [["commits what the target has acknowledged", acknowledged]]
+    return {"kind": "journal", "steps": steps}
+
+
+def mirror_gate(instance: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the gate of a mirror's restart: its flow's group, or where MirrorMaker 2 keeps its offsets."""
+    flow = str(instance["name"]).rpartition("-")[0]
+    facts, clusters = plan["flows"][flow], plan["clusters"]
+    gate: dict[str, Any] = {"bootstrap_servers": clusters[facts["source"]]["bootstrap_servers"]}
+    if facts["group"]:
+        committed = planned_value(instance, "MIRROR_OFFSET_COMMIT_INTERVAL_MS")
+        return gate | {"groups": [facts["group"]], "commit_ms": int(committed)}
+    where = {"bootstrap_servers": clusters[facts["target"]]["bootstrap_servers"]}
+    positions = {"flow": flow, "topic": facts["offsets_topic"], "topics": facts["topics"], **where}
+    committed = planned_value(instance, f"{facts['target']}.offset.flush.interval.ms")
+    return gate | {"positions": positions, "commit_ms": int(committed)}
+
+
 def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
     """Return the release that a deploy staged for an instance; None where nothing was staged in this run."""
     return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
@@ -188,6 +219,8 @@ class FilterModule:
             "private_files": private_files,
             "of_marks": of_marks,
             "load_spec": load_spec,
+            "mirror_gate": mirror_gate,
+            "mirror_probe": mirror_probe,
             "staged_release": staged_release,
             "topics_that_may_grow": topics_that_may_grow,
         }

@@ -9,14 +9,21 @@ short_description: Hold a rolling restart until groups are stable and their lag 
 description:
   - Waits until every group of the cluster (or those named) is stable or empty, in several looks in a row.
   - With C(baseline) it also waits until the lag of each is at most C(max_lag), or twice what it was before,
-    whichever is more; lag breathes with the commits, so a baseline is the most seen in two seconds.
+    whichever is more; lag breathes with the commits, so a baseline is the most seen in C(baseline_ms).
   - Runs on the control machine. Answers with the lags, to serve as the next baseline.
 options:
   bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
   client: {type: dict, default: {}, description: "More keys for the client."}
   secrets: {type: dict, default: {}, description: "Keys for the client that are never shown."}
   groups: {type: list, elements: str, default: [], description: "The groups; all with members by default."}
+  positions:
+    type: dict
+    description:
+      - A flow of MirrorMaker 2 in the groups' place. It commits to no group of the source cluster, where
+        C(bootstrap_servers) answers.
+      - C(flow), C(topics) (patterns), and C(topic) on C(bootstrap_servers) with C(client), for its offsets.
   baseline: {type: dict, description: "Group to lag in records, before the restart."}
+  baseline_ms: {type: int, default: 2000, description: "How long a baseline is watched: from commit to commit."}
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
   seconds: {type: int, default: 120, description: "How long to wait."}
 author: Kedge
@@ -27,13 +34,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from ansible.module_utils.mirror_positions import mirror_lag, read_positions
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 POLL_SECONDS = 0.2
 LOOKS_IN_A_ROW = 3
-#: How long a baseline is watched: longer than the second or so between two commits.
-BASELINE_SECONDS = 2
 #: Baselines breathe with the fetches in flight; twice as much is still the same lag.
 BASELINE_FACTOR = 2
 
@@ -68,6 +74,15 @@ def lag(client: Any, group: str) -> int:
     )
 
 
+def look_at_flow(client: Any, flow: dict[str, Any]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the lag of a MirrorMaker 2 flow, in the form in which groups have theirs; it has no state."""
+    where = {"bootstrap.servers": flow["bootstrap_servers"], **flow.get("client", {})}
+    positions = read_positions(where, flow["topic"])
+    return {flow["flow"]: "STABLE"}, {
+        flow["flow"]: mirror_lag(client, positions, flow["topics"], TIMEOUT_SECONDS)
+    }
+
+
 def complaint(
     states: dict[str, str], lags: dict[str, int], baseline: dict[str, Any] | None, max_lag: int
 ) -> str | None:
@@ -94,7 +109,9 @@ def main() -> None:
             "client": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "groups": {"type": "list", "elements": "str", "default": []},
+            "positions": {"type": "dict"},
             "baseline": {"type": "dict"},
+            "baseline_ms": {"type": "int", "default": 2000},
             "max_lag": {"type": "int", "default": 0},
             "seconds": {"type": "int", "default": 120},
         },
@@ -107,7 +124,9 @@ def main() -> None:
     try:
         client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
         while True:
-            states, lags = look(client, p["groups"])
+            states, lags = (
+                look_at_flow(client, p["positions"]) if p["positions"] else look(client, p["groups"])
+            )
             now = time.monotonic()
             if wrong := complaint(states, lags, p["baseline"], p["max_lag"]):
                 seen, good_since = [], now
@@ -115,7 +134,7 @@ def main() -> None:
                     module.fail_json(msg=f"after {p['seconds']} s {wrong}", lags=lags)
             else:
                 seen.append(lags)
-            watched = p["baseline"] is not None or now - good_since >= BASELINE_SECONDS
+            watched = p["baseline"] is not None or now - good_since >= p["baseline_ms"] / 1000
             if watched and len(seen) >= LOOKS_IN_A_ROW:
                 break
             time.sleep(POLL_SECONDS)

@@ -18,7 +18,7 @@ options:
   ready:
     type: dict
     default: {}
-    description: "Instance name to probe: kind (none, http_produce, kafka, state_file) and what it needs."
+    description: "Instance name to probe: kind (none, http_produce, kafka, state_file, journal) and what it needs."
   secrets: {type: dict, default: {}, description: "What stands for each mark in the probes; never shown."}
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
@@ -31,6 +31,7 @@ author: Kedge
 
 import base64
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -131,7 +132,7 @@ class Instance:
         while time.monotonic() < deadline:
             if systemctl("is-active", "--quiet", self.unit).returncode:
                 return "its process ended"
-            complaint = PROBES[probe.get("kind", "none")](probe)
+            complaint = PROBES[probe.get("kind", "none")](probe | {"unit": self.unit})
             if complaint is None:
                 return None
             time.sleep(POLL_SECONDS)
@@ -277,7 +278,36 @@ def state_file(probe: dict[str, Any]) -> str | None:
     return None
 
 
-PROBES = {"none": no_probe, "http_produce": http_produce, "kafka": kafka, "state_file": state_file}
+def journal(probe: dict[str, Any]) -> str | None:
+    """Hold when the process has printed, since it started, a line for each step, one after the other.
+
+    For services that answer to nobody: ``steps`` are pairs, what is waited for and the pattern that shows
+    it.
+    """
+    invocation = systemctl("show", "--property=InvocationID", "--value", probe["unit"]).stdout.strip()
+    command = ["journalctl", f"_SYSTEMD_INVOCATION_ID={invocation}", "--no-pager", "-o", "cat"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return missing_step(printed, probe["steps"])
+
+
+def missing_step(printed: str, steps: list[list[str]]) -> str | None:
+    """Return the first step of which nothing is printed after the one before it, or None."""
+    at = 0
+    for what, pattern in steps:
+        found = re.compile(pattern).search(printed, at)
+        if found is None:
+            return f"nothing in the journal says that it {what}"
+        at = found.end()
+    return None
+
+
+PROBES = {
+    "none": no_probe,
+    "http_produce": http_produce,
+    "kafka": kafka,
+    "state_file": state_file,
+    "journal": journal,
+}
 
 
 def main() -> None:
