@@ -23,7 +23,7 @@ options:
         C(bootstrap_servers) answers.
       - C(flow), C(topics) (patterns), and C(topic) on C(bootstrap_servers) with C(client), for its offsets.
   baseline: {type: dict, description: "Group to lag in records, before the restart."}
-  baseline_ms: {type: int, default: 2000, description: "How long a baseline is watched: from commit to commit."}
+  baseline_ms: {type: int, default: 2000, description: "How long a baseline is watched: a commit at least."}
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
   seconds: {type: int, default: 120, description: "How long to wait."}
 author: Kedge

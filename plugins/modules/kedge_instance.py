@@ -18,7 +18,7 @@ options:
   ready:
     type: dict
     default: {}
-    description: "Instance name to probe: kind (none, http_produce, kafka, state_file, journal) and what it needs."
+    description: "Instance to probe: kind (none, http_produce, kafka, state_file, journal) and its needs."
   secrets: {type: dict, default: {}, description: "What stands for each mark in the probes; never shown."}
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
