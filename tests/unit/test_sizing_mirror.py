@@ -220,6 +220,37 @@ def test_a_worker_of_mirror_maker_2_keeps_its_files_when_hosts_come_and_go() -> 
     assert of_b(["a", "b"]) == of_b(["b"]) == of_b(["b", "c", "d"])
 
 
+@pytest.mark.parametrize(
+    ("advice", "budget", "committed"),
+    [("measured", 5000, "5000"), ("measured", 300_000, "60000"), ("documented", 5000, "60000")],
+)
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [({}, "MIRROR_OFFSET_COMMIT_INTERVAL_MS"), (MM2, "agg.offset.flush.interval.ms")],
+    ids=["classic", "mirror_maker_2"],
+)
+def test_offsets_are_committed_within_the_latency_budget_or_as_documented(
+    kind: dict[str, str], key: str, advice: str, budget: int, committed: str
+) -> None:
+    plan = make_plan(mirrors(1, {"latency_budget_ms": budget}, common={"advice": advice}, **kind))
+    assert value(instances(plan, SERVICE)["mm1"][0], key) == committed
+
+
+def test_each_classic_process_is_a_member_of_its_own_that_may_come_back() -> None:
+    found = instances(make_plan(mirrors(2)), SERVICE)
+    members = [value(i, "group.instance.id") for of_host in found.values() for i in of_host]
+    assert members == [i.name for of_host in found.values() for i in of_host]
+    streams = {"environment": {"MIRROR_NUM_STREAMS": 2}}
+    two = instances(make_plan(mirrors(1, streams)), SERVICE)["mm1"][0]
+    assert not [s for s in two.settings if s.key == "group.instance.id"], "two consumers, one file"
+
+
+def test_mirror_maker_2_begins_where_the_classic_processes_of_the_flow_committed() -> None:
+    classic = instances(make_plan(mirrors(1)), SERVICE)["mm1"][0]
+    worker = instances(make_plan(mirrors(1, **MM2)), SERVICE)["mm1"][0]
+    assert value(worker, "leaf.consumer.group.id") == value(classic, "group.id")
+
+
 def test_both_forms_of_advice_name_their_sources() -> None:
     for advice in ("measured", "documented"):
         plan = make_plan(mirrors(2, {"round_trip_ms": 60}, common={"advice": advice}))

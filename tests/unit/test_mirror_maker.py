@@ -1,0 +1,136 @@
+"""When a mirror counts as ready, what its restart waits for, and how far MirrorMaker 2 has come."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import OffsetSpec
+
+from plugins.filter.kedge import mirror_gate, mirror_probe
+from plugins.module_utils.mirror_positions import mirror_lag, parse_position
+from plugins.modules.kedge_instance import missing_step
+from sizing.mirror_flows import flow_facts
+from sizing.model import Inventory
+from sizing.plan import make_plan
+from tests.planned import instances, mirrors
+
+MM2 = {"kind": "mirror_maker_2", "version": "4.3.1"}
+ASSIGNED = "INFO ConsumerRebalanceListenerInvoker: Adding newly assigned partitions: metrics-0"
+COMMITTED = "TRACE MirrorMaker$: Committing offsets."
+
+
+def first_process(inventory: Inventory) -> dict[str, Any]:
+    instance = instances(make_plan(inventory), "mirror_maker")["mm1"][0]
+    return {"name": instance.name, "settings": [asdict(s) for s in instance.settings]}
+
+
+def plan_of(inventory: Inventory) -> dict[str, Any]:
+    flows = {name: asdict(facts) for name, facts in flow_facts(inventory).items()}
+    clusters = {name: {"bootstrap_servers": f"{name}:9092"} for name in ("leaf", "agg")}
+    return {"flows": flows, "clusters": clusters}
+
+
+@pytest.mark.parametrize(
+    ("printed", "missing"),
+    [
+        ([], "has partitions assigned"),
+        ([COMMITTED], "has partitions assigned"),
+        ([COMMITTED, ASSIGNED], "commits what the target has acknowledged"),
+        ([ASSIGNED, COMMITTED], None),
+    ],
+)
+def test_a_classic_process_is_ready_when_it_commits_after_it_has_partitions(
+    printed: list[str], missing: str | None
+) -> None:
+    steps = mirror_probe(first_process(mirrors(1)))["steps"]
+    found = missing_step("\n".join(printed), steps)
+    assert found == (missing and f"nothing in the journal says that it {missing}")
+
+
+@pytest.mark.parametrize(
+    ("committed", "ready"),
+    [
+        ("Committing offsets for 0 acknowledged messages", False),
+        ("Committing offsets for 12 acknowledged messages", True),
+        ("Either no records were produced by the task since the last offset commit", True),
+    ],
+)
+def test_a_worker_of_mirror_maker_2_whose_target_does_not_answer_is_not_ready(
+    committed: str, ready: bool
+) -> None:
+    task = "WorkerSourceTask{id=MirrorSourceConnector-3} "
+    printed = f"{task}Source task finished initialization and start\n{task}{committed}"
+    assert (missing_step(printed, mirror_probe(first_process(mirrors(1, **MM2)))["steps"]) is None) == ready
+
+
+def test_a_classic_restart_waits_for_the_flows_group_on_the_source_from_commit_to_commit() -> None:
+    inventory = mirrors(1, {"latency_budget_ms": 5000}, common={"advice": "measured"})
+    assert mirror_gate(first_process(inventory), plan_of(inventory)) == {
+        "bootstrap_servers": "leaf:9092",
+        "groups": ["mirror-maker-metrics"],
+        "commit_ms": 5000,
+    }
+
+
+def test_a_restart_of_mirror_maker_2_waits_for_the_offsets_that_it_keeps_on_the_target() -> None:
+    inventory = mirrors(1, **MM2)
+    gate = mirror_gate(first_process(inventory), plan_of(inventory))
+    assert gate["bootstrap_servers"] == "leaf:9092"
+    assert gate["positions"] == {
+        "flow": "metrics",
+        "topic": "mm2-offsets.metrics.internal",
+        "topics": ("metrics[.].*",),
+        "bootstrap_servers": "agg:9092",
+    }
+
+
+def offset_record(connector: str, offset: object) -> tuple[bytes, bytes]:
+    where = {"cluster": "leaf", "topic": "metrics.a", "partition": 4}
+    return json.dumps([connector, where]).encode(), json.dumps(offset).encode()
+
+
+def test_a_position_is_the_record_after_the_last_that_was_copied() -> None:
+    assert parse_position(*offset_record("MirrorSourceConnector", {"offset": 41})) == {("metrics.a", 4): 42}
+
+
+def test_other_connectors_and_tombstones_are_no_positions() -> None:
+    key, value = offset_record("MirrorHeartbeatConnector", {"offset": 41})
+    assert parse_position(key, value) == {}
+    assert parse_position(key, None) == {}
+    assert parse_position(*offset_record("MirrorSourceConnector", None)) == {}
+
+
+class SourceDouble:
+    """Stands in for an admin client: two partitions of metrics.a hold 10 to 100, one of logs.a as well."""
+
+    def list_topics(self, timeout: float) -> Any:
+        partitions = {"metrics.a": {0: None, 1: None}, "logs.a": {0: None}}
+        return SimpleNamespace(topics={n: SimpleNamespace(partitions=p) for n, p in partitions.items()})
+
+    def list_offsets(self, asked: dict[Any, Any]) -> dict[Any, Future[Any]]:
+        answers = {}
+        for partition, spec in asked.items():
+            answers[partition] = Future[Any]()
+            latest = isinstance(spec, type(OffsetSpec.latest()))
+            answers[partition].set_result(SimpleNamespace(offset=100 if latest else 10))
+        return answers
+
+
+def test_lag_is_what_the_flows_topics_have_behind_their_positions() -> None:
+    assert mirror_lag(SourceDouble(), {("metrics.a", 0): 70}, ["metrics[.].*"], 1) == 30 + 90
+    assert (
+        mirror_lag(SourceDouble(), {("metrics.a", 0): 100, ("metrics.a", 1): 100}, ["metrics[.].*"], 1) == 0
+    )
+
+
+def test_records_that_retention_took_are_no_lag() -> None:
+    assert mirror_lag(SourceDouble(), {("logs.a", 0): 3}, ["logs[.].*"], 1) == 90
+
+
+def test_a_flow_without_topics_has_no_lag() -> None:
+    assert mirror_lag(SourceDouble(), {}, ["none"], 1) == 0
