@@ -31,7 +31,6 @@ author: Kedge
 
 import base64
 import json
-import re
 import shutil
 import socket
 import ssl
@@ -46,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.journal_steps import missing_step
 from ansible.module_utils.node_lock import ROOT, held
 
 SYSTEMD = Path("/etc/systemd/system")
@@ -287,18 +287,8 @@ def journal(probe: dict[str, Any]) -> str | None:
     invocation = systemctl("show", "--property=InvocationID", "--value", probe["unit"]).stdout.strip()
     command = ["journalctl", f"_SYSTEMD_INVOCATION_ID={invocation}", "--no-pager", "-o", "cat"]
     printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return missing_step(printed, probe["steps"])
-
-
-def missing_step(printed: str, steps: list[list[str]]) -> str | None:
-    """Return the first step of which nothing is printed after the one before it, or None."""
-    at = 0
-    for what, pattern in steps:
-        found = re.compile(pattern).search(printed, at)
-        if found is None:
-            return f"nothing in the journal says that it {what}"
-        at = found.end()
-    return None
+    missing: str | None = missing_step(printed, probe["steps"])
+    return missing
 
 
 PROBES = {

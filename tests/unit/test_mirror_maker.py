@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka.admin import OffsetSpec
 
 from plugins.filter.kedge import mirror_gate, mirror_probe
+from plugins.module_utils.journal_steps import missing_step
 from plugins.module_utils.mirror_positions import mirror_lag, parse_position
-from plugins.modules.kedge_instance import missing_step
 from sizing.mirror_flows import flow_facts
 from sizing.model import Inventory
 from sizing.plan import make_plan

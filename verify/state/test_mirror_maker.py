@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plugins.filter.kedge import mirror_probe
-from plugins.modules.kedge_instance import missing_step
+from plugins.module_utils.journal_steps import missing_step
 from verify.state.conftest import Instances, value
 
 testinfra_hosts = ["ansible://mirror_maker"]
