@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
-from local import keys, node_image, nodes, survey
+from local import keys, link, node_image, nodes, survey
 from local.engine import Engine, NoEngine, find_engine
 from local.inventory import Fleet, Node, choose, read_fleet
 from local.lock import alone
@@ -45,6 +45,10 @@ def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) ->
         keys.make_keys(fleet)
         kept = _clear_leftovers(engine, fleet, found, wanted)
         _start_all(engine, fleet, wanted, kept)
+        for node in wanted:
+            if node.link:
+                link.install(engine, fleet, node)
+                say(f"  {node.name}: round trip of {node.link.round_trip_ms:g} ms by {link.lay(fleet, node)}")
     how = f"ssh -F {keys.ssh_config(fleet)} {wanted[0].name}"
     say(f"fleet {fleet.name}: up in {time.monotonic() - began:.1f} s; {how}")
 

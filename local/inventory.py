@@ -7,24 +7,37 @@ import json
 import re
 import subprocess
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from local.places import GENERATED, PROJECT, VENV
 from local.problem import Problem
 
+_PLACE = re.compile(r"[A-Za-z0-9.-]+:\d{1,5}")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
+class Link:
+    """What a node forwards: ports of its own, and where each leads (`host:port`); the round trip in ms."""
+
+    ways: tuple[tuple[int, str], ...]
+    round_trip_ms: float
+
+
+@dataclass(frozen=True)
 class Node:
-    """One systemd container; `memory` is a limit such as 2g or empty; `on_demand` starts when named."""
+    """One systemd container; `memory` is a limit such as 2g or empty; `on_demand` starts when named.
+
+    `link` is what it forwards where it is the way between two data centres: changed on a node that runs.
+    """
 
     name: str
     address: str
     on_demand: bool = False
     memory: str = ""
+    link: Link | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,8 @@ def parse_fleet(listing: dict[str, Any], source: Path) -> Fleet:
                 f"inventory {source}: {host} and {nodes[address].name} have the same ansible_host {address}"
             )
         on_demand = facts.get("fleet_start", "always") == "on_demand"
-        nodes[address] = Node(host, address, on_demand, str(facts.get("fleet_memory", "")))
+        link = _link(host, facts, source)
+        nodes[address] = Node(host, address, on_demand, str(facts.get("fleet_memory", "")), link)
     return Fleet(name, str(settings.get("network", name)), subnet, tuple(nodes.values()), source)
 
 
@@ -128,6 +142,23 @@ def _address(host: str, facts: dict[str, Any], subnet: ipaddress.IPv4Network, so
             f"({subnet.network_address + 1} is this machine's)"
         )
     return str(address)
+
+
+def _link(host: str, facts: dict[str, Any], source: Path) -> Link | None:
+    if "fleet_link" not in facts:
+        return None
+    given = facts["fleet_link"]
+    try:
+        ways = tuple((int(port), str(to)) for port, to in given["ways"].items())
+        trip = float(given.get("round_trip_ms", 0))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        ways, trip = (), 0.0
+    if not ways or not all(0 < port < 65536 and _PLACE.fullmatch(to) for port, to in ways):
+        raise Problem(
+            f"inventory {source}: fleet_link of {host} must have round_trip_ms and ways, a port of {host} to "
+            f"host:port, such as {{9094: 10.77.1.12:9094}}; found {given!r}"
+        )
+    return Link(ways, trip)
 
 
 def choose(fleet: Fleet, limit: Collection[str], also: Collection[str]) -> list[Node]:

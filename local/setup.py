@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from local import jars, machine, node_image
+from local import jars, machine, node_image, toxiproxy
 from local.engine import find_engine
 from local.places import LOCKS, PROJECT, VENV, cache_root, jar_folder
 from local.problem import Problem
@@ -133,6 +133,13 @@ def _make_image() -> None:
     node_image.ensure(find_engine(), lambda line: say(f"  {line}"))
 
 
+def _link_wanting() -> str:
+    # Without Go the fleets without a link run all the same; who needs it is told so.
+    if toxiproxy.binary().is_file() or toxiproxy.obstacle():
+        return ""
+    return f"builds Toxiproxy {toxiproxy.version()} with Go, for the long way between clusters"
+
+
 def _output(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
@@ -167,6 +174,7 @@ def phases(fleet: bool) -> list[Phase]:
         Phase("jars", _jars_wanting, _make_jars, [(cache_root(), 500)]),
         _built_by_maven("sandbox REST proxy", SANDBOX, "sandbox-rest-*.tar.gz"),
         _built_by_maven("sample Streams application", SAMPLE, "sample-streams-*.jar"),
+        Phase("link between clusters", _link_wanting, toxiproxy.build, [(cache_root(), 300)]),
     ]
     if fleet:
         made.append(Phase(IMAGE, _image_wanting, _make_image, node_image.needs("podman")))
