@@ -131,6 +131,32 @@ def percentiles(audit: Audit) -> dict[str, Any]:
     return {"data": traces, "layout": layout}
 
 
+def batch_fill(audit: Audit) -> dict[str, Any]:
+    """Return the batches of each mirror flow by the time that they took to fill, as shares of all."""
+    fill: Mapping[str, Any] = next(
+        (r.series.get("fill", {}) for r in audit.results if r.name == "mirror"), {}
+    )
+    ends = fill.get("classes_ms", ())
+    names = [*(f"{end:,}" for end in ends), "more"]
+    traces = [
+        {
+            "type": "bar",
+            "name": flow,
+            "x": names,
+            "y": [round(100 * count / sum(counts), 2) for count in counts],
+            "marker": {"color": _COLOURS[number % len(_COLOURS)]},
+            "hovertemplate": "up to %{x} ms: %{y:.1f} percent",
+        }
+        for number, (flow, counts) in enumerate(sorted(fill.get("batches", {}).items()))
+    ]
+    layout = {
+        "height": 320,
+        "xaxis": {"title": {"text": "filled within, ms"}, "type": "category"},
+        "yaxis": {"title": {"text": "percent of the batches"}, "rangemode": "tozero"},
+    }
+    return {"data": traces, "layout": layout}
+
+
 def _names(audit: Audit) -> list[str]:
     """Interfaces and then groups; a group takes its interface's colour where there is one of each."""
     run = audit.evidence.run

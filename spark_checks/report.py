@@ -39,6 +39,7 @@ def render(audit: Audit) -> str:
     environment.filters["table"] = columns
     environment.filters["prose"] = prose
     run = audit.evidence.run
+    fill = charts.batch_fill(audit)
     results = {result.name: result for result in audit.results}
     return environment.get_template("report.html.j2").render(
         audit=audit,
@@ -51,8 +52,10 @@ def render(audit: Audit) -> str:
                 "timeline": charts.timeline(audit),
                 "latency": charts.percentiles(audit),
                 "memory": charts.memory(audit),
+                "fill": fill,
             }
         ),
+        fill=fill,
         plotly=resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8"),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -90,6 +90,8 @@ class Mirror(_Part):
     source: Place
     target: Place
     exactly_once: bool = False
+    #: What a batch holds before compression; the default is the article's, a 20th of a message of 1 MB.
+    batch_bytes: Annotated[int, Field(gt=0)] = 50_000
 
 
 class Instance(_Part):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from spark_checks.hops.fill import CLASSES_MS, Fill, fills
 from spark_checks.hops.mirror import mirror_hop
 from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Result, judge
+from spark_checks.model import Anomaly, Recommendation, Result, judge
 from spark_checks.readers import Evidence
 from spark_checks.run import Mirror, Run
 
@@ -19,6 +21,8 @@ KINDS: Final = (
     "altered_timestamp",
     "unexpected",
 )
+#: Below as many, the last percents are a batch or none, and say nothing of the next ones.
+_ENOUGH_BATCHES: Final = 100
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -39,6 +43,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     A topic with LogAppendTime gives every copy a timestamp of its own, so a target with it has none to
     compare; that is said. Both sides are folded into digests of blocks of 65,536 sequence numbers (or of a
     1,024th of all content hashes) first, and compared exactly where they differ: the counts are exact.
+
+    Beside it, measured and not judged, how long a batch of the mirror takes to fill in a partition of the
+    source, before compression: within fill_p95 and fill_p99 as many percent of them were full, and a
+    linger.ms of that sends as many full. A compressed batch holds more and fills later; one that takes the
+    records of several partitions fills sooner.
     """
     run, records = evidence.run, evidence.table("records")
     slo = given(levels.mirror)
@@ -63,6 +72,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     copied = sum(totals["source"] for totals in hop.totals)
     fine = f"{copied:,} records of {len(run.mirrors)} mirrored topics, each in its target as it was"
     verdict, because = judge(problems, doubts, fine)
+    filled = fills(records, run)
     by_mirror = {_name(m): _figures(t) for m, t in zip(run.mirrors, hop.totals, strict=True)}
     bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
     return Result(
@@ -70,9 +80,16 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         verdict,
         because,
         slo=slo,
-        measured={"source_records": copied, **counts, **by_mirror},
+        measured={"source_records": copied, **counts, **by_mirror, "batches_of": _batches(filled)},
         anomalies={kind: hop.anomalies[kind] for kind in KINDS if kind in hop.anomalies},
+        recommendations=_recommend(filled),
         short=f"{counts['missing']:,} missing, {bad:,} anomalies of {copied:,} mirrored",
+        series={
+            "fill": {
+                "classes_ms": CLASSES_MS,
+                "batches": {flow: one.histogram for flow, one in filled.items() if one.batches},
+            }
+        },
     )
 
 
@@ -89,6 +106,41 @@ def _figures(totals: Any) -> dict[str, Any]:
         "timestamps_compared": not totals["target_restamped"],
         "blocks_compared_exactly": totals["blocks_compared_exactly"],
     }
+
+
+def _batches(filled: Mapping[str, Fill]) -> dict[str, Any]:
+    return {
+        flow: {
+            "filled_batches": one.batches,
+            "fill_p95_ms": one.p95_ms,
+            "fill_p99_ms": one.p99_ms,
+            "fill_p95_of_the_slowest_partition_ms": one.slowest_p95_ms,
+            "partitions": one.partitions,
+            "partitions_without_a_full_batch": one.unfilled_partitions,
+        }
+        for flow, one in filled.items()
+    }
+
+
+def _recommend(filled: Mapping[str, Fill]) -> tuple[Recommendation, ...]:
+    """Return one variable for all flows with enough batches: a vars file has each variable once."""
+    known = {flow: one for flow, one in filled.items() if one.batches >= _ENOUGH_BATCHES}
+    if not known:
+        return ()
+    value = {
+        flow: {"fill_ms_p95": max(one.p95_ms or 0, 1), "fill_ms_p99": max(one.p99_ms or 0, 1)}
+        for flow, one in known.items()
+    }
+    because = "; ".join(
+        f"of {one.batches:,} batches of flow {flow} 95 percent were full within {one.p95_ms:,} ms "
+        f"and 99 percent within {one.p99_ms:,} ms"
+        for flow, one in known.items()
+    )
+    return (
+        Recommendation(
+            "let linger.ms follow the measured fill times", because, "mirror_maker_measured", value
+        ),
+    )
 
 
 def _doubts(run: Run, mirror: Mirror, totals: Any) -> list[str]:
