@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.brokers import Broker, kafka_jars, running_broker
+from local.brokers import Broker, kafka_jars, running_broker
 from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
 from tests.contract.rest_client import Consumer, produce
 

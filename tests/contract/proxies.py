@@ -14,7 +14,7 @@ from typing import Final
 
 import httpx
 
-from tests.brokers import end_process, free_ports, log_tail
+from local.brokers import end_process, free_ports, log_tail
 
 TARGET: Final = Path(__file__).parents[2] / "local" / "sandbox_rest" / "target"
 _START_S: Final = 30.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.brokers import kafka_jars
+from local.brokers import kafka_jars
 from tests.kafka.crashable import CrashableBroker, crashable_broker
 from tests.kafka.loads import LoadRun, kill_quietly
 

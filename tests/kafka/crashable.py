@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.brokers import CLUSTER_ID, end_process, free_ports, log_tail
+from local.brokers import CLUSTER_ID, end_process, free_ports, log_tail
 
 _START_S = 60.0
 

@@ -21,9 +21,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from local.brokers import free_ports, kafka_jars, running_broker
 from sizing.plan import make_plan
 from sizing.topics import partitions_needed
-from tests.brokers import free_ports, kafka_jars, running_broker
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.loads import ROOT, await_that
 from tests.planned import of_topics

@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from local.brokers import kafka_jars, running_broker
 from spark_checks.land import decode, land
 from spark_checks.readers import read_table
 from spark_checks.run import Run, parse_run
 from spark_checks.session import connector_jars
-from tests.brokers import kafka_jars, running_broker
 from verify.record import decode as decode_value
 from verify.record import encode, run_tag
 

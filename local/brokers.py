@@ -1,4 +1,4 @@
-"""A single KRaft broker on loopback for tests that need the real thing.
+"""A single KRaft broker on loopback for tests and benches that need the real thing.
 
 ``running_broker`` formats a fresh log folder, starts ``kafka.Kafka`` from a folder of jars on free loopback
 ports, waits until it answers, and ends it by its own pid. The jars are those of the kit's cache
@@ -30,11 +30,12 @@ _STOP_S: Final = 20.0
 
 @dataclass(frozen=True)
 class Broker:
-    """A running broker: where clients reach it, its process id, and its log."""
+    """A running broker: where clients reach it, its process id, its log, and where its data lies."""
 
     bootstrap_servers: str
     pid: int
     log: Path
+    data: Path
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and wait until the broker confirms it; raises KafkaException when it exists."""
@@ -79,19 +80,25 @@ def end_process(process: subprocess.Popen[bytes], stop_s: float = _STOP_S) -> in
 
 @contextmanager
 def running_broker(
-    jars: Path, heap_mb: int = 384, config: Mapping[str, str] | None = None
+    jars: Path,
+    heap_mb: int = 384,
+    config: Mapping[str, str] | None = None,
+    far: tuple[int, int] | None = None,
 ) -> Iterator[Broker]:
     """Run one broker and controller in one process until the block ends.
 
-    ``config`` adds to or overrides its properties. Raises RuntimeError with the log's tail when it does not
-    come up within a minute.
+    ``config`` adds to or overrides its properties. ``far`` (a port to listen on, the port to advertise there)
+    is a second listener, for clients that reach it through something else. Raises RuntimeError with the log's
+    tail when it does not come up within a minute.
     """
     folder = Path(tempfile.mkdtemp(prefix="kedge-broker-"))
     log = folder / "broker.log"
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"
     properties.write_text(
-        "".join(f"{k}={v}\n" for k, v in _properties(folder, port, controller_port, config or {}).items())
+        "".join(
+            f"{k}={v}\n" for k, v in (_properties(folder, port, controller_port, config or {}, far)).items()
+        )
     )
     java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
     try:
@@ -112,19 +119,24 @@ def running_broker(
             )
         try:
             _await_answer(process, f"127.0.0.1:{port}", log)
-            yield Broker(f"127.0.0.1:{port}", process.pid, log)
+            yield Broker(f"127.0.0.1:{port}", process.pid, log, folder / "data")
         finally:
             end_process(process)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _properties(folder: Path, port: int, controller_port: int, config: Mapping[str, str]) -> dict[str, str]:
+def _properties(
+    folder: Path, port: int, controller_port: int, config: Mapping[str, str], far: tuple[int, int] | None
+) -> dict[str, str]:
+    near = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+    listens, advertises = (f",FAR://127.0.0.1:{p}" for p in far) if far else ("", "")
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listeners": near + listens,
+        "advertised.listeners": near + advertises,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
         "log.dirs": str(folder / "data"),

@@ -1,0 +1,97 @@
+"""What is compared: stock, each measure alone, the documents' plan, the measured plan, and codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sizing.model import Inventory
+from sizing.plan import make_plan
+
+#: What only a place can say; every case gets it from the bench.
+_OF_THE_PLACE: Final = ("bootstrap.servers", "client.id", "group.id")
+CODECS: Final = ("none", "gzip", "lz4", "zstd")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to run a flow; properties beside those of the place."""
+
+    processes: int = 1
+    producer: Mapping[str, str] = field(default_factory=dict)
+    consumer: Mapping[str, str] = field(default_factory=dict)
+    heap_mib: int = 256  # default of Kafka's tools
+
+
+def measures(processes: int) -> dict[str, Case]:
+    """Return stock and each measure of the article alone."""
+    return {
+        "stock": Case(),
+        "gzip": Case(producer={"compression.type": "gzip"}),
+        "linger and batch": Case(producer={"batch.size": "50000", "linger.ms": "15000"}),
+        f"{processes} processes": Case(processes),
+        "buffer memory": Case(producer={"buffer.memory": str(128 << 20)}, heap_mib=512),
+        "socket buffers": Case(producer={"send.buffer.bytes": "-1"}, consumer={"receive.buffer.bytes": "-1"}),
+    }
+
+
+def planned(partitions: int, round_trip_ms: float, cores: int, advice: str) -> Case:
+    """Return what the plan gives one host for the flow; ``documented`` is the article.
+
+    Raises:
+        ValueError: with the plan's errors.
+    """
+    variables: dict[str, Any] = {
+        "advice": advice,
+        "host_cores": cores,
+        "host_memory_mib": 32_768,
+        "kafka_clusters": {
+            name: {"version": "4.3.1", "bootstrap_servers": f"{name}:9092", "broker_count": 1}
+            for name in ("leaf", "agg")
+        },
+        "mirror_maker_kind": "classic",
+        "mirror_maker_version": "3.9.2",
+        "mirror_maker_flows": {
+            "bench": {
+                "source": "leaf",
+                "target": "agg",
+                "topics": ["bench"],
+                "priority": "latency",
+                "latency_budget_ms": 60_000,
+                "round_trip_ms": round_trip_ms,
+                "largest_topic_partitions": partitions,
+                "target_partitions": partitions,
+                "max_message_bytes": 1_000_000,
+            }
+        },
+    }
+    plan = make_plan(Inventory({"here": variables}, {"mirror_maker": ("here",)}))
+    errors = [finding.message for finding in plan.findings if finding.severity == "error"]
+    if errors:
+        raise ValueError("; ".join(errors))
+    instances = plan.services["here"]["mirror_maker"]
+    files: dict[str, dict[str, str]] = {"producer.properties": {}, "consumer.properties": {}}
+    heap = ""
+    for setting in instances[0].settings:
+        name = setting.file.rpartition("/")[2]
+        if name in files and setting.key not in _OF_THE_PLACE:
+            files[name][setting.key] = setting.value
+        if setting.key == "KAFKA_HEAP_OPTS":
+            heap = setting.value
+    mib = int(heap.rpartition("-Xmx")[2].removesuffix("m"))
+    return Case(len(instances), files["producer.properties"], files["consumer.properties"], mib)
+
+
+def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int = 4) -> dict[str, Case]:
+    """Return every case by its name; the codecs are those of the planned case."""
+    plan = planned(partitions, round_trip_ms, cores, "measured")
+    codecs = {
+        f"planned with {codec}": Case(
+            plan.processes, {**plan.producer, "compression.type": codec}, plan.consumer, plan.heap_mib
+        )
+        for codec in CODECS
+        if codec != plan.producer["compression.type"]
+    }
+    article = planned(partitions, round_trip_ms, cores, "documented")
+    return {**measures(processes), "article": article, "planned": plan, **codecs}

@@ -1,0 +1,81 @@
+"""From samples of one run to its steady state, and from runs to a table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+#: The JVMs start and the batches of the first linger wait before; the last, unfilled ones wait after.
+FROM_SHARE: Final = 0.2
+UNTIL_SHARE: Final = 0.9
+#: Two-sided 95 percent of Student's t, by degrees of freedom.
+_T: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def window(samples: Sequence[Mapping[str, float]], total: int) -> dict[str, float]:
+    """Return rates between the samples at which 20 and 90 percent of the records had arrived.
+
+    Args:
+        samples: in order of time: ``at_s``, ``records`` in the target, ``out_bytes``, ``produce_requests``.
+        total: records in the source.
+
+    Raises:
+        ValueError: when both were reached within one sample: too few records for a steady state.
+    """
+    first = next((s for s in samples if s["records"] >= FROM_SHARE * total), None)
+    last = next((s for s in samples if s["records"] >= UNTIL_SHARE * total), None)
+    if first is None or last is None:
+        raise ValueError(f"only {samples[-1]['records'] if samples else 0:,.0f} of {total:,} records arrived")
+    seconds = last["at_s"] - first["at_s"]
+    if seconds <= 0:
+        raise ValueError(f"{total:,} records arrived within one sample: mirror more of them")
+    return {
+        "seconds": round(seconds, 2),
+        "records_per_s": round((last["records"] - first["records"]) / seconds),
+        "wire_mb_per_s": round((last["out_bytes"] - first["out_bytes"]) / seconds / 1e6, 2),
+        "requests_per_s": round((last["produce_requests"] - first["produce_requests"]) / seconds, 1),
+    }
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the mean and half of its 95 percent confidence interval; None of fewer than two values."""
+    if len(values) < 2:
+        return None
+    half = _T.get(len(values) - 1, 1.96) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values), half
+
+
+def ratios(runs: Sequence[Mapping[str, float]], stock: Sequence[Mapping[str, float]]) -> list[float]:
+    """Return how many times stock each repetition was, against the stock of the same rotation."""
+    base = {one["rotation"]: one["records_per_s"] for one in stock}
+    return [one["records_per_s"] / base[one["rotation"]] for one in runs if one["rotation"] in base]
+
+
+def table(cases: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return the result in Markdown: medians of the repetitions, and the ratio to stock with its interval."""
+    columns = (
+        "records_per_s",
+        "wire_mb_per_s",
+        "requests_per_s",
+        "batch_bytes",
+        "batch_records",
+        "compression",
+    )
+    lines = [
+        "| case | processes | times stock | records/s | MB/s on the wire | requests/s | batch, bytes "
+        "| batch, records | compression |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, runs in cases.items():
+        if not runs:
+            lines.append(f"| {name} | | no repetition reached a steady state | | | | | | |")
+            continue
+        times = ratios(runs, cases.get("stock", ()))
+        spread = interval(times)
+        shown = "-" if not times else f"{times[0]:.1f}"
+        if spread:
+            shown = f"{spread[0]:.1f} ± {spread[1]:.1f}"
+        middle = (f"{statistics.median(run[column] for run in runs):,.10g}" for column in columns)
+        lines.append(f"| {name} | {runs[0]['processes']} | {shown} | {' | '.join(middle)} |")
+    return "\n".join(lines) + "\n"

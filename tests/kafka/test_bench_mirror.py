@@ -1,0 +1,31 @@
+"""The mirror bench with real brokers and real MirrorMaker, small: that it measures, not what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.mirror.__main__ import MIRROR_JARS, main
+from local.brokers import kafka_jars
+from local.places import jar_folder
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_small_bench_measures_two_cases_over_the_link_and_keeps_the_result(tmp_path: Path) -> None:
+    if kafka_jars() is None or not jar_folder(MIRROR_JARS).is_dir():
+        pytest.skip("the jars are not cached: make setup")
+    sizes = ["--records", "200000", "--partitions", "4", "--repetitions", "1", "--round-trip-ms", "40"]
+    assert main([*sizes, "--limit-s", "60", "--case", "stock", "--case", "gzip", "--out", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "metrics.json").read_text())
+    (stock,), (gzip,) = result["cases"]["stock"], result["cases"]["gzip"]
+    assert gzip["compression"] > 1.5 > stock["compression"]
+    assert stock["requests_per_s"] > 0
+    assert "| gzip | 1 |" in (tmp_path / "metrics.md").read_text()
+
+
+def test_a_case_that_does_not_exist_is_named_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--case", "gzipp"]) == 2
+    assert "no case gzipp; there are: stock, gzip" in capsys.readouterr().err

@@ -1,0 +1,151 @@
+"""The mirror bench without any JVM: its cases, its link, its figures."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.mirror.batches import batches_of
+from bench.mirror.cases import CODECS, all_cases
+from bench.mirror.link import Requests, running_link
+from bench.mirror.steady import interval, ratios, table, window
+from bench.mirror.workloads import logs, metrics
+from local.brokers import free_ports
+
+
+def request(api_key: int, size: int) -> bytes:
+    return struct.pack(">ih", size + 2, api_key) + bytes(size)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 7, 1000])
+def test_requests_are_counted_however_they_are_cut(chunk: int) -> None:
+    data = request(3, 20) + request(0, 0) + request(0, 100) + request(18, 6)
+    requests = Requests()
+    found = [key for at in range(0, len(data), chunk) for key in requests.feed(data[at : at + chunk])]
+    assert found == [3, 0, 0, 18]
+
+
+def test_the_link_forwards_both_ways_unchanged_after_the_round_trip_and_counts(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    sent = request(0, 300_000) + request(3, 10)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def echo() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while data := connection.recv(65536):
+                    connection.sendall(data)
+
+        answering = threading.Thread(target=echo, daemon=True)
+        answering.start()
+        with running_link(port, server.getsockname()[1], 60, tmp_path) as link:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                began = time.monotonic()
+                client.sendall(sent)
+                got = b""
+                while len(got) < len(sent):
+                    got += client.recv(65536)
+                took = time.monotonic() - began
+            assert got == sent
+            # A lower bound: no machine is too slow for it.
+            assert took >= 0.06
+            while link.counted().out_bytes < len(sent):
+                time.sleep(0.01)
+            assert link.counted().produce_requests == 1
+        answering.join(10)
+
+
+def test_the_article_and_the_plan_are_taken_from_sizing_and_codecs_differ_in_nothing_else() -> None:
+    cases = all_cases(20, 60, 2)
+    assert cases["article"].processes == 20
+    assert cases["planned"].processes == 2
+    assert cases["article"].producer["linger.ms"] == "15000"
+    assert "bootstrap.servers" not in cases["planned"].producer
+    codecs = {name: case for name, case in cases.items() if name.startswith("planned")}
+    assert {case.producer["compression.type"] for case in codecs.values()} == set(CODECS)
+    without = [{**case.producer, "compression.type": ""} for case in codecs.values()]
+    assert all(one == without[0] for one in without)
+
+
+def sample(at: float, records: int) -> dict[str, float]:
+    return {"at_s": at, "records": records, "out_bytes": records * 10, "produce_requests": records / 100}
+
+
+def test_the_steady_state_leaves_out_the_start_and_the_last_unfilled_batches() -> None:
+    samples = [sample(0, 0), sample(10, 200), sample(11, 550), sample(12, 900), sample(30, 1000)]
+    assert window(samples, 1000) == {
+        "seconds": 2, "records_per_s": 350, "wire_mb_per_s": 0.0, "requests_per_s": 3.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("samples", "why"),
+    [
+        ([], "only 0 of 1,000"),
+        ([sample(0, 0), sample(1, 850)], "only 850"),
+        ([sample(0, 0), sample(1, 1000)], "within one sample"),
+    ],
+)
+def test_without_a_steady_state_there_is_no_figure(samples: list[Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        window(samples, 1000)
+
+
+def run(rate: float, rotation: int = 0, **more: Any) -> dict[str, Any]:
+    names = ("wire_mb_per_s", "requests_per_s", "batch_bytes", "batch_records", "compression")
+    return {"rotation": rotation, "processes": 1, "records_per_s": rate, **dict.fromkeys(names, 1), **more}
+
+
+def test_ratios_are_taken_within_a_rotation() -> None:
+    stock = [run(100, 0), run(200, 2)]
+    assert ratios([run(900, 0), run(5, 1), run(1600, 2)], stock) == [9, 8]
+
+
+def test_the_table_has_the_ratio_with_its_interval_and_says_what_has_no_figure() -> None:
+    cases = {
+        "stock": [run(100, n) for n in range(3)],
+        "planned": [run(800 + n, n) for n in range(3)],
+        "none": [],
+    }
+    lines = table(cases).splitlines()
+    assert "| planned | 1 | 8.0 ± 0.0 | 801 |" in lines[3]
+    assert "no repetition reached a steady state" in lines[4]
+
+
+def test_the_confidence_interval_is_students() -> None:
+    found = interval([1, 2, 3])
+    assert found == (2, pytest.approx(2.484, abs=0.001))
+    assert interval([1]) is None
+
+
+def test_batches_are_read_from_a_log_up_to_its_unused_end(tmp_path: Path) -> None:
+    def batch(size: int, records: int) -> bytes:
+        return struct.pack(">qiibIhiqqqhii", 0, size - 12, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, records) + bytes(
+            size - 61
+        )
+
+    for folder, data in {
+        "bench-0": batch(100, 3) + batch(61, 1) + bytes(500),
+        "bench-1": batch(139, 6),
+    }.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0.log").write_bytes(data)
+    (tmp_path / "bench-other-0").mkdir()
+    (tmp_path / "bench-other-0" / "0.log").write_bytes(batch(70, 9))
+    found = batches_of(tmp_path, "bench")
+    assert (found.count, found.bytes, found.records) == (3, 300, 10)
+    assert found.figures(60) == {"batch_bytes": 100, "batch_records": 3.3, "compression": 2.0}
+
+
+def test_the_records_are_the_same_in_every_run_and_of_the_size_that_is_said() -> None:
+    assert list(metrics(50)) == list(metrics(50))
+    assert 60 <= sum(len(value) for _, value in metrics(500)) / 500 <= 130
+    sizes = [len(value) for _, value in logs(300)]
+    assert min(sizes) >= 1000
+    assert max(sizes) <= 100_000
