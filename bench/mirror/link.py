@@ -2,8 +2,8 @@
 
     python -m bench.mirror.link LISTEN_PORT TO_PORT ROUND_TRIP_MS COUNTERS
 
-It is no network: each end's kernel talks to this process over loopback, so no byte is lost, no rate is
-limited, and the size of socket buffers does not bound what is under way: that is :data:`IN_FLIGHT_BYTES`. What it
+It is no network: each end's kernel talks to this process over loopback, so no byte is lost and no rate is
+limited. The size of socket buffers does not bound what is under way, :data:`IN_FLIGHT_BYTES` does. What it
 shows is what waiting for answers costs. It counts as it forwards, into the file COUNTERS.
 """
 
