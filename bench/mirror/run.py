@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.mirror.batches import batches_of
@@ -23,6 +23,7 @@ from local.brokers import Broker, end_process, log_tail
 
 _SAMPLE_S: Final = 0.2
 _GONE_S: Final = 30.0
+_NO_LEADER_YET: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,15 @@ class Bench:
 
 
 def held(bootstrap_servers: str, topic: str, partitions: int) -> int:
-    """Return how many records a topic holds."""
+    """Return how many records a topic holds; a topic that has just been made may have no leader yet: 0."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
-    return sum(future.result(10).offset for future in admin.list_offsets(asked).values())
+    try:
+        return sum(future.result(10).offset for future in admin.list_offsets(asked).values())
+    except KafkaException as error:
+        if error.args[0].code() in _NO_LEADER_YET:
+            return 0
+        raise
 
 
 def renew(broker: Broker, topic: str, partitions: int) -> None:
