@@ -89,7 +89,8 @@ class MirrorLevels(_Levels):
     """How many of each anomaly are allowed over all mirrors; None: reported, not judged.
 
     A mirror delivers at least once: what it sent since its last commit comes again after a process was
-    killed, so ``duplicated`` has no level by default. A mirror that promises exactly once allows none.
+    killed, so ``duplicated`` has no level by default. A mirror that promises exactly once (``exactly_once``
+    in run.json) allows none, whatever the level.
     """
 
     missing: NonNegativeInt | None = 0
@@ -99,6 +100,7 @@ class MirrorLevels(_Levels):
     altered_headers: NonNegativeInt | None = 0
     altered_timestamp: NonNegativeInt | None = 0
     unexpected: NonNegativeInt | None = 0
+    reordered: NonNegativeInt | None = 0
 
 
 class SettingsLevels(_Levels):

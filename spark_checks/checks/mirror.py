@@ -1,4 +1,4 @@
-"""Whether a mirror's target holds what its source holds: every record once, unaltered, in order."""
+"""Whether a mirror's target holds what its source holds: every record, unaltered, in order."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ KINDS: Final = (
     "altered_headers",
     "altered_timestamp",
     "unexpected",
+    "reordered",
 )
 #: Below as many, the last percents are a batch or none, and say nothing of the next ones.
 _ENOUGH_BATCHES: Final = 100
@@ -39,6 +40,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
       its content is paired with the copy that shares most with it; what cannot be paired is missing and
       unexpected.
     - unexpected: in the target, and not in the source.
+    - reordered: in a partition of the target, behind a record that it precedes in its partition of the
+      source; of several copies the first counts. A record with copies in several partitions is not judged.
 
     A topic with LogAppendTime gives every copy a timestamp of its own, so a target with it has none to
     compare; that is said. Both sides are folded into digests of blocks of 65,536 sequence numbers (or of a
@@ -60,6 +63,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     counts = {kind: hop.anomalies.get(kind, Anomaly(0)).count for kind in KINDS}
     allowed = levels.mirror.model_dump()
     problems = [
+        f"{totals['duplicated']:,} duplicated by {_name(mirror)}, which promises exactly once"
+        for mirror, totals in zip(run.mirrors, hop.totals, strict=True)
+        if mirror.exactly_once and totals["duplicated"]
+    ] + [
         f"{count:,} {kind.replace('_', ' ')}{_first(hop.anomalies[kind])}"
         for kind, count in counts.items()
         if allowed[kind] is not None and count > allowed[kind]
@@ -102,6 +109,7 @@ def _figures(totals: Any) -> dict[str, Any]:
     return {
         "source_records": totals["source"],
         "target_records": totals["target"],
+        "duplicated": totals["duplicated"],
         "known_by_content_records": totals["by_content"],
         "timestamps_compared": not totals["target_restamped"],
         "blocks_compared_exactly": totals["blocks_compared_exactly"],

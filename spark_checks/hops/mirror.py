@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_checks.hops.found import block, differs, digest, only_blocks, tally
+from spark_checks.hops.mirror_order import out_of_order
 from spark_checks.hops.mirror_pairs import PARTS, paired
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
@@ -83,9 +84,9 @@ def identified(rows: DataFrame, restamped: list[int]) -> DataFrame:
 def mirror_hop(records: DataFrame, run: Run) -> MirrorHop:
     """Compare each mirror's target with its source.
 
-    One pass folds both sides into digests by producer and block of sequence numbers (records without
-    identity: by block of content hashes); it shuffles one row a block and task. Only blocks whose digests
-    differ are then aggregated by record.
+    The order is looked at record by record. For the rest one pass folds both sides into digests by producer
+    and block of sequence numbers (records without identity: by block of content hashes); it shuffles one row
+    a block and task. Only blocks whose digests differ are then aggregated by record.
     """
     rows = sides(records, run)
     totals = count_sides(rows, run)
@@ -103,19 +104,30 @@ def mirror_hop(records: DataFrame, run: Run) -> MirrorHop:
     blocks = digests.where("differs").select(*_KEYS).persist()
     for row in blocks.groupBy("mirror").count().collect():
         totals[row["mirror"]]["blocks_compared_exactly"] = row["count"]
-    anomalies: dict[str, Anomaly] = {}
+    anomalies = tally(named(out_of_order(rows), run), _ORDER)
     if not blocks.isEmpty():
         matched = compare(only_blocks(rows, blocks, ["mirror", "producer"], "position")).persist()
-        anomalies = tally(named(paired(findings(matched).persist()), run), _ORDER)
+        different = paired(findings(matched).persist()).persist()
+        anomalies |= tally(named(different, run), _ORDER)
+        for row in by_kind(different, "duplicated").collect():
+            totals[row["mirror"]]["duplicated"] = row["times"]
         matched.unpersist()
+        different.unpersist()
     blocks.unpersist()
     return MirrorHop(tuple(totals), anomalies)
+
+
+def by_kind(found: DataFrame, kind: str) -> DataFrame:
+    """Return how often a kind was found in each mirror: ``mirror``, ``times``."""
+    return found.where(F.col("kind") == kind).groupBy("mirror").agg(F.sum("_times").alias("times"))
 
 
 def count_sides(rows: DataFrame, run: Run) -> list[dict[str, int]]:
     """Return for each mirror how many records its ends hold, and how many the digests know by content."""
     totals = [
-        {"source": 0, "target": 0, "by_content": 0, "target_restamped": 0, "blocks_compared_exactly": 0}
+        dict.fromkeys(
+            ("source", "target", "by_content", "target_restamped", "blocks_compared_exactly", "duplicated"), 0
+        )
         for _ in run.mirrors
     ]
     by_content, append = F.col("producer") == _NONE, F.col("timestamp_type") == "append"
@@ -187,6 +199,10 @@ def named(found: DataFrame, run: Run) -> DataFrame:
         return F.element_at(F.array(*(F.lit(value) for value in values)), F.col("mirror") + 1)
 
     known = F.col("producer") != _NONE
+    twice = F.col("kind") == "duplicated"
+    last = (
+        F.col("again") if "again" in found.columns else F.lit(None).cast("struct<partition:int,offset:long>")
+    )
     return found.select(
         "kind",
         "_times",
@@ -198,8 +214,9 @@ def named(found: DataFrame, run: Run) -> DataFrame:
         name([f"{mirror.target.cluster}/{mirror.target.topic}" for mirror in run.mirrors]).alias("target"),
         F.col("found.partition").alias("target_partition"),
         F.col("found.offset").alias("target_offset"),
-        F.when(F.col("kind") == "duplicated", F.col("again.partition")).alias("again_partition"),
-        F.when(F.col("kind") == "duplicated", F.col("again.offset")).alias("again_offset"),
+        F.when(twice, last.getField("partition")).alias("again_partition"),
+        F.when(twice, last.getField("offset")).alias("again_offset"),
+        *([F.col("after_offset")] if "after_offset" in found.columns else []),
         F.when(known, F.col("producer")).alias("producer"),
         F.when(known, F.col("ident")).alias("seq"),
     )

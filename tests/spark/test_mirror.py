@@ -11,7 +11,7 @@ from spark_checks.checks import asked, mirror
 from spark_checks.hops.mirror import MirrorHop, mirror_hop
 from spark_checks.levels import Levels
 from spark_checks.model import Result
-from spark_checks.run import Run
+from spark_checks.run import Mirror, Run
 from tests.spark.frames import Row, evidence, frame, held, run, us
 
 pytestmark = pytest.mark.spark
@@ -110,6 +110,41 @@ CASES: dict[str, Case] = {
         [copy(n) | ALIKE for n in range(4)],
         {"missing": [0]},
     ),
+    "two records swapped": (
+        [source(n) for n in FIVE],
+        copies(n2={"offset": 53}, n3={"offset": 52}),
+        {"reordered": [2]},
+    ),
+    "a record that came late, behind two others": (
+        [source(n) for n in FIVE],
+        copies(n1={"offset": 60}),
+        {"reordered": [1]},
+    ),
+    "swapped, but now in partitions of their own": (
+        [source(n) for n in FIVE],
+        copies(n2={"offset": 53, "partition": 0}, n3={"offset": 52}),
+        {},
+    ),
+    "of two partitions of the source, which have no order among them": (
+        [source(n, partition=n % 2) for n in FIVE],
+        copies(n2={"offset": 53}, n3={"offset": 52}),
+        {},
+    ),
+    "the first copy in order, another later": (
+        [source(n) for n in FIVE],
+        copies(extra=[copy(0, offset=90), copy(1, offset=91)]),
+        {"duplicated": [0, 1]},
+    ),
+    "real data, two records swapped": (
+        [source(n) | PLAIN for n in FIVE],
+        [copy(n) | PLAIN | {"offset": 50 + {2: 3, 3: 2}.get(n, n)} for n in FIVE],
+        {"reordered": [2]},
+    ),
+    "equal records, which have no order": (
+        [source(n) | ALIKE for n in FIVE],
+        [copy(n) | ALIKE | {"offset": 60 - n} for n in FIVE],
+        {},
+    ),
     "a stranger beside": ([source(n) for n in FIVE], copies(extra=[copy(9) | PLAIN]), {"unexpected": [59]}),
 }
 
@@ -179,6 +214,32 @@ def test_duplicates_are_reported_and_judged_only_by_a_level(spark: SparkSession)
     strict = checked(spark, rows, {"duplicated": 0})
     assert strict.verdict == "fail"
     assert "1 duplicated (first: source leaf/t0, partition 0, offset 1, target agg/leaf.t0" in strict.because
+
+
+def test_a_mirror_that_promises_exactly_once_is_allowed_no_duplicate(spark: SparkSession) -> None:
+    rows = placed(0, [source(n) for n in FIVE], copies(extra=[copy(1, offset=70)]))
+    (named,) = about(1).model_dump()["mirrors"]
+    result = mirror.check(
+        evidence(
+            spark,
+            about(1).model_copy(update={"mirrors": [Mirror.model_validate(named | {"exactly_once": True})]}),
+            records=rows,
+        ),
+        Levels(),
+    )
+    assert result.verdict == "fail"
+    assert "1 duplicated by f0: leaf/t0 to agg/leaf.t0, which promises exactly once" in result.because
+
+
+def test_a_reordered_record_fails_the_mirror_and_is_named_by_its_places(spark: SparkSession) -> None:
+    rows = placed(0, [source(n) for n in FIVE], copies(n1={"offset": 60}))
+    result = checked(spark, rows)
+    assert result.verdict == "fail"
+    assert result.because.startswith(
+        "1 reordered (first: source leaf/t0, partition 0, offset 1, target agg/leaf.t0"
+    )
+    assert result.anomalies["reordered"].examples[0]["after_offset"] == 4
+    assert checked(spark, rows, {"reordered": 1}).verdict == "pass"
 
 
 def test_a_target_with_append_times_has_no_timestamps_to_compare(spark: SparkSession) -> None:
