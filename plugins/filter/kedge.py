@@ -180,8 +180,23 @@ def mirrors_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[st
             if copy:
                 source = {"cluster": facts.source, "topic": part["topic"]}
                 target = {"cluster": facts.target, "topic": copy}
-                found.append({"flow": name, "source": source, "target": target, "group": facts.group})
+                mirror = {"flow": name, "source": source, "target": target, "group": facts.group}
+                found.append(mirror | _planned_of_flow(plan, name))
     return found
+
+
+def _planned_of_flow(plan: Mapping[str, Any], flow: str) -> dict[str, Any]:
+    """Return what an audit holds a flow to: the bytes of a batch, and whether it promises exactly once."""
+    processes = (
+        instance
+        for host in plan["hosts"].values()
+        for instance in host.get("services", {}).get("mirror_maker", {}).get("instances", ())
+        if str(instance["name"]).rpartition("-")[0] == flow
+    )
+    settings = {s["key"]: s["value"] for s in next(processes, {"settings": []})["settings"]}
+    batch = [int(value) for key, value in settings.items() if key.split(".producer.")[-1] == "batch.size"]
+    exactly = any(k.endswith("exactly.once.source.support") and v == "enabled" for k, v in settings.items())
+    return {"batch_bytes": batch[0]} | {"exactly_once": exactly} if batch else {}
 
 
 def applications_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[str, Any]]:

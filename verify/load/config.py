@@ -82,13 +82,16 @@ class Mirror(_Model):
     """A topic that a flow copies while it is loaded.
 
     ``group`` is the flow's consumer group on the source cluster; MirrorMaker 2 has none: it keeps its offsets
-    in a topic of its own.
+    in a topic of its own. ``batch_bytes`` and ``exactly_once`` are for the audit: what a batch of the flow
+    holds, and whether it promises that.
     """
 
     flow: Text
     source: Place
     target: Place
     group: Text | None = None
+    batch_bytes: int = Field(50_000, ge=1)
+    exactly_once: bool = False
 
 
 class Instance(_Model):
