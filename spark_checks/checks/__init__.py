@@ -11,9 +11,9 @@ from spark_checks.checks import (
     memory,
     mirror,
     outputs,
+    partitions,
     rebalance,
     settings,
-    shares,
     throughput,
 )
 from spark_checks.levels import Levels
@@ -32,7 +32,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "rebalance": rebalance.check,
     "mirror": mirror.check,
     "settings": settings.check,
-    "partitions": shares.check,
+    "partitions": partitions.check,
     "memory": memory.check,
     "outputs": outputs.check,
 }

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_checks import clocks
-from spark_checks.checks import latency, settings, shares
+from spark_checks.checks import latency, partitions, settings
 from spark_checks.levels import Levels
 from tests.spark.frames import Row, evidence, held, run, sent, us
 
@@ -59,7 +59,7 @@ def test_partitions_needed_follow_from_what_one_carried(
     spark: SparkSession, target: float, needed: int, verdict: str
 ) -> None:
     about = run(producers={"0": {"via": "kafka", "topic": "t", "records_per_s": target}})
-    result = shares.check(evidence(spark, about, ledger=at_rate(20)), Levels())
+    result = partitions.check(evidence(spark, about, ledger=at_rate(20)), Levels())
     figures = result.measured["t"]
     assert (figures["partition_production_records_per_s"], figures["needed_partitions"]) == (10, needed)
     assert (result.verdict, bool(result.recommendations)) == (verdict, verdict == "fail")
@@ -67,7 +67,7 @@ def test_partitions_needed_follow_from_what_one_carried(
 
 def test_a_partition_that_gets_nothing_is_named_and_skew_is_judged(spark: SparkSession) -> None:
     level = Levels.model_validate({"partitions": {"max_skew": 1.5}})
-    result = shares.check(evidence(spark, ledger=at_rate(20, partition=1)), level)
+    result = partitions.check(evidence(spark, ledger=at_rate(20, partition=1)), level)
     assert result.verdict == "fail"
     assert result.measured["t"]["skew"] == 2
     assert [one["partition"] for one in result.anomalies["starved"].examples] == [0]

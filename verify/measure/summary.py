@@ -12,7 +12,7 @@ from rich.table import Table
 
 from spark_checks import output, session
 from spark_checks.__main__ import quiet
-from spark_checks.checks import partitions
+from spark_checks.checks import partition_rates
 from spark_checks.job import Audit
 from spark_checks.levels import Levels
 from spark_checks.model import Result
@@ -36,7 +36,7 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
     try:
         evidence = open_evidence(spark, str(run_dir / "evidence"))
         begin = time.monotonic()
-        result = partitions.check(evidence, Levels())
+        result = partition_rates.check(evidence, Levels())
         took = round(time.monotonic() - begin, 2)
         seconds = {result.name: took, "all": took}
         audit = Audit(evidence.run.run_id, result.verdict, (result,), evidence, (), None, seconds)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks.partitions import check
+from spark_checks.checks.partition_rates import check
 from spark_checks.levels import Levels
 from spark_checks.model import Result
 from tests.spark.frames import Row, evidence, run, sent, us
