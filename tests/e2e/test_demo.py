@@ -52,7 +52,7 @@ def demo() -> Iterator[subprocess.CompletedProcess[str]]:
     """
     (ROOT / "runs").mkdir(exist_ok=True)
     try:
-        with open(ROOT / "runs" / "demo.log", "w+", encoding="utf-8") as log:
+        with (ROOT / "runs" / "demo.log").open("w+", encoding="utf-8") as log:
             done = subprocess.run(
                 [sys.executable, "-m", "local.demo"],
                 cwd=ROOT,
