@@ -9,6 +9,7 @@ from sizing.keys import numbers
 
 Role = Literal["producer", "consumer"]
 Library = Literal["java", "librdkafka", "spark"]
+Profile = Literal["throughput", "latency", "durability", "balanced"]
 
 GUIDE: Final = "Configure Kafka for High Throughput"
 _BATCH: Final = f"{GUIDE}, Batching Messages"
@@ -57,7 +58,7 @@ _LZ4: Final = Row(
     "compression.type", "lz4", "fewer bytes for little CPU", "CPU cycles on both sides", _COMPRESS
 )
 
-PROFILES: Final[dict[str, dict[Role, tuple[Row, ...]]]] = {
+PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
     "throughput": {
         "producer": (
             Row(
@@ -239,7 +240,8 @@ _SPARK_CLIENTS: Final = (((4, 0), "3.9.0"), ((3, 5), "3.4.1"), ((3, 4), "3.3.2")
 #: Keys that Spark sets by itself and refuses.
 _SPARK_OWN: Final = frozenset({"enable.auto.commit", "auto.offset.reset", "group.id", "key.serializer"})
 
-_JAVA_STEADY: Final = {
+#: Defaults of the Java client that no version has changed.
+JAVA_DEFAULTS: Final = {
     "batch.size": "16384",
     "buffer.memory": "33554432",
     "compression.type": "none",
@@ -286,7 +288,7 @@ def default_value(library: Library, version: str, key: str) -> str | None:
         "enable.idempotence": "true" if client >= (3,) else "false",
         "linger.ms": "5" if client >= (4,) else "0",
     }
-    return changed.get(key, _JAVA_STEADY.get(key))
+    return changed.get(key, JAVA_DEFAULTS.get(key))
 
 
 def key_name(library: Library, key: str) -> str | None:

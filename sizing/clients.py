@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sizing.client_profiles import (
     GUIDE,
+    JAVA_DEFAULTS,
     PROFILES,
     Role,
     Row,
@@ -15,19 +16,17 @@ from sizing.client_profiles import (
     key_name,
 )
 from sizing.keys import check_keys, numbers
-from sizing.model import KIB, MIB, Choice, Finding, Inventory, Part, Setting, Sheet
+from sizing.model import KIB, MIB, Finding, Inventory, Part, Setting, Sheet
+from sizing.profiled import check_acks, choice
 from sizing.topics import planned_partitions
 from sizing.values import number
 from sizing.verification import service_levels
 from sizing.workload import cluster_names
 from sizing.workload_topics import Client, clients, topic_names
 
-_BUFFER_MIN: Final = 32 * MIB
+_BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: "At least a few tens of KB per partition being produced".
 _BYTES_A_PARTITION: Final = 32 * KIB
-#: Room that a library already gives by default is never taken away.
-_ONLY_RAISED: Final = frozenset({"batch.size", "buffer.memory", "delivery.timeout.ms"})
-_IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 _IDEMPOTENCE_SINCE: Final = (0, 11)
 _OBSOLETE_PARTITIONERS: Final = ("DefaultPartitioner", "UniformStickyPartitioner")
 
@@ -91,26 +90,10 @@ def _profile(client: Client, role: Role, own: Mapping[str, Any], partitions: int
         key = key_name(client.library, row.key)
         if key is None or _too_old(client, row.key):
             continue
-        sheet.put(file, key, f"clients.{client.profile}.{row.key}", _choice(client, row))
+        chosen = choice(client.profile, row, client.library, client.version)
+        sheet.put(file, key, f"clients.{client.profile}.{row.key}", chosen)
     sheet.rest_of_own(file, "clients.own")
     return sheet
-
-
-def _choice(client: Client, row: Row) -> Choice:
-    kib = client.library == "librdkafka" and row.key == "buffer.memory"
-    value = str(-(-int(row.value) // KIB)) if kib else row.value
-    default = default_value(client.library, client.version, row.key)
-    because = f"{row.because}; the price: {row.price}"
-    if default is None:
-        return Choice(value, because, row.source)
-    raised = row.key in _ONLY_RAISED or (client.profile == "throughput" and row.key == _IN_FLIGHT)
-    library = f"{client.library} {client.version}"
-    if raised and number(default) > number(value):
-        return Choice(
-            default, f"the default of {library} is above the profile's {value}, and stays", row.source
-        )
-    unset = "the same" if default == value else default
-    return Choice(value, f"{because}; unset, {library} has {unset}", row.source)
 
 
 def _buffer(client: Client, own: Mapping[str, Any], rows: list[Row], partitions: int) -> Row:
@@ -146,16 +129,10 @@ def _check_levels(
 ) -> None:
     delivery = levels.get("delivery") or {}
     acks = _effective(client, producer, "acks")
-    if acks != "all" and delivery.get("lost", 0) == 0:
-        sheet.error(
-            "clients.acks",
-            f"client {client.name} has acks={acks} (profile {client.profile}), and "
-            "service_levels.delivery.lost is "
-            "0: what a leader took is lost when it fails",
-            "use profile balanced, or acks: all and enable.idempotence: true in producer_settings, or "
-            "allow loss",
-        )
-    elif _effective(client, producer, "enable.idempotence") != "true":
+    mend = "use profile balanced, or acks: all and enable.idempotence: true in producer_settings"
+    refused = check_acks(sheet, f"client {client.name} (profile {client.profile})", acks, levels, mend)
+    # Without acks=all there is no idempotence either, and one finding is enough.
+    if not refused and _effective(client, producer, "enable.idempotence") != "true":
         for kind in ("duplicated", "reordered"):
             if delivery.get(kind, 0) == 0:
                 sheet.error(

@@ -12,12 +12,14 @@ from sizing.mirror_producer import (
     ARTICLE,
     CLASSIC,
     NUMBER,
+    SET_BY_MIRRORS,
     UNIT,
     Flow,
     plan_producer,
     socket_buffer,
 )
 from sizing.model import MIB, Choice, Finding, Setting, Sheet
+from sizing.profiled import put_profile
 from sizing.values import value_of
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
@@ -56,6 +58,8 @@ def mirror_maker_2(flow: Flow) -> Planned:
     file = f"{flow.folder}/mm2.properties"
     _connect(sheet, flow, file)
     buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.")
+    prefix = f"{flow.flow.source}.consumer."
+    put_profile(sheet, file, prefix, "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
     sheet.rest_of_own(file, "mirror.own")
     environment = flow.sheet(flow.flow.environment)
     because = "only this target's workers: the other direction is no flow"
@@ -110,6 +114,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
         "a new flow mirrors what is there; latest would leave it out",
     )
     socket_buffer(sheet, flow, file, "receive.buffer.bytes", "mirror.consumer.socket", "64 KiB")
+    put_profile(sheet, file, "", "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
     sheet.rest_of_own(file, "mirror.own")
     if value_of(sheet, "enable.auto.commit") == "true":
         sheet.error(

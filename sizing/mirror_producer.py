@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sizing.client_profiles import JAVA_DEFAULTS
 from sizing.mirror_limits import Limits
-from sizing.model import MIB, Advice, Choice, Sheet
+from sizing.model import Advice, Choice, Sheet
+from sizing.profiled import put_profile
 from sizing.values import number, value_of
 from sizing.workload_mirror import MirrorFlow
 
@@ -19,8 +21,18 @@ CLASSIC: Final = "kafka.tools.MirrorMaker of Kafka 3.9"
 
 #: linger.ms of the article: 95 percent of metric batches filled within 30 s, 99 percent of log batches.
 LINGER_MS: Final = {"bulk": 30_000, "latency": 15_000}
-FETCH_WAIT_MS: Final = 500  # default of the consumer's fetch.max.wait.ms
-_BUFFER_MIN: Final = 32 * MIB  # default of buffer.memory
+FETCH_WAIT_MS: Final = int(JAVA_DEFAULTS["fetch.max.wait.ms"])
+_BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
+
+#: MirrorMaker gives its clients these by itself, so that no record is lost or changes its place.
+SET_BY_MIRRORS: Final = frozenset(
+    {
+        "enable.idempotence",
+        "max.in.flight.requests.per.connection",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+    }
+)
 
 #: Stands for a process' number in settings that are worked out once a flow.
 NUMBER: Final = "\x00"
@@ -85,6 +97,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
     put("linger.ms", "linger", _linger(sheet, flow))
     buffer = put("buffer.memory", "buffer", _buffer_memory(flow))
     socket_buffer(sheet, flow, file, f"{prefix}send.buffer.bytes", "mirror.producer.socket", "128 KiB")
+    put_profile(sheet, file, prefix, "producer", spec.profile, flow.version, SET_BY_MIRRORS)
     if not prefix:
         sheet.rest_of_own(file, "mirror.own")
     _check_producer(sheet, flow, prefix, number(request), number(batch))

@@ -11,7 +11,9 @@ from sizing.keys import numbers
 from sizing.model import Advice, Finding, Instance, Inventory, Part, Sheet
 from sizing.numbers import check_numbers
 from sizing.rest_checks import check_settings, check_workload
+from sizing.rest_clients import check_clients
 from sizing.rest_process import SERVICE, Process, instance_count
+from sizing.verification import service_levels
 from sizing.workload import (
     HostFacts,
     KafkaCluster,
@@ -62,6 +64,7 @@ def plan_rest(inventory: Inventory, advice: Advice) -> Part:
             servers[variables.cluster] = bootstrap(inventory, variables.cluster, known[variables.cluster])
         count, small_fetch = instance_count(about, variables, facts, advice, dedicated=host not in busy)
         check_settings(about, variables)
+        check_clients(about, variables, service_levels(inventory))
         check_workload(about, variables, facts)
         _check_place(about, inventory, host, variables, known[variables.cluster])
         findings += about.findings

@@ -8,6 +8,7 @@ from sizing.jetty import accept_queue_finding, plan_jetty
 from sizing.keys import numbers
 from sizing.model import MIB, Choice, Sheet
 from sizing.rest_checks import check_heap
+from sizing.rest_clients import put_client_profile
 from sizing.rest_common import collectors, put_heap, put_unit
 from sizing.rest_memory import BUFFER_BYTES, GUIDE, number
 from sizing.rest_process import Process
@@ -63,6 +64,8 @@ def plan_files(
             f"{_ARTICLE}, How to increase the memory buffer",
         ),
     )
+    if not mapr:
+        put_client_profile(sheet, properties, "", variables)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
     _environment(sheet, environment, process, heap_mib)
     put_unit(sheet, process, heap_mib, threads, pool)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from sizing.client_profiles import JAVA_DEFAULTS
 from sizing.model import MIB, Choice
 from sizing.workload import KafkaRest
 
@@ -34,7 +35,7 @@ _STEP_MIB: Final = 256
 #: Nobody measured how far what is outside the heap swings.
 _OUTSIDE_MARGIN: Final = 1.25
 
-BUFFER_BYTES: Final = 32 * MIB  # buffer.memory of a producer, unchanged to 4.3
+BUFFER_BYTES: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _MOST_BUFFER_BYTES: Final = HEAP_LIMIT_MIB * MIB // 4
 REQUEST_MAX_BYTES: Final = 64 * MIB  # consumer.request.max.bytes
 _PARTITION_FETCH_BYTES: Final = MIB  # max.partition.fetch.bytes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sizing import streams_memory
+from sizing.client_profiles import JAVA_DEFAULTS
 from sizing.model import MIB, Advice, Choice, Sheet
 from sizing.streams_memory import State
 from sizing.values import number, value_of
@@ -30,7 +31,7 @@ _STOCK_BATCH: Final = 16_384
 _RECORDS_A_BATCH: Final = 175
 _COMMIT_MS: Final = 30_000  # default of commit.interval.ms
 _EXACTLY_ONCE_COMMIT_MS: Final = 5_000  # half of the transaction timeout that Streams sets
-_BUFFER_MIN: Final = 32 * MIB
+_BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _DAY_MS: Final = 86_400_000  # default of windowstore.changelog.additional.retention.ms
 _ADDITIONAL_MIN_MS: Final = 600_000
 

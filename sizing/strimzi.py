@@ -8,6 +8,7 @@ from sizing import jvm
 from sizing.keys import numbers
 from sizing.model import MIB, Choice, Sheet
 from sizing.rest_checks import check_heap
+from sizing.rest_clients import put_client_profile
 from sizing.rest_common import collectors, heaps, put_unit
 from sizing.rest_memory import BUFFER_BYTES, GUIDE, MEASURED, number
 from sizing.rest_process import Process
@@ -73,6 +74,7 @@ def plan_process(sheet: Sheet, process: Process) -> None:
         f"the default, {BUFFER_BYTES // MIB} MiB for the producer of a process",
         "MapR article, How to increase the memory buffer",
     )
+    put_client_profile(sheet, properties, "kafka.", variables)
     heap_mib = _environment(sheet, environment, process)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
     put_unit(sheet, process, heap_mib, _POOL, 0)

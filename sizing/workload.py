@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sizing import complaints
+from sizing.client_profiles import Profile
 from sizing.complaints import contradiction
 from sizing.model import Finding, Inventory
 from sizing.security import KeyPair, Name, Password, RestTls, Security
@@ -102,8 +103,9 @@ class OtherBalancer(Strict):
 class KafkaRest(Strict):
     """The variables of the role kafka_rest.
 
-    ``heap_mib`` fixes the heap of a process. ``consumers_via`` says where the URL points that a new consumer
-    is told to follow: its own instance, or the balancer. ``user`` and ``password`` are its login to the
+    ``heap_mib`` fixes the heap of a process. ``profile`` is that of the clients inside, as of
+    ``kafka_clients``. ``consumers_via`` says where the URL points that a new consumer is told to follow: its
+    own instance, or the balancer. ``user`` and ``password`` are its login to the
     cluster, ``users`` those who may log in to it (HTTP basic). Of the MapR build are ``default_stream`` (a
     path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
     """
@@ -115,6 +117,7 @@ class KafkaRest(Strict):
     first_port: Port = 8082
     heap_mib: HeapMib | None = None
     consumers_via: Literal["instance", "balancer"] = "instance"
+    profile: Profile | None = None
     balancer: OtherBalancer | None = None
     schema_registry_url: str = ""
     zookeeper_connect: str | None = None

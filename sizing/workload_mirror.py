@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat
 
+from sizing.client_profiles import Profile
 from sizing.model import Finding, Inventory
 from sizing.workload import Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
@@ -57,6 +58,7 @@ class MirrorFlow(Strict):
     target_bootstrap_servers: str | None = None
     replication_policy: Literal["default", "identity"] = "default"
     exactly_once: bool = False
+    profile: Profile | None = None
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
     settings: dict[str, Scalar] = Field(default_factory=dict)

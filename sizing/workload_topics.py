@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
+from sizing.client_profiles import Library, Profile
 from sizing.model import Finding, Inventory
 from sizing.workload import Positive, Scalar, Strict, Version, read_model, wrong_variable
 
@@ -78,9 +79,9 @@ class Client(Strict):
 
     name: Name
     cluster: str
-    library: Literal["java", "librdkafka", "spark"]
+    library: Library
     version: Version
-    profile: Literal["throughput", "latency", "durability", "balanced"]
+    profile: Profile
     topics: list[str] = Field(default_factory=list)
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)

@@ -102,7 +102,7 @@ def test_profile_against_the_service_levels_writes_nothing(
     inventory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["-i", inventory(profile="throughput"), "--out", str(tmp_path / "out")]) == 1
-    assert "acks=1 (profile throughput)" in capsys.readouterr().err
+    assert "client app (profile throughput) has acks=1" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -1,0 +1,82 @@
+"""A profile's keys for a client inside a service: the REST Proxy's and MirrorMaker's, from the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from sizing.client_profiles import (
+    PROFILES,
+    Library,
+    Profile,
+    Role,
+    Row,
+    default_value,
+    key_name,
+)
+from sizing.model import KIB, Choice, Sheet
+from sizing.values import number
+
+#: Room that a library already gives by default is never taken away.
+_ONLY_RAISED: Final = frozenset({"batch.size", "buffer.memory", "delivery.timeout.ms"})
+_IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
+
+
+def choice(profile: Profile, row: Row, library: Library, version: str) -> Choice:
+    """Return a row as a choice for a version of a library: its reason, its price, and what unset would be."""
+    kib = library == "librdkafka" and row.key == "buffer.memory"
+    value = str(-(-int(row.value) // KIB)) if kib else row.value
+    default = default_value(library, version, row.key)
+    because = f"{row.because}; the price: {row.price}"
+    if default is None:
+        return Choice(value, because, row.source)
+    raised = row.key in _ONLY_RAISED or (profile == "throughput" and row.key == _IN_FLIGHT)
+    named = f"{library} {version}"
+    if raised and number(default) > number(value):
+        return Choice(
+            default, f"the default of {named} is above the profile's {value}, and stays", row.source
+        )
+    unset = "the same" if default == value else default
+    return Choice(value, f"{because}; unset, {named} has {unset}", row.source)
+
+
+def put_profile(
+    sheet: Sheet,
+    file: str,
+    prefix: str,
+    role: Role,
+    profile: Profile | None,
+    version: str,
+    service: Collection[str] = (),
+) -> None:
+    """Put a profile's keys for a Java client of a service, under the prefix that the service gives them.
+
+    Keys that a rule of the service has put already are left to it, and those in ``service`` are left out: the
+    service sets them by itself. Nothing is put without a profile.
+    """
+    if profile is None:
+        return
+    put = {setting.key for setting in sheet.settings}
+    for row in PROFILES[profile][role]:
+        key = f"{prefix}{key_name('java', row.key)}"
+        if key not in put and row.key not in service:
+            sheet.put(file, key, f"clients.{profile}.{row.key}", choice(profile, row, "java", version))
+
+
+def check_acks(
+    sheet: Sheet, what: str, acks: str, levels: Mapping[str, Any], mend: str, rule: str = "clients.acks"
+) -> bool:
+    """Report a producer whose acknowledged records can be lost where no loss is allowed; tell if it is so.
+
+    ``acks`` is what is in force; ``what`` names the client, ``mend`` says what to do beside allowing loss.
+    """
+    delivery = levels.get("delivery") or {}
+    if acks in ("all", "-1") or delivery.get("lost", 0) != 0:
+        return False
+    sheet.error(
+        rule,
+        f"{what} has acks={acks}, and service_levels.delivery.lost is 0: what a leader took is lost when it "
+        "fails",
+        f"{mend}, or allow loss",
+    )
+    return True
