@@ -10,6 +10,7 @@ from sizing.broker_security import plan_broker_security, plan_format
 from sizing.keys import check_keys
 from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
 from sizing.numbers import check_numbers
+from sizing.rollout import put_stop
 from sizing.security import Security
 from sizing.workload import KafkaBroker, clusters, role_variables, wrong_variable
 
@@ -152,14 +153,25 @@ def _settings(
         ),
     )
     jvm.console_logging(sheet, f"{folder}/log4j2.properties", "broker")
-    _unit(sheet, cluster, heap, variables.open_files)
+    _unit(sheet, cluster, heap, variables)
 
 
-def _unit(sheet: Sheet, cluster: str, heap_mib: int, open_files: int) -> None:
+def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> None:
     """Plan the limits of the unit: memory is kept for the process, and its page cache is left unbounded."""
     file = f"/etc/systemd/system/kafka-broker@{cluster}.service.d/10-kedge.conf"
     flags = next(s.value for s in sheet.settings if s.key == "KAFKA_HEAP_OPTS")
     mib = jvm.maximum_heap_mib(flags) or heap_mib
+    put_stop(
+        sheet,
+        file,
+        "kafka_broker",
+        variables.stop_seconds,
+        "a controlled stop moves the leaders away one at a time, in a few ms each, and a killed broker "
+        "reads its "
+        "logs when it starts; as long as Confluent's units wait",
+        "Configure Kafka for High Throughput, Increasing the number of partitions may decrease availability; "
+        "Confluent's package units",
+    )
     sheet.put(
         file,
         "MemoryLow",
@@ -177,7 +189,7 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, open_files: int) -> None:
         "LimitNOFILE",
         "broker.files",
         Choice(
-            open_files,
+            variables.open_files,
             "Kafka asks for at least 100000: two for each log segment and one a connection",
             _OPERATIONS,
         ),

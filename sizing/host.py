@@ -24,6 +24,7 @@ _MAX_BUFFER: Final = 16_777_216
 #: Groups that take or make many connections.
 _BUSY: Final = ("kafka_rest", "rest_balancer", "load_generator")
 _RESERVE_MIB: Final = 512
+_JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
 #: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
 _DROPPED: Final = {
     "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
@@ -119,11 +120,20 @@ def ports_of(services: Mapping[str, tuple[Instance, ...]]) -> frozenset[int]:
             if instance.port:
                 found.add(instance.port)
             found |= {int(s.value) for s in instance.settings if s.key == "http.management.port"}
+            found |= jmx_ports(instance)
             if service == "kafka_broker":
                 found |= {
                     int(p) for p in re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners"))
                 }
     return frozenset(found)
+
+
+def jmx_ports(instance: Instance) -> set[int]:
+    """Return the ports that a person's own values open for JMX, by the start script's variable or a flag."""
+    own = [s for s in instance.settings if s.by == "person"]
+    said = [s.value for s in own if s.key == "JMX_PORT"]
+    said += [port for s in own if s.key.endswith("_OPTS") for port in _JMX_FLAG.findall(s.value)]
+    return {int(port) for port in said if port.isdecimal()}
 
 
 def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]]) -> list[Finding]:

@@ -56,7 +56,16 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
             target = flow.target_bootstrap_servers or bootstrap(inventory, flow.target, known[flow.target])
             classic_kind = role.kind == "classic"
             planned = Flow(
-                name, flow, bounds, role.version, source, target, advice, role.open_files, classic_kind
+                name,
+                flow,
+                bounds,
+                role.version,
+                source,
+                target,
+                advice,
+                role.open_files,
+                role.stop_seconds,
+                classic_kind,
             )
             brokers = broker_count(inventory, known[flow.target]) or 1
             count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers)

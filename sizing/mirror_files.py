@@ -20,6 +20,7 @@ from sizing.mirror_producer import (
 )
 from sizing.model import MIB, Choice, Finding, Setting, Sheet
 from sizing.profiled import put_profile
+from sizing.rollout import put_stop
 from sizing.values import value_of
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
@@ -190,6 +191,8 @@ def _jvm(sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, task
     )
     threads = Choice(_THREADS + _THREADS_A_TASK * tasks, because, "systemd.resource-control(5)")
     sheet.put(unit, "TasksMax", "mirror.threads", threads)
+    because = "its producer sends what it holds before it commits; what is killed is mirrored a second time"
+    put_stop(sheet, unit, "mirror_maker", flow.stop_seconds, because, "kafka.tools.MirrorMaker of Kafka 3.9")
 
 
 def _log4j1(sheet: Sheet, file: str) -> None:

@@ -50,6 +50,7 @@ class Flow:
     target_servers: str
     advice: Advice
     open_files: int
+    stop_seconds: int
     classic: bool
 
     @property

@@ -91,12 +91,14 @@ class Part:
         services: host -> service -> instances.
         topics: cluster -> topic -> settings (``partitions``, ``replication.factor`` and topic keys).
         clients: client -> settings, files relative to where the person puts them.
+        rollouts: host -> service -> what a deploy and a restart wait for.
         findings: in the order in which they were found.
     """
 
     services: Mapping[str, Mapping[str, tuple[Instance, ...]]] = field(default_factory=dict)
     topics: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
     clients: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
+    rollouts: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
 
@@ -110,7 +112,7 @@ class Plan(Part):
         return any(f.severity == "error" for f in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form (DESIGN: hosts, topics, clients, findings)."""
+        """Return the documented JSON form (DESIGN: hosts, topics, clients, rollouts, findings)."""
         return {
             "hosts": {
                 host: {
@@ -140,6 +142,13 @@ class Plan(Part):
             "clients": {
                 client: {"settings": [_setting_json(s) for s in settings]}
                 for client, settings in self.clients.items()
+            },
+            "rollouts": {
+                host: {
+                    service: {"settings": [_setting_json(s) for s in settings]}
+                    for service, settings in of_host.items()
+                }
+                for host, of_host in self.rollouts.items()
             },
             "findings": [
                 {
@@ -173,6 +182,7 @@ def merge(parts: Iterable[Part]) -> Plan:
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}
     topics: dict[str, dict[str, tuple[Setting, ...]]] = {}
     clients: dict[str, tuple[Setting, ...]] = {}
+    rollouts: dict[str, dict[str, tuple[Setting, ...]]] = {}
     findings: list[Finding] = []
     for part in parts:
         for host, of_host in part.services.items():
@@ -180,12 +190,14 @@ def merge(parts: Iterable[Part]) -> Plan:
         for cluster, of_cluster in part.topics.items():
             topics.setdefault(cluster, {}).update(of_cluster)
         clients.update(part.clients)
+        rollouts.update({host: dict(sorted(of.items())) for host, of in part.rollouts.items()})
         findings += part.findings
     order = {"error": 0, "warning": 1, "note": 2}
     return Plan(
         services={host: services[host] for host in sorted(services, key=natural)},
         topics={c: dict(sorted(t.items())) for c, t in sorted(topics.items())},
         clients=dict(sorted(clients.items())),
+        rollouts=rollouts,
         findings=tuple(sorted(_together(findings), key=lambda f: order[f.severity])),
     )
 

@@ -17,6 +17,7 @@ from sizing.model import Advice, Inventory, Part, Plan, merge
 from sizing.ports import check_ports
 from sizing.recommended import with_recommended
 from sizing.rest import plan_rest
+from sizing.rollout import plan_rollouts
 from sizing.streams import plan_streams
 from sizing.topics import plan_topics
 
@@ -62,5 +63,5 @@ def make_plan(
     services = merge(parts).services
     hosts = plan_hosts(inventory, services, form)
     ports = Part(findings=tuple(check_ports(inventory, services)))
-    plan = merge([*parts, hosts, ports])
+    plan = merge([*parts, hosts, plan_rollouts(inventory, services), ports])
     return replace(plan, findings=tuple(map(accepted.named, plan.findings))) if accepted.names else plan

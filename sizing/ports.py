@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sizing.host import ports_of
+from sizing.host import jmx_ports, ports_of
 from sizing.model import Finding, Instance, Inventory
 
 #: Services that run without the right to take a port below this; the balancer begins as root.
@@ -19,10 +19,12 @@ def check_ports(
     """Return an error for each port that is wanted twice, or that its service may not take."""
     owners: dict[tuple[str, int], list[tuple[str, str]]] = {}
     found = []
+    jmx: set[int] = set()
     for host, of_host in services.items():
         address = inventory.address(host)
         for service, instances in of_host.items():
             for instance in instances:
+                jmx |= jmx_ports(instance)
                 for port in sorted(ports_of({service: (instance,)})):
                     owners.setdefault((address, port), []).append((host, f"{service}@{instance.name}"))
                     if port < _PRIVILEGED and service in _UNPRIVILEGED:
@@ -30,6 +32,9 @@ def check_ports(
     for (address, port), wanting in owners.items():
         if len(wanting) > 1:
             names = " and ".join(f"{name} of {host}" for host, name in wanting)
+            if port in jmx:
+                found.append(_shared_jmx(wanting[0][0], address, port, names))
+                continue
             found.append(
                 Finding(
                     "error",
@@ -41,6 +46,18 @@ def check_ports(
                 )
             )
     return found
+
+
+def _shared_jmx(host: str, address: str, port: int, names: str) -> Finding:
+    return Finding(
+        "error",
+        "inventory.jmx",
+        f"{host}: port {port}",
+        f"JMX on port {port} of {address} is wanted by {names}: the first takes it, and the others do not "
+        "start",
+        "take JMX_PORT out, for one value cannot serve several instances; what a run needs is read without "
+        "JMX",
+    )
 
 
 def _privileged(host: str, service: str, port: int) -> Finding:

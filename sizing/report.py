@@ -48,7 +48,21 @@ def text(plan: Plan, *, full: bool = False) -> str:
     for cluster, topics in plan.topics.items():
         for topic, settings in topics.items():
             lines += ["", f"topic {topic} on {cluster}", *_settings(settings)]
+    lines += _rollouts(plan)
     return "\n".join([*lines, "", *findings(plan.findings)]).lstrip("\n")
+
+
+def _rollouts(plan: Plan) -> list[str]:
+    """Return what the rollouts of each service wait for, once for all its hosts where it is the same."""
+    hosts: dict[tuple[str, tuple[Setting, ...]], list[str]] = {}
+    for host, of_host in plan.rollouts.items():
+        for service, settings in of_host.items():
+            hosts.setdefault((service, settings), []).append(host)
+    return [
+        line
+        for (service, settings), same in hosts.items()
+        for line in ("", f"{fold(same)}  a rollout of {service}", *_settings(settings))
+    ]
 
 
 def _nearest(
@@ -149,6 +163,7 @@ def _flat(plan: Plan) -> dict[tuple[str, str, str], Setting]:
     places += [
         (f"{c} topic@{name}", settings) for c, of in plan.topics.items() for name, settings in of.items()
     ]
+    places += [(f"{h} rollout@{name}", s) for h, of in plan.rollouts.items() for name, s in of.items()]
     places += [(f"clients client@{name}", settings) for name, settings in plan.clients.items()]
     return {(where, s.file, s.key): s for where, settings in places for s in settings}
 

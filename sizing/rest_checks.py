@@ -178,9 +178,7 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "each request carries one record: 2,006 records/s were measured so, 56,400 with 10 in a "
             "request and "
             f"193,000 with 100 ({MEASURED}, Producing)",
-            "let clients send arrays of records over a connection that they keep; producer.linger.ms=0 "
-            "helps the "
-            "ones that cannot",
+            "let clients send arrays of records over a connection that they keep",
         )
     elif per_request >= 1000:
         sheet.note(

@@ -12,7 +12,13 @@ from sizing.rest_clients import put_client_profile
 from sizing.rest_common import collectors, put_heap, put_unit
 from sizing.rest_memory import BUFFER_BYTES, GUIDE, number
 from sizing.rest_process import Process
-from sizing.rest_reading import plan_client_keys, plan_consumers, plan_reading, plan_request_bytes
+from sizing.rest_reading import (
+    plan_client_keys,
+    plan_consumers,
+    plan_producer,
+    plan_reading,
+    plan_request_bytes,
+)
 from sizing.rest_security import plan_security
 
 _RUN: Final = "kafka-rest-run-class"
@@ -20,6 +26,7 @@ _CONFIG: Final = "kafka-rest, KafkaRestConfig"
 _ARTICLE: Final = "MapR article"
 #: zookeeper.connect is in 7.9 and gone in 8.0.
 _WITHOUT_ZOOKEEPER: Final = (8, 0)
+_CLIENT_OF_4: Final = (8, 0)
 
 
 def plan_process(sheet: Sheet, process: Process) -> None:
@@ -47,6 +54,8 @@ def plan_files(
         poll_ms = plan_reading(sheet, properties, workload)
         plan_request_bytes(sheet, properties, heap_mib, process.load)
         plan_client_keys(sheet, properties, process.stall_s, small_fetch=process.small_fetch)
+        if variables.distribution == "sandbox" or numbers(variables.version) >= _CLIENT_OF_4:
+            plan_producer(sheet, properties, workload)
         plan_jetty(sheet, properties, process.requests, process.facts, poll_ms)
         accept_queue_finding(sheet, process.instances)
         planned = {s.key: s.value for s in sheet.settings}
@@ -190,7 +199,7 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, *, mapr: boo
 
 def _environment(sheet: Sheet, file: str, process: Process, heap_mib: int) -> None:
     logs = f"/var/log/kafka-rest/{process.port}"
-    documented, measured = collectors(heap_mib, logs)
+    documented, measured = collectors(heap_mib, logs, process.load)
     sheet.put(file, "KAFKAREST_JVM_PERFORMANCE_OPTS", "rest.gc", documented, measured)
     sheet.put(
         file,

@@ -7,6 +7,7 @@ from typing import Final
 
 from sizing import jvm, streams_memory
 from sizing.model import MIB, Choice, Setting, Sheet
+from sizing.rollout import put_stop
 from sizing.streams_files import ARTICLE, CONFIG, GUIDE, MEASURED, UNIT, App
 from sizing.streams_memory import FLOOR_MIB, MEMTABLE_SHARE, State
 from sizing.values import number
@@ -50,6 +51,8 @@ def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
         "databases, threads and the JVM: iterators, pinned blocks, table readers and the allocator's "
         "fragments lie outside of the bound"
     )
+    because = "it closes its stores: since 4.3 their offsets are in RocksDB, and what is killed restores them"
+    put_stop(sheet, app.dropin, "streams_app", spec.stop_seconds, because, "Kafka Streams and RocksDB facts")
     if spec.memory_mib is None:
         sheet.put(app.dropin, "MemoryMax", "streams.memory", Choice(f"{needed}M", because, MEASURED))
     else:

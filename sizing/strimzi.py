@@ -122,7 +122,7 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
     logs = f"/var/log/kafka-rest/{process.port}"
     forms = []
     for mib, heap, form in zip(sizes, (documented, measured), (0, 1), strict=True):
-        flags = collectors(mib, logs)[form]
+        flags = collectors(mib, logs, process.load)[form]
         because = f"kafka_rest_heap_mib is {own}" if own else heap.because
         forms.append(
             Choice(

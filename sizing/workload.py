@@ -135,6 +135,8 @@ class KafkaRest(Strict):
     ready_topic: str = "kedge-ready"
     ready_seconds: Positive = 60
     stop_seconds: Positive = 60
+    gate_seconds: Positive = 120
+    gate_max_lag: Count = 10_000
     open_files: Positive = 100000
 
     @model_validator(mode="after")
@@ -152,6 +154,8 @@ class KafkaBroker(Strict):
 
     id: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     heap_mib: HeapMib = 1024
+    ready_seconds: Positive = 60
+    stop_seconds: Positive = 180
     port: Port = 9092
     tls: KeyPair | None = None
     settings: dict[str, Scalar] = {}

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, PositiveFloat
 
 from sizing.client_profiles import Profile
 from sizing.model import Finding, Inventory
-from sizing.workload import Positive, Scalar, Strict, Version, role_variables, wrong_variable
+from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "mirror_maker"
 
@@ -87,6 +87,8 @@ class MirrorMaker(Strict):
     measured: dict[str, MeasuredFlow] = Field(default_factory=dict)
     ready_seconds: Positive = 120
     stop_seconds: Positive = 120
+    gate_seconds: Positive = 120
+    gate_max_lag: Count = 10_000
     open_files: Positive = 100000
 
 

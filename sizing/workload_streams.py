@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat
 
 from sizing.model import Finding, Inventory
-from sizing.workload import Positive, Scalar, Strict, Version, role_variables, wrong_variable
+from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "streams_app"
 Kind = Literal["windowed", "session", "join", "key_value"]
@@ -99,6 +99,8 @@ class StreamsApp(Strict):
     environment: dict[str, Scalar] = Field(default_factory=dict)
     ready_seconds: Positive = 120
     stop_seconds: Positive = 120
+    gate_seconds: Positive = 120
+    gate_max_lag: Count = 10_000
 
 
 def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Finding]]:

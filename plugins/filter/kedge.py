@@ -35,6 +35,11 @@ def planned_value(instance: Mapping[str, Any], key: str) -> str:
     raise KeyError(message)
 
 
+def planned_rollout(plan: Mapping[str, Any], host: str, service: str) -> dict[str, int]:
+    """Return what a rollout of a service of a host waits for."""
+    return {s["key"]: int(s["value"]) for s in plan["rollouts"][host][service]["settings"]}
+
+
 def named(instances: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Mapping[str, Any]]:
     """Return the instances with these names, in the plan's order."""
     wanted = set(names)
@@ -227,6 +232,7 @@ class FilterModule:
         return {
             "planned_instances": planned_instances,
             "planned_value": planned_value,
+            "planned_rollout": planned_rollout,
             "named": named,
             "http_produce_probe": http_produce_probe,
             "state_file_probe": state_file_probe,

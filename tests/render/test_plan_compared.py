@@ -90,15 +90,18 @@ def test_a_unit_file_is_shown_line_by_line() -> None:
             "service.j2",
             unit="u",
             user="u",
-            description="d",
-            stop_seconds=stop,
-            open_files=1,
+            description=description,
             exec_start="/bin/true",
         )
-        for stop in (60, 61)
+        for description in ("d", "e")
     ]
     lines = change(units[0], units[1], set())
-    assert [x for x in lines if x[0] in "+-"] == ["-TimeoutStopSec=60", "+TimeoutStopSec=61"]
+    assert [x for x in lines if x[0] in "+-"] == [
+        "-# d; one unit an instance, its configuration in /etc/u/%i.",
+        "+# e; one unit an instance, its configuration in /etc/u/%i.",
+        "-Description=d (%i)",
+        "+Description=e (%i)",
+    ]
 
 
 def test_instances_that_differ_alike_are_said_once() -> None:

@@ -90,8 +90,6 @@ def test_unit_file_is_accepted_by_systemd(tmp_path: Any) -> None:
         unit="kafka-rest",
         user="daemon",
         description="Kafka REST proxy",
-        stop_seconds=60,
-        open_files=100000,
         exec_start="/bin/true",
     )
     (tmp_path / "kafka-rest@.service").write_text(text.replace("kafka-rest.target", "multi-user.target"))
