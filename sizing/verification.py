@@ -16,7 +16,7 @@ from spark_checks.levels import Levels
 from verify.load.config import Load
 
 #: What verify.yml adds to ``verify`` by itself.
-_ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors")
+_ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications")
 _URL: Final = "http://the-balancer"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -9,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_checks import gaps
 from spark_checks.readers import Evidence
-from spark_checks.run import Run
+from spark_checks.run import Application, Place, Run
 
 SECONDS: Final = ("via", "topic", "partition", "instance", "outcome", "intended_s", "acked_s")
 
@@ -80,6 +81,47 @@ def delivered_grains(evidence: Evidence) -> DataFrame | None:
         ).persist()
 
     return evidence.shared.get("delivered_grains", make)
+
+
+def applied_grains(evidence: Evidence) -> DataFrame | None:
+    """Return what applications have made of their input as deliveries to them, folded as deliveries are.
+
+    A record counts as got when the last of its outputs was appended, by the clock of the output's broker.
+    None where no application is audited.
+    """
+    records, run = evidence.table("records"), evidence.run
+    found = [applied(records, app) for app in run.audited_applications()] if records is not None else []
+    if not found:
+        return None
+
+    def make() -> DataFrame:
+        rows = reduce(DataFrame.unionByName, found)
+        return gaps.grains(rows, ["group", "topic", "partition"], "received_us").persist()
+
+    return evidence.shared.get("applied_grains", make)
+
+
+def applied(records: DataFrame, app: Application) -> DataFrame:
+    """Return when the last output of each record was appended: group, topic, partition, offset, received_us.
+
+    Place and offset are those of the record in the input, its first copy. One shuffle of every record of both
+    topics by identity.
+    """
+    assert app.input is not None
+    assert app.output is not None
+    ours = records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
+    into, out = at_place(app.input), at_place(app.output) & (F.col("timestamp_type") == "append")
+    first = F.min(F.when(into, F.struct("offset", "partition", "topic"))).alias("first")
+    last = F.max(F.when(out, F.col("timestamp_us"))).alias("received_us")
+    rows = ours.where(into | out).groupBy("producer", "seq").agg(first, last)
+    return rows.where("first is not null and received_us is not null").select(
+        F.lit(app.name).alias("group"), "first.topic", "first.partition", "first.offset", "received_us"
+    )
+
+
+def at_place(place: Place) -> Column:
+    """Return whether a record is in that topic of that cluster."""
+    return (F.col("cluster") == place.cluster) & (F.col("topic") == place.topic)
 
 
 def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:

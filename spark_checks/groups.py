@@ -24,7 +24,7 @@ def not_stable(states: DataFrame, restarts: DataFrame, run: Run) -> DataFrame:
     interval = run.sampling_us.get("group_states", 100_000)
     window = Window.partitionBy("group").orderBy("at_us")
     stable = F.lower("state") == "stable"
-    spans = states.where(F.col("group").isin(list(run.groups))).withColumn(
+    spans = states.where(F.col("group").isin(run.watched_groups())).withColumn(
         "next_us", F.lead("at_us").over(window)
     )
     touches = (F.col("at_us") < F.col("until_us")) & (F.col("next_us") > F.col("begin_us"))
@@ -58,7 +58,7 @@ def ownerless(assignments: DataFrame, restarts: DataFrame, run: Run) -> DataFram
         F.lag("consumer").over(window) != F.col("consumer")
     )
     rows = (
-        assignments.where(F.col("group").isin(list(run.groups)))
+        assignments.where(F.col("group").isin(run.watched_groups()))
         .withColumn("next_us", F.first(F.when(assigned, F.col("at_us")), ignorenulls=True).over(after))
         .withColumn("taken_over", F.coalesce(taken_over, F.lit(False)))
         .where(~assigned & ~F.col("taken_over") & (F.col("at_us") < run.measured_until_us))
@@ -70,7 +70,9 @@ def ownerless(assignments: DataFrame, restarts: DataFrame, run: Run) -> DataFram
     )
 
 
-def lag(acked: DataFrame, delivered: DataFrame, run: Run) -> tuple[DataFrame, int]:
+def lag(
+    acked: DataFrame, delivered: DataFrame, run: Run, pairs: list[tuple[str, str]]
+) -> tuple[DataFrame, int]:
     """Return each group's lag over time, and the width of a bucket in microseconds.
 
     Lag is the sum over partitions of the highest acknowledged offset less the highest delivered one, as
@@ -80,6 +82,7 @@ def lag(acked: DataFrame, delivered: DataFrame, run: Run) -> tuple[DataFrame, in
         acked: grains of acknowledgements by (topic, partition).
         delivered: grains of deliveries by (group, topic, partition).
         run: run.json.
+        pairs: each group with each of its topics.
 
     Returns:
         (group, bucket, at_us: its end, lag: records), of the steady window; a row a bucket and group.
@@ -93,7 +96,6 @@ def lag(acked: DataFrame, delivered: DataFrame, run: Run) -> tuple[DataFrame, in
         bucket = F.greatest(F.lit(0), F.floor((F.col("last_us") - run.measured_from_us) / width)).cast("int")
         return folded.groupBy(*keys, bucket.alias("bucket")).agg(F.max("highest").alias(name))
 
-    pairs = [(name, topic) for name, group in run.groups.items() for topic in group.topics]
     groups = acked.sparkSession.createDataFrame(pairs, "group string, topic string")
     ours = highest(acked, ["topic", "partition"], "acked").join(F.broadcast(groups), "topic", "inner")
     theirs = highest(delivered, _PLACE, "delivered")

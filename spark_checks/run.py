@@ -172,6 +172,14 @@ class Run(_Part):
         """Whether generators wrote, or should have: only mirrors can be compared without any."""
         return bool(self.producers or not self.mirrors)
 
+    def audited_applications(self) -> list[Application]:
+        """Return the applications of which it is known what they make of a record."""
+        return [app for app in self.applications if app.input and app.output]
+
+    def watched_groups(self) -> list[str]:
+        """Return the groups whose state was sampled: the run's own, and those of the applications it fed."""
+        return [*self.groups, *(app.name for app in self.applications if app.input)]
+
     def source_topics(self) -> list[Topic]:
         """Return the topics that generators wrote to; copies made by mirrors are left out."""
         written = {producer.topic for producer in self.producers.values()}

@@ -7,11 +7,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_checks.facts import at_place
 from spark_checks.hops.found import tally
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Result, judge
 from spark_checks.readers import Evidence
-from spark_checks.run import Application, Place, Run
+from spark_checks.run import Application, Run
 
 KINDS: Final = ("missing", "duplicated", "unexpected")
 _ID: Final = ["application", "producer", "seq"]
@@ -32,7 +33,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     compaction took records of either topic. Damaged values in the input are no records of the run.
     """
     run, records, slo = evidence.run, evidence.table("records"), given(levels.outputs)
-    audited = [app for app in run.applications if app.input and app.output]
+    audited = run.audited_applications()
     if not audited:
         return Result("outputs", "unknown", "run.json names no application with an output", slo=slo)
     if records is None:
@@ -78,8 +79,8 @@ def _by_record(records: DataFrame, app: Application) -> DataFrame:
     assert app.output is not None
     ours = records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
     value = ["producer", "seq", "crc"]
-    inputs = ours.where(_at(app.input)).groupBy(*value).agg(F.count(F.lit(1)).alias("copies"))
-    by_key = ours.where(_at(app.output)).groupBy(*value, "key_hash").agg(F.count(F.lit(1)).alias("n"))
+    inputs = ours.where(at_place(app.input)).groupBy(*value).agg(F.count(F.lit(1)).alias("copies"))
+    by_key = ours.where(at_place(app.output)).groupBy(*value, "key_hash").agg(F.count(F.lit(1)).alias("n"))
     outputs = by_key.groupBy(*value).agg(F.sum("n").alias("outputs"), F.count(F.lit(1)).alias("different"))
     joined = inputs.join(outputs, value, "full").na.fill(0, ["copies", "outputs", "different"])
     due = F.when(F.col("copies") > 0, app.per_record).otherwise(0)
@@ -95,10 +96,6 @@ def _by_record(records: DataFrame, app: Application) -> DataFrame:
         again.alias("duplicated"),
         F.greatest(F.col("different") - due, F.lit(0)).alias("unexpected"),
     )
-
-
-def _at(place: Place) -> Any:
-    return (F.col("cluster") == place.cluster) & (F.col("topic") == place.topic)
 
 
 def _totals(rows: DataFrame, app: Application) -> dict[str, Any]:

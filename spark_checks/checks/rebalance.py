@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_checks import gaps, groups
-from spark_checks.facts import acked_grains, delivered_grains
+from spark_checks.applications import by_partition, restores
+from spark_checks.facts import acked_grains, applied_grains, delivered_grains
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Recommendation, Result, judge
 from spark_checks.readers import Evidence
@@ -34,9 +36,14 @@ def check(evidence: Evidence, levels: Levels) -> Result:
       within it in which nothing was acknowledged there either; under 0.1 s is no stall.
     - time not stable: the sum of the times from a sample of the group's state that is not Stable to the next
       sample. Its error is one sampling interval a change; times in which the sampler slept are unknown.
-    - ownerless time: from a partition's revocation until any member has it assigned, the longest partition.
+    - ownerless time: from a partition's revocation until any member has it assigned, the longest partition. A
+      static member keeps its partitions while its process is away: then the stall alone tells.
     - lag recovery: from the restart's begin until the group's lag is back at or under its baseline, the
       highest lag of the steady window before the first restart.
+
+    An application counts as a group to which a record is delivered when the last of its outputs was appended,
+    where the output topic has the broker's times. Its restore is the time in which an instance of the
+    restarted host told, by its samples, that it was restoring; its partitions stand one by one.
 
     A gap that several restarts touch counts for each. Levels hold for the worst restart. The time is looked
     at until the next restart begins or the load ends. Without actions nothing is known of restarts; without
@@ -55,7 +62,12 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             verdict, because = judge([], [f"nothing is known of restarts: {missing}"], "")
         return Result("rebalance", verdict, because, slo=slo, measured={"restarts": 0}, short="no restart")
     cells, outside, lag_series = _measure(evidence, restarts)
-    table = [_row(restart, cells.get(restart.number, {}), run) for restart in restarts]
+    rocksdb = evidence.table("rocksdb")
+    restored = restores(rocksdb, restarts) if rocksdb is not None else {}
+    table = [
+        _row(restart, cells.get(restart.number, {}), run) | restored.get(restart.number, {})
+        for restart in restarts
+    ]
     problems: list[str] = []
     doubts: list[str] = []
     worst: dict[str, float] = {}
@@ -110,11 +122,21 @@ def _measure(evidence: Evidence, restarts: list[Restart]) -> tuple[Cells, dict[s
     cells: Cells = {restart.number: {} for restart in restarts}
     acked = acked_grains(evidence)
     produce, outside = _produce(acked, frame, run, cells)
-    delivered = delivered_grains(evidence)
+    topics = {name: group.topics for name, group in run.groups.items()}
+    delivered, applied = delivered_grains(evidence), applied_grains(evidence)
+    if delivered is None:
+        topics, delivered = {}, applied
+    elif applied is not None:
+        delivered = delivered.unionByName(applied)
+    if applied is not None:
+        timed = {row["group"] for row in applied.select("group").distinct().collect()}
+        topics |= {app.name: [app.input.topic] for app in run.applications if app.input and app.name in timed}
     lag_series: dict[str, Any] = {}
+    stalls = None
     if delivered is not None:
-        _consume(delivered, produce, frame, run, cells)
-        lag_series = _lag(acked, delivered, restarts, frame, run, cells)
+        stalls = _consume(delivered, produce, frame, run, cells, topics)
+        pairs = [(group, topic) for group, of in topics.items() for topic in of]
+        lag_series = _lag(acked, delivered, restarts, frame, run, cells, pairs)
     states = evidence.table("group_states")
     if states is not None:
         for row in groups.not_stable(states, frame, run).collect():
@@ -123,17 +145,21 @@ def _measure(evidence: Evidence, restarts: list[Restart]) -> tuple[Cells, dict[s
             cell["blind_s"] = row["blind_us"] / 1e6
             cell["state_spacing_s"] = row["spacing_us"] / 1e6
     assignments = evidence.table("assignments")
+    found = None
     if assignments is not None:
         found = groups.ownerless(assignments, frame, run)
         longest = gaps.worst(found, ["restart", "group"], F.col("ownerless_us"), ["topic", "partition"])
         # A group whose ownership was watched and of which nothing was revoked was never without an owner.
         for seen in assignments.select("group").distinct().collect():
-            for restart in cells.values() if seen["group"] in run.groups else ():
+            for restart in cells.values() if seen["group"] in run.watched_groups() else ():
                 restart.setdefault(seen["group"], {})["ownerless_s"] = 0.0
         for row in longest.collect():
             cell = cells[row["restart"]].setdefault(row["group"], {})
             cell["ownerless_s"] = row["us"] / 1e6
             cell["ownerless_at"] = f"{row['topic']}-{row['partition']}"
+    if stalls is not None and (applications := [app.name for app in run.applications]):
+        for (number, group), rows in by_partition(stalls, found, applications).items():
+            cells[number].setdefault(group, {})["by_partition"] = rows
     produce.unpersist()
     return cells, outside, lag_series
 
@@ -158,7 +184,9 @@ def _produce(
     return by_partition, outside
 
 
-def _consume(delivered: DataFrame, produce: DataFrame, frame: DataFrame, run: Run, cells: Cells) -> None:
+def _consume(
+    delivered: DataFrame, produce: DataFrame, frame: DataFrame, run: Run, cells: Cells, names: Iterable[str]
+) -> DataFrame:
     begin, end = run.measured_from_us, run.measured_until_us
     keys = ["group", "topic", "partition"]
     found = gaps.stalls(
@@ -169,8 +197,9 @@ def _consume(delivered: DataFrame, produce: DataFrame, frame: DataFrame, run: Ru
         cell["consume_stall_s"] = row["us"] / 1e6
         cell["consume_stall_at"] = f"{row['topic']}-{row['partition']}"
     for restart in cells.values():
-        for group in run.groups:
+        for group in names:
             restart.setdefault(group, {}).setdefault("consume_stall_s", 0.0)
+    return found
 
 
 def _lag(
@@ -180,8 +209,9 @@ def _lag(
     frame: DataFrame,
     run: Run,
     cells: Cells,
+    pairs: list[tuple[str, str]],
 ) -> dict[str, Any]:
-    lags, width = groups.lag(acked, delivered, run)
+    lags, width = groups.lag(acked, delivered, run, pairs)
     lags = lags.persist()
     by_number = {restart.number: restart for restart in restarts}
     for row in groups.recovery(lags, frame, restarts[0].begin_us).collect():

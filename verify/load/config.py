@@ -113,12 +113,16 @@ class Application(_Model):
 
 
 class Load(_Model):
-    """The whole of `load.json`; ``service`` is the one that verify.yml restarts while the load runs."""
+    """The whole of `load.json`; ``service`` is the one that verify.yml restarts while the load runs.
+
+    With ``kill``, one of its instances is killed before.
+    """
 
     run_id: Text
     cluster: Text
     bootstrap_servers: Text
     service: Text = "kafka_rest"
+    kill: bool = False
     client: Client = {}
     clusters: dict[str, OtherCluster] = {}
     mirrors: list[Mirror] = []
@@ -154,9 +158,10 @@ class Load(_Model):
         made = [m.target for m in self.mirrors] + [app.output for app in self.applications if app.output]
         return list(dict.fromkeys([*loaded, *made]))
 
-    def mirror_groups(self) -> list[str]:
-        """Return the consumer groups of the flows that copy the load, each once."""
-        return sorted({m.group for m in self.mirrors if m.group})
+    def groups_of_others(self) -> list[str]:
+        """Return the consumer groups that read the load and are not its own: of flows and applications."""
+        flows = {m.group for m in self.mirrors if m.group}
+        return sorted(flows | {app.name for app in self.applications if app.input})
 
     def groups(self) -> dict[str, tuple[Literal["kafka", "rest"], str, int]]:
         """Return the consumer groups: name to way, topic and number of consumers."""
@@ -225,7 +230,7 @@ def lanes(load: Load) -> list[Lane]:
 
 def workers(load: Load) -> dict[str, list[str]]:
     """Return the processes to start, each with the actors that it runs."""
-    watched = load.groups() or load.mirror_groups()
+    watched = load.groups() or load.groups_of_others()
     found = {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if watched else {}
     if load.kafka:
         found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}

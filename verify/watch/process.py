@@ -39,8 +39,8 @@ def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
         owners = _owners_so_far(evidence, name) if by_rest else {}
         tell = _teller(board, group_actor(via))
         watchers.append(GroupWatcher(admin, group, load.sampling_ms / 1000, states, owned, tell, owners))
-    # Flows have consumers of their own, whose callbacks nobody sees either.
-    for group in load.mirror_groups():
+    # Flows and applications have consumers of their own, whose callbacks nobody sees either.
+    for group in load.groups_of_others():
         states = EvidenceWriter(evidence, "group_states", f"{WATCH}-{group}", _ROTATE_S)
         owned = EvidenceWriter(evidence, "assignments", f"{WATCH}-{group}", _ROTATE_S)
         owners = _owners_so_far(evidence, f"{WATCH}-{group}")
@@ -60,7 +60,7 @@ def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
 
 
 def _nobody(_: Sample, __: int) -> None:
-    """Tell nobody: the load does not wait for a flow's group, only the audit looks at it."""
+    """Tell nobody: the load does not wait for the group of another, only the audit looks at it."""
 
 
 def _teller(board: Board, actor: str) -> Callable[[Sample, int], None]:
