@@ -11,6 +11,8 @@ description:
   - An instance that does not become ready gets the previous release back, is started with it, and the task
     fails with the last lines of its journal.
   - Several instances of one call are started side by side; a rolling restart names one at a time.
+  - Killed is a trial of a crash, the process ended by SIGKILL. The unit has to bring it back by itself, with
+    the release that ran; nothing is put back where it does not.
 options:
   unit: {type: str, required: true, description: "Name of the template unit, without @."}
   service: {type: str, required: true, description: "Name of the service in the evidence."}
@@ -23,7 +25,7 @@ options:
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
     type: str
-    choices: [started, restarted, absent]
+    choices: [started, restarted, killed, absent]
     default: started
     description: "What becomes true."
 author: Kedge
@@ -122,21 +124,38 @@ class Instance:
         self.act("ready", began, wrong is None)
         return wrong
 
-    def wait_ready(self) -> str | None:
-        """Poll the probe until it holds; return its last complaint when time is up or the process ends."""
+    def wait_ready(self, killed: str | None = None) -> str | None:
+        """Poll the probe until it holds; return its last complaint when time is up or the process ends.
+
+        ``killed`` is the id of a process that was killed: its unit starts another, which is waited for.
+        """
         probe = dict(self.module.params["ready"].get(self.name, {}))
         if "login" in probe:
             probe["login"] = self.module.params["secrets"][probe["login"]]
         deadline = time.monotonic() + self.module.params["ready_seconds"]
         complaint: str | None = "it was not asked"
         while time.monotonic() < deadline:
-            if systemctl("is-active", "--quiet", self.unit).returncode:
-                return "its process ended"
-            complaint = PROBES[probe.get("kind", "none")](probe | {"unit": self.unit})
+            if systemctl("is-active", "--quiet", self.unit).returncode or main_pid(self.unit) == killed:
+                complaint = "its process ended"
+                if killed is None:
+                    return complaint
+            else:
+                complaint = PROBES[probe.get("kind", "none")](probe | {"unit": self.unit})
             if complaint is None:
                 return None
             time.sleep(POLL_SECONDS)
         return f"not ready after {self.module.params['ready_seconds']} s: {complaint}"
+
+    def kill(self) -> str | None:
+        """End the process as a crash does; return what is wrong where the unit does not bring it back."""
+        began, before = now_us(), main_pid(self.unit)
+        done = systemctl("kill", "--kill-whom=main", "--signal=SIGKILL", self.unit)
+        self.act("kill", began, done.returncode == 0)
+        if done.returncode:
+            return f"it cannot be killed: {done.stderr.strip()}"
+        wrong = self.wait_ready(killed=before)
+        self.act("ready", began, wrong is None)
+        return f"killed, and {wrong}\nits journal ends with:\n{self.journal()}" if wrong else None
 
     def journal(self) -> str:
         """Return the last lines that the instance printed."""
@@ -198,6 +217,11 @@ class Instance:
 def systemctl(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run systemctl."""
     return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
+
+
+def main_pid(unit: str) -> str:
+    """Return the id of a unit's process, 0 while it has none."""
+    return systemctl("show", "--property=MainPID", "--value", unit).stdout.strip()
 
 
 def no_probe(_: dict[str, Any]) -> str | None:
@@ -265,7 +289,7 @@ def kafka(probe: dict[str, Any]) -> str | None:
 
 def state_file(probe: dict[str, Any]) -> str | None:
     """Hold when the unit's present process says in its file that it is in the wanted state."""
-    pid = systemctl("show", "--property=MainPID", "--value", probe["unit"]).stdout.strip()
+    pid = main_pid(probe["unit"])
     try:
         found = json.loads(Path(probe["path"]).read_text())
         if str(found["pid"]) != pid:
@@ -310,7 +334,11 @@ def main() -> None:
             "ready": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "ready_seconds": {"type": "int", "default": 60},
-            "state": {"type": "str", "choices": ["started", "restarted", "absent"], "default": "started"},
+            "state": {
+                "type": "str",
+                "choices": ["started", "restarted", "killed", "absent"],
+                "default": "started",
+            },
         },
         supports_check_mode=True,
     )
@@ -324,8 +352,9 @@ def main() -> None:
                     instance.remove()
                 outcomes: list[str | None] = [None] * len(instances)
             else:
+                act = Instance.kill if module.params["state"] == "killed" else Instance.run
                 with ThreadPoolExecutor(max_workers=len(instances)) as pool:
-                    outcomes = list(pool.map(Instance.run, instances))
+                    outcomes = list(pool.map(act, instances))
     except TimeoutError as error:
         module.fail_json(msg=str(error))
     actions = [a for i in instances for a in i.actions]
