@@ -22,7 +22,7 @@ def timeline(audit: Audit) -> dict[str, Any]:
     run = audit.evidence.run
     warm = run.warm_up_us / 1e6
     series: Mapping[str, Mapping[str, Any]] = defaultdict(dict, {r.name: r.series for r in audit.results})
-    colours = {name: _COLOURS[n] for n, name in enumerate(_names(audit))}
+    colours = {name: _COLOURS[n % len(_COLOURS)] for n, name in enumerate(_names(audit))}
     rows: list[tuple[str, list[dict[str, Any]]]] = []
     for via, counts in sorted(series["throughput"].get("by_via", {}).items()):
         points = _filled([[second, count] for second, count in counts])
@@ -108,7 +108,7 @@ def percentiles(audit: Audit) -> dict[str, Any]:
     )
     names = ["least" if p == 0 else "most" if p == 100 else f"p{p:g}" for p in CURVE]
     dashes = {"ack": "solid", "append": "dot", "delivery": "dash"}
-    colours = {name: _COLOURS[n] for n, name in enumerate(_names(audit))}
+    colours = {name: _COLOURS[n % len(_COLOURS)] for n, name in enumerate(_names(audit))}
     traces = []
     for name, points in sorted(curves.items()):
         via, _, stage = name.partition(" ")
@@ -161,7 +161,7 @@ def _names(audit: Audit) -> list[str]:
     """Interfaces and then groups; a group takes its interface's colour where there is one of each."""
     run = audit.evidence.run
     vias = sorted({producer.via for producer in run.producers.values()})
-    return [*vias, *sorted(run.groups)][: len(_COLOURS)]
+    return [*vias, *sorted(run.watched_groups())]
 
 
 def _line(name: str, points: list[list[float]], shift: float, colour: str) -> dict[str, Any]:

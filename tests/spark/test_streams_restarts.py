@@ -16,9 +16,7 @@ pytestmark = pytest.mark.spark
 
 PLACE = {"cluster": "leaf", "topic": TOPIC}
 WHO = {"host": "st1", "service": "streams_app", "instance": "joins-0"}
-LEDGER = [
-    sent(n, intended_us=us(n / 20), sent_us=us(n / 20), acked_us=us(n / 20 + 0.01)) for n in range(200)
-]
+LEDGER = [sent(n, intended_us=us(n / 20), sent_us=us(n / 20), acked_us=us(n / 20 + 0.01)) for n in range(200)]
 ACTIONS: list[Row] = [
     WHO | {"action": action, "started_us": us(4), "ended_us": us(until), "ok": True}
     for action, until in (("kill", 4), ("ready", 6))
