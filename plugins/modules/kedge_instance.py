@@ -135,7 +135,8 @@ class Instance:
         deadline = time.monotonic() + self.module.params["ready_seconds"]
         complaint: str | None = "it was not asked"
         while time.monotonic() < deadline:
-            if systemctl("is-active", "--quiet", self.unit).returncode or main_pid(self.unit) == killed:
+            gone = systemctl("is-active", "--quiet", self.unit).returncode != 0
+            if gone or (killed is not None and main_pid(self.unit) in (killed, "0")):
                 complaint = "its process ended"
                 if killed is None:
                     return complaint

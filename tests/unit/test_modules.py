@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.server
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,6 +60,43 @@ def test_an_answer_without_offsets_is_not_ready(answering: dict[str, Any]) -> No
 def test_an_error_status_is_not_ready(answering: dict[str, Any]) -> None:
     answering["status"] = 503
     assert "503" in str(kedge_instance.http_produce(answering["probe"]))
+
+
+class FakeSystemd:
+    """A double of systemctl: a unit whose process ends when it is killed and that starts another, or not."""
+
+    def __init__(self, comes_back: bool) -> None:
+        self._later = iter(["10", "0", "11"] if comes_back else ["10"])
+        self.pid, self._last, self.killed = "10", "11" if comes_back else "0", False
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        if arguments[0] == "is-active":
+            self.pid = next(self._later, self._last)
+            return subprocess.CompletedProcess(arguments, int(self.pid == "0"), "", "")
+        self.killed = self.killed or arguments[0] == "kill"
+        return subprocess.CompletedProcess(arguments, 0, f"{self.pid}\n", "")
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_killed_instance_is_ready_when_another_process_is(
+    monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    systemd = FakeSystemd(comes_back)
+    monkeypatch.setattr(kedge_instance, "systemctl", systemd)
+    monkeypatch.setattr(kedge_instance.Instance, "journal", lambda _: "last words")
+    seen: list[str] = []
+    monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: seen.append(systemd.pid))
+    params = {"unit": "u", "service": "s", "ready": {}, "ready_seconds": 5 if comes_back else 0.3}
+    instance = kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+    wrong = instance.kill()
+    assert systemd.killed
+    assert [(a["action"], a["ok"]) for a in instance.actions] == [("kill", True), ("ready", comes_back)]
+    if comes_back:
+        # The old process is no sign of life, however active its unit still looks.
+        assert (wrong, seen) == (None, ["11"])
+    else:
+        assert str(wrong).startswith("killed, and not ready after 0.3 s: its process ended")
+        assert "last words" in str(wrong)
 
 
 def test_a_closed_port_is_no_broker() -> None:
