@@ -51,8 +51,8 @@ def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
         "databases, threads and the JVM: iterators, pinned blocks, table readers and the allocator's "
         "fragments lie outside of the bound"
     )
-    because = "it closes its stores: since 4.3 their offsets are in RocksDB, and what is killed restores them"
-    put_stop(sheet, app.dropin, "streams_app", spec.stop_seconds, because, "Kafka Streams and RocksDB facts")
+    closes = "it closes its stores: since 4.3 their offsets are in RocksDB, and what is killed restores them"
+    put_stop(sheet, app.dropin, "streams_app", spec.stop_seconds, closes, "Kafka Streams and RocksDB facts")
     if spec.memory_mib is None:
         sheet.put(app.dropin, "MemoryMax", "streams.memory", Choice(f"{needed}M", because, MEASURED))
     else:

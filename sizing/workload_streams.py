@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat
 
@@ -126,15 +126,3 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
             fix = "name each once; count says how many are alike"
             wrong.append(wrong_variable("streams_app_stores", host, f"holds {name} twice", fix))
     return found, wrong
-
-
-def applications_json(inventory: Inventory) -> dict[str, dict[str, Any]]:
-    """Return by name where each application runs and what it makes of a record, for the plan's JSON."""
-    return {
-        spec.name: {
-            "cluster": spec.cluster,
-            "exactly_once": spec.exactly_once,
-            "delivery": spec.delivery.model_dump() if spec.delivery else None,
-        }
-        for spec in streams_apps(inventory)[0].values()
-    }

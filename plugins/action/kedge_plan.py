@@ -18,6 +18,7 @@ from ansible.utils.display import Display
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from sizing.applications import applications_json
 from sizing.certificates import look_at_certificates
 from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
@@ -30,7 +31,6 @@ from sizing.secrets import merged, private, seal
 from sizing.security import librdkafka
 from sizing.topics import targets
 from sizing.workload import bootstrap, clusters
-from sizing.workload_streams import applications_json
 
 _CONNECTION = (
     "ansible_host",

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from plugins.filter.kedge import load_spec
+from sizing.applications import applications_json
 from sizing.model import Inventory
-from sizing.workload_streams import applications_json
 from verify.load import mirrored
 from verify.load.config import Load, Place
 from verify.load.mirrored import Mirrored

@@ -1,0 +1,72 @@
+"""Reads the changelogs of a Streams application back from its cluster and says what is wrong with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import ConfigResource
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from sizing.changelogs import Changelog, Needs, check_changelogs, from_configs, is_changelog
+
+
+class ActionModule(ActionBase):
+    """Arguments.
+
+    - ``bootstrap_servers``, ``client``, ``secrets``: how the cluster is reached.
+    - ``application``: its name; ``applications``: all that the plan has, as the plan's JSON has them.
+
+    Warnings are Ansible's own; an error fails the task. An application that has not run yet has no changelog.
+    """
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset({"bootstrap_servers", "client", "secrets", "application", "applications"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Read and judge; nothing is changed."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = self._task.args
+        name, apps = arguments["application"], arguments["applications"]
+        needed = Needs(**apps[name]["changelogs"])
+        try:
+            client = admin(arguments["bootstrap_servers"], _client(arguments))
+            found = read_changelogs(client, name, apps)
+        except ConnectionError as error:
+            return result | {"failed": True, "msg": str(error)}
+        except KafkaException as error:
+            return result | {"failed": True, "msg": f"the changelogs of {name}: {error.args[0].str()}"}
+        findings = check_changelogs(name, needed, found)
+        said = {
+            severity: [f"{f.message}; {f.fix}" for f in findings if f.severity == severity]
+            for severity in ("error", "warning")
+        }
+        result |= {
+            "changed": False,
+            "changelogs": [each.topic for each in found],
+            "warnings": said["warning"],
+        }
+        return result | ({"failed": True, "msg": "\n".join(said["error"])} if said["error"] else {})
+
+
+def _client(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {**arguments.get("client", {}), **arguments.get("secrets", {})}
+
+
+def read_changelogs(client: Any, app: str, apps: Iterable[str]) -> list[Changelog]:
+    """Return the changelogs that the cluster has of an application; raises KafkaException."""
+    topics = client.list_topics(timeout=TIMEOUT_SECONDS).topics
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in topics if is_changelog(t, app, apps)]
+    answers = client.describe_configs(asked) if asked else {}
+    configs = {
+        resource.name: {key: entry.value for key, entry in answer.result(TIMEOUT_SECONDS).items()}
+        for resource, answer in answers.items()
+    }
+    return from_configs(configs)

@@ -1,0 +1,74 @@
+"""Changelog topics as a cluster has them, against what the stores of their application need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sizing.applications import applications_json
+from sizing.changelogs import Changelog, Needs, check_changelogs, is_changelog, needs
+from sizing.workload_streams import streams_apps
+from tests.planned import JOINS, streams
+
+WEEK_MS = 604_800_000
+KEYED = {"name": "keyed", "kind": "key_value", "partitions": 12}
+#: Two minutes each way and one of grace are 5 minutes; 10 more against clocks that differ.
+WINDOW_MS, WINDOWED_MS = 300_000, 900_000
+
+
+def needed(*stores: dict[str, Any]) -> Needs:
+    variables, wrong = streams_apps(streams(stores=list(stores)))
+    assert not wrong
+    return needs(variables["st1"])
+
+
+def test_what_a_changelog_keeps_follows_from_the_windows() -> None:
+    assert needed(JOINS) == Needs(WINDOWED_MS, WINDOW_MS, keyed=False)
+    assert needed(KEYED) == Needs(0, 0, keyed=True)
+    assert needed(JOINS | {"changelog": False}) == Needs(0, 0, keyed=False)
+    assert applications_json(streams())["joins"]["changelogs"]["windowed_ms"] == WINDOWED_MS
+
+
+@pytest.mark.parametrize(
+    ("stores", "policy", "retention_ms", "said"),
+    [
+        ([JOINS], "compact,delete", WINDOWED_MS, None),
+        ([JOINS], "delete, compact", WINDOW_MS, None),
+        (
+            [JOINS],
+            "compact,delete",
+            WEEK_MS,
+            "warning: keeps records for 604800000 ms, and its windows need 900000",
+        ),
+        ([JOINS], "compact,delete", WEEK_MS, "a restore reads and takes 672 times as much"),
+        ([JOINS], "delete", -1, "warning: keeps records for ever"),
+        (
+            [JOINS],
+            "compact,delete",
+            WINDOW_MS - 1,
+            "error: keeps records for 299999 ms, less than the window",
+        ),
+        ([JOINS], "compact", WEEK_MS, "warning: has cleanup.policy=compact: with a new key for each window"),
+        ([KEYED], "compact", WEEK_MS, None),
+        ([KEYED], "delete", WEEK_MS, "error: has cleanup.policy=delete, and is all that is left of its keys"),
+        ([JOINS, KEYED], "compact", WEEK_MS, None),
+    ],
+)
+def test_a_changelog_that_keeps_too_much_or_too_little_is_a_finding(
+    stores: list[dict[str, Any]], policy: str, retention_ms: int, said: str | None
+) -> None:
+    log = "joins-store-changelog"
+    found = check_changelogs("joins", needed(*stores), [Changelog(log, policy, retention_ms)])
+    texts = [f"{f.severity}: {f.message.removeprefix(log).strip()}" for f in found]
+    assert (said is None) == (texts == [])
+    if said is not None:
+        assert said in texts[0]
+
+
+def test_a_topic_belongs_to_the_application_with_the_longest_name_that_fits() -> None:
+    apps = ["joins", "joins-late"]
+    assert is_changelog("joins-a-changelog", "joins", apps)
+    assert not is_changelog("joins-late-a-changelog", "joins", apps)
+    assert is_changelog("joins-late-a-changelog", "joins-late", apps)
+    assert not is_changelog("joins-a-repartition", "joins", apps)
