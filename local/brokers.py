@@ -97,7 +97,8 @@ def running_broker(
     properties = folder / "server.properties"
     properties.write_text(
         "".join(
-            f"{k}={v}\n" for k, v in (_properties(folder, port, controller_port, config or {}, far)).items()
+            f"{k}={v}\n"
+            for k, v in (broker_properties(folder, port, controller_port, config or {}, far)).items()
         )
     )
     java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
@@ -118,7 +119,7 @@ def running_broker(
                 [*java, "kafka.Kafka", str(properties)], stdout=output, stderr=subprocess.STDOUT, cwd=folder
             )
         try:
-            _await_answer(process, f"127.0.0.1:{port}", log)
+            await_answer(process, f"127.0.0.1:{port}", log)
             yield Broker(f"127.0.0.1:{port}", process.pid, log, folder / "data")
         finally:
             end_process(process)
@@ -126,9 +127,14 @@ def running_broker(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _properties(
-    folder: Path, port: int, controller_port: int, config: Mapping[str, str], far: tuple[int, int] | None
+def broker_properties(
+    folder: Path,
+    port: int,
+    controller_port: int,
+    config: Mapping[str, str],
+    far: tuple[int, int] | None = None,
 ) -> dict[str, str]:
+    """Return the properties of a broker and controller in one; ``far`` as of :func:`running_broker`."""
     near = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
     listens, advertises = (f",FAR://127.0.0.1:{p}" for p in far) if far else ("", "")
     return {
@@ -154,7 +160,8 @@ def _properties(
     }
 
 
-def _await_answer(process: subprocess.Popen[bytes], bootstrap_servers: str, log: Path) -> None:
+def await_answer(process: subprocess.Popen[bytes], bootstrap_servers: str, log: Path) -> None:
+    """Wait until a broker answers; raises RuntimeError with the log's tail when it ends or takes a minute."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
