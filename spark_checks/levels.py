@@ -86,7 +86,7 @@ class RebalanceLevels(_Levels):
 
 
 class MirrorLevels(_Levels):
-    """How many of each anomaly are allowed over all mirrors; None: reported, not judged.
+    """How many of each anomaly are allowed over all mirrors, how far each may be behind; None: not judged.
 
     A mirror delivers at least once: what it sent since its last commit comes again after a process was
     killed, so ``duplicated`` has no level by default. A mirror that promises exactly once (``exactly_once``
@@ -101,6 +101,10 @@ class MirrorLevels(_Levels):
     altered_timestamp: NonNegativeInt | None = 0
     unexpected: NonNegativeInt | None = 0
     reordered: NonNegativeInt | None = 0
+    lag_records: NonNegativeInt | None = None
+    delay_p50_ms: PositiveFloat | None = None
+    delay_p99_ms: PositiveFloat | None = None
+    delay_max_ms: PositiveFloat | None = None
 
 
 class SettingsLevels(_Levels):

@@ -119,6 +119,7 @@ TIMES: Final[dict[str, str]] = {
     "actions": "started_us",
     "gc_pauses": "at_us",
     "processes": "at_us",
+    "end_offsets": "at_us",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from spark_checks.hops.fill import CLASSES_MS, Fill, fills
 from spark_checks.hops.mirror import mirror_hop
+from spark_checks.hops.mirror_lag import Lag, lags
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Recommendation, Result, judge
 from spark_checks.readers import Evidence
@@ -47,6 +48,12 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     compare; that is said. Both sides are folded into digests of blocks of 65,536 sequence numbers (or of a
     1,024th of all content hashes) first, and compared exactly where they differ: the counts are exact.
 
+    Lag, judged where a level is given: how many records the target lacks of the source at most, from samples
+    of both ends' offsets (a record that came twice hides one that has not come), and delay: for each record
+    the time from its timestamp in the source, its producer's clock, to the first sample in which it was in
+    the target. A delay is too long by the time between two samples at most, and wrong by the error of the
+    clocks; a level within that is unknown.
+
     Beside it, measured and not judged, how long a batch of the mirror takes to fill in a partition of the
     source, before compression: within fill_p95 and fill_p99 as many percent of them were full, and a
     linger.ms of that sends as many full. A compressed batch holds more and fills later; one that takes the
@@ -76,11 +83,19 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         for mirror, totals in zip(run.mirrors, hop.totals, strict=True)
         for doubt in _doubts(run, mirror, totals)
     ]
+    ends = evidence.table("end_offsets")
+    seen = lags(records, ends, run) if ends is not None else [Lag() for _ in run.mirrors]
+    for mirror, lag in zip(run.mirrors, seen, strict=True):
+        late, unclear = _late(_name(mirror), lag, allowed, run.clock_error_us / 1000)
+        problems += late
+        doubts += unclear
     copied = sum(totals["source"] for totals in hop.totals)
     fine = f"{copied:,} records of {len(run.mirrors)} mirrored topics, each in its target as it was"
     verdict, because = judge(problems, doubts, fine)
     filled = fills(records, run)
-    by_mirror = {_name(m): _figures(t) for m, t in zip(run.mirrors, hop.totals, strict=True)}
+    by_mirror = {
+        _name(m): _figures(t) | _behind(lag) for m, t, lag in zip(run.mirrors, hop.totals, seen, strict=True)
+    }
     bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
     return Result(
         "mirror",
@@ -95,7 +110,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "fill": {
                 "classes_ms": CLASSES_MS,
                 "batches": {flow: one.histogram for flow, one in filled.items() if one.batches},
-            }
+            },
+            "lag": {m.flow: lag.by_second for m, lag in zip(run.mirrors, seen, strict=True) if lag.samples},
         },
     )
 
@@ -114,6 +130,44 @@ def _figures(totals: Any) -> dict[str, Any]:
         "timestamps_compared": not totals["target_restamped"],
         "blocks_compared_exactly": totals["blocks_compared_exactly"],
     }
+
+
+def _behind(lag: Lag) -> dict[str, Any]:
+    if not lag.samples:
+        return {}
+    delay = {f"delay_{name}_ms": ms for name, ms in (lag.delay_ms or {}).items()}
+    return {
+        "lag_most_records": lag.most_records,
+        "lag_at_the_end_records": lag.last_records,
+        **delay,
+        "delay_records": lag.delayed_records,
+        "delay_too_long_at_most_ms": lag.widest_gap_ms,
+    }
+
+
+def _late(
+    name: str, lag: Lag, allowed: Mapping[str, Any], clock_error_ms: float
+) -> tuple[list[str], list[str]]:
+    """Return what is later than its level, and what cannot be told."""
+    problems, doubts = [], []
+    most = allowed["lag_records"]
+    if most is not None and lag.most_records is None:
+        doubts.append(f"{name}: the ends of its topics were not sampled, so its lag is not known")
+    elif most is not None and lag.most_records is not None and lag.most_records > most:
+        problems.append(f"{name}: {lag.most_records:,} records behind, the level is {most:,}")
+    for point in ("p50", "p99", "max"):
+        level = allowed[f"delay_{point}_ms"]
+        if level is None:
+            continue
+        if lag.delay_ms is None:
+            doubts.append(f"{name}: delay_{point}_ms was not measured")
+            continue
+        value, early = lag.delay_ms[point], clock_error_ms + (lag.widest_gap_ms or 0)
+        if value - early > level:
+            problems.append(f"{name}: delay_{point}_ms {value:,}, the level is {level:,.0f}")
+        elif value + clock_error_ms > level:
+            doubts.append(f"{name}: delay_{point}_ms {value:,} is within its error of the level {level:,.0f}")
+    return problems, doubts
 
 
 def _batches(filled: Mapping[str, Fill]) -> dict[str, Any]:

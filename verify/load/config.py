@@ -230,7 +230,7 @@ def lanes(load: Load) -> list[Lane]:
 
 def workers(load: Load) -> dict[str, list[str]]:
     """Return the processes to start, each with the actors that it runs."""
-    watched = load.groups() or load.groups_of_others()
+    watched = load.groups() or load.groups_of_others() or load.mirrors
     found = {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if watched else {}
     if load.kafka:
         found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}

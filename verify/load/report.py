@@ -46,6 +46,8 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
     protocol = str(load.kafka.consumer.get("group.protocol", "classic")) if load.kafka else "classic"
     automatic = bool(load.kafka and load.kafka.consumer.get("enable.auto.commit"))
     sampling = {"group_states": load.sampling_ms * 1000, "assignments_rest": load.sampling_ms * 1000}
+    if load.mirrors:
+        sampling["end_offsets"] = load.sampling_ms * 1000
     if board is not None and load.groups():
         ways = [via for via, _, _ in load.groups().values()]
         sampling["group_states_worst"] = max(

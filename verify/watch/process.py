@@ -17,8 +17,10 @@ from confluent_kafka.admin import AdminClient
 
 from verify.evidence import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
+from verify.load.cluster import partitions
 from verify.load.config import WATCH, Load, group_actor
 from verify.load.process import Ending, cpu_us
+from verify.watch.ends import EndWatcher
 from verify.watch.ownership import Change, Owners, Sample, owners_from
 from verify.watch.sampler import GroupWatcher
 
@@ -27,10 +29,10 @@ _ROTATE_S: Final = 1.0
 
 
 def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
-    """Watch the load's groups until the board says end; raises what ended a group's thread."""
+    """Watch the load's groups and mirrors until the board says end; raises what ended a watcher's thread."""
     cells = board.cells(WATCH)
     admin = AdminClient({**load.client_config(), "client.id": WATCH})
-    watchers = []
+    watchers: list[GroupWatcher | EndWatcher] = _end_watchers(load, evidence)
     for group, (via, _, _) in load.groups().items():
         name = f"{WATCH}-{via}"
         states = EvidenceWriter(evidence, "group_states", name, _ROTATE_S)
@@ -57,6 +59,20 @@ def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
         watcher.stop()
     for row in rows:
         row[Cell.STATE] = State.DONE
+
+
+def _end_watchers(load: Load, evidence: Path) -> list[GroupWatcher | EndWatcher]:
+    """Return a watcher for each cluster that a mirror's source or target is on."""
+    topics: dict[str, set[str]] = {}
+    for place in (end for mirror in load.mirrors for end in (mirror.source, mirror.target)):
+        topics.setdefault(place.cluster, set()).add(place.topic)
+    found: list[GroupWatcher | EndWatcher] = []
+    for name, wanted in sorted(topics.items()):
+        admin = AdminClient({**load.client_config(name), "client.id": WATCH})
+        counts = {topic: partitions(admin, topic) for topic in sorted(wanted)}
+        ends = EvidenceWriter(evidence, "end_offsets", f"{WATCH}-{name}", _ROTATE_S)
+        found.append(EndWatcher(admin, name, counts, load.sampling_ms / 1000, ends))
+    return found
 
 
 def _nobody(_: Sample, __: int) -> None:

@@ -1,0 +1,101 @@
+"""How far a mirror is behind: in records by samples of both ends, and by how long each record took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_checks.checks import mirror
+from spark_checks.hops.mirror_lag import Lag, lags
+from spark_checks.levels import Levels
+from spark_checks.model import Result
+from tests.spark.frames import Row, evidence, frame, us
+from tests.spark.test_mirror import about, copy, placed, source
+
+pytestmark = pytest.mark.spark
+
+TEN = range(10)
+
+
+def end(cluster: str, at: float, offset: int, partition: int = 0) -> Row:
+    topic = "t0" if cluster == "leaf" else "leaf.t0"
+    return {"cluster": cluster, "topic": topic, "partition": partition, "at_us": us(at), "end_offset": offset}
+
+
+#: Ten records, one a second; the target has the first four at 5 s, the others at 12 s.
+ENDS = [
+    end("leaf", 4.9, 5),
+    end("agg", 0.5, 0),
+    end("agg", 5, 4),
+    end("leaf", 10, 10),
+    end("agg", 11, 4),
+    end("agg", 12, 10),
+]
+ROWS = placed(0, [source(n) for n in TEN], [copy(n, partition=0, offset=n) for n in TEN])
+
+
+@pytest.fixture(scope="module")
+def lag(spark: SparkSession) -> Lag:
+    (found,) = lags(frame(spark, "records", ROWS), frame(spark, "end_offsets", ENDS), about(1))
+    return found
+
+
+def test_records_behind_are_those_of_the_sources_last_sample_that_the_target_lacks(lag: Lag) -> None:
+    # At 5 s one of five was lacking, at 11 s six of ten, at 12 s none; at 0.5 s the source had no sample yet.
+    assert (lag.samples, lag.most_records, lag.last_records) == (3, 6, 0)
+    assert lag.by_second == ((5, 1), (11, 6), (12, 0))
+
+
+def test_a_delay_lasts_from_a_records_timestamp_to_the_first_sample_that_has_it(lag: Lag) -> None:
+    # Records 0 to 3 took 5, 4, 3 and 2 s; 4 to 9 took 8 to 3 s.
+    assert lag.delayed_records == 10
+    assert lag.delay_ms == {"p50": 4500, "p99": 7910, "max": 8000}
+    assert lag.widest_gap_ms == 6000
+
+
+def test_a_record_that_was_there_before_the_first_sample_has_no_delay(spark: SparkSession) -> None:
+    (found,) = lags(frame(spark, "records", ROWS), frame(spark, "end_offsets", ENDS[2:]), about(1))
+    assert found.delayed_records == 6
+
+
+def test_timestamps_of_the_targets_own_give_no_delay(spark: SparkSession) -> None:
+    rows = [row | {"timestamp_type": "append"} for row in ROWS]
+    (found,) = lags(frame(spark, "records", rows), frame(spark, "end_offsets", ENDS), about(1))
+    assert (found.delay_ms, found.most_records) == (None, 6)
+
+
+def test_a_mirror_without_samples_has_no_lag_and_the_others_have_theirs(spark: SparkSession) -> None:
+    one, two = lags(frame(spark, "records", ROWS), frame(spark, "end_offsets", ENDS), about(2))
+    assert (one.most_records, two) == (6, Lag())
+
+
+def checked(spark: SparkSession, levels: dict[str, Any], ends: list[Row] | None = None) -> Result:
+    tables = {"records": ROWS} | ({} if ends is None else {"end_offsets": ends})
+    return mirror.check(evidence(spark, about(1), **tables), Levels.model_validate({"mirror": levels}))
+
+
+@pytest.mark.parametrize(
+    ("levels", "verdict", "because"),
+    [
+        ({"lag_records": 6}, "pass", "each in its target as it was"),
+        ({"lag_records": 5}, "fail", "leaf.t0: 6 records behind, the level is 5"),
+        ({"delay_max_ms": 8000}, "pass", "each in its target as it was"),
+        # It is too long by 6 s at most: the target was not looked at for so long.
+        ({"delay_max_ms": 7999}, "unknown", "delay_max_ms 8,000 is within its error of the level 7,999"),
+        ({"delay_max_ms": 1999}, "fail", "delay_max_ms 8,000, the level is 1,999"),
+    ],
+)
+def test_lag_is_judged_where_it_has_a_level(
+    spark: SparkSession, levels: dict[str, Any], verdict: str, because: str
+) -> None:
+    result = checked(spark, levels, ENDS)
+    assert result.verdict == verdict
+    assert because in result.because
+
+
+def test_a_level_without_samples_is_unknown(spark: SparkSession) -> None:
+    assert checked(spark, {}).verdict == "pass"
+    for level in ({"lag_records": 5}, {"delay_p99_ms": 100.0}):
+        assert checked(spark, level).verdict == "unknown"
