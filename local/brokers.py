@@ -26,6 +26,20 @@ KAFKA_VERSION: Final = "4.3.1"
 CLUSTER_ID: Final = "a2VkZ2UtdGVzdHMtMDAwMQ"
 _START_S: Final = 60.0
 _STOP_S: Final = 20.0
+_REQUEST_LOG: Final = """rootLogger.level=WARN
+rootLogger.appenderRef.out.ref=OUT
+appender.out.type=Console
+appender.out.name=OUT
+appender.req.type=File
+appender.req.name=REQ
+appender.req.fileName={file}
+appender.req.layout.type=PatternLayout
+appender.req.layout.pattern=%m%n
+logger.req.name=kafka.request.logger
+logger.req.level=DEBUG
+logger.req.additivity=false
+logger.req.appenderRef.req.ref=REQ
+"""
 
 
 @dataclass(frozen=True)
@@ -84,12 +98,14 @@ def running_broker(
     heap_mb: int = 384,
     config: Mapping[str, str] | None = None,
     far: tuple[int, int] | None = None,
+    requests: Path | None = None,
 ) -> Iterator[Broker]:
     """Run one broker and controller in one process until the block ends.
 
     ``config`` adds to or overrides its properties. ``far`` (a port to listen on, the port to advertise there)
-    is a second listener, for clients that reach it through something else. Raises RuntimeError with the log's
-    tail when it does not come up within a minute.
+    is a second listener, for clients that reach it through something else. ``requests`` is a file that gets a
+    line of JSON for each request. Raises RuntimeError with the log's tail when it does not come up within a
+    minute.
     """
     folder = Path(tempfile.mkdtemp(prefix="kedge-broker-"))
     log = folder / "broker.log"
@@ -101,7 +117,12 @@ def running_broker(
             for k, v in (broker_properties(folder, port, controller_port, config or {}, far)).items()
         )
     )
-    java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
+    java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC"]
+    if requests is not None:
+        logging = folder / "log4j2.properties"
+        logging.write_text(_REQUEST_LOG.format(file=requests), encoding="utf-8")
+        java.append(f"-Dlog4j2.configurationFile={logging}")
+    java += ["-cp", f"{jars}/*"]
     try:
         with log.open("wb") as output:
             format_folder = [

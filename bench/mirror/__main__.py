@@ -1,10 +1,11 @@
 """Stock MirrorMaker, each measure alone, the article and the plan, over one long way, taking turns.
 
-    python -m bench.mirror           all cases, three rotations; writes bench/mirror/metrics.json and .md
-    python -m bench.mirror --case stock --case planned --records 100000
+    python -m bench.mirror                 all cases, three rotations; writes bench/mirror/metrics.json and .md
+    python -m bench.mirror --workload logs --case stock --case article --case planned
+    python -m bench.mirror --processes     stock and planned with more processes, with and without the way
 
-Two clusters of one broker each, classic MirrorMaker on the source's side, producing through the link of
-:mod:`bench.mirror.link`, a stand-in for the network. All on this machine, so its cores bound every case.
+Two clusters of one broker each, classic MirrorMaker on the source's side, producing through Toxiproxy. All on
+this machine, so its cores bound every case.
 """
 
 from __future__ import annotations
@@ -15,87 +16,119 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.mirror.cases import Case, all_cases
-from bench.mirror.link import running_link
+from bench.mirror.cases import Case, all_cases, by_processes
 from bench.mirror.run import Bench, repetition
 from bench.mirror.steady import table
 from bench.mirror.workloads import WORKLOADS, fill
+from local import toxiproxy
 from local.brokers import free_ports, kafka_jars, running_broker
-from local.places import jar_folder
+from local.mirrors import CLASSIC_JARS, has_jars
+from local.toxiproxy import Way
 
 HERE = Path(__file__).parent
 TOPIC = "bench"
-MIRROR_JARS = "kafka-3.9.2"
+#: How many of the records are made; they are written again and again until there are enough.
+MADE = 1_000_000
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, keep and print; 0 when every case has a figure, 1 when not, 2 when nothing can run."""
-    parser = argparse.ArgumentParser(prog="python -m bench.mirror", description=__doc__)
-    parser.add_argument("--workload", choices=sorted(WORKLOADS), default="metrics")
-    parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--partitions", type=int, default=20)
-    parser.add_argument("--round-trip-ms", type=float, default=60)
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--limit-s", type=float, default=300, help="for one repetition")
-    parser.add_argument("--case", action="append", default=[], help="some; stock gives ratios")
-    parser.add_argument("--out", type=Path, default=HERE, help="folder of the results")
-    options = parser.parse_args(arguments)
-    cases = all_cases(options.partitions, options.round_trip_ms, os.cpu_count() or 1)
+    options = _options(arguments)
+    cores = os.cpu_count() or 1
+    cases = (
+        by_processes(options.partitions, options.round_trip_ms, cores)
+        if options.processes
+        else all_cases(options.partitions, options.round_trip_ms, cores)
+    )
     unknown = sorted(set(options.case) - set(cases))
     if unknown:
         print(f"no case {', '.join(unknown)}; there are: {', '.join(cases)}", file=sys.stderr)
         return 2
     jars = kafka_jars()
-    if jars is None or not any(jar_folder(MIRROR_JARS).glob("kafka-tools-*.jar")):
-        print(f"the jars of a broker or of {MIRROR_JARS} are not cached: make setup", file=sys.stderr)
+    if jars is None or not has_jars(CLASSIC_JARS):
+        print(f"the jars of a broker or of {CLASSIC_JARS} are not cached: make setup", file=sys.stderr)
+        return 2
+    if reason := toxiproxy.obstacle():
+        print(reason, file=sys.stderr)
         return 2
     chosen = {name: case for name, case in cases.items() if name in (options.case or cases)}
     result = measure(options, chosen, jars)
+    name = "processes" if options.processes else options.workload
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"{options.workload}.json").write_text(json.dumps(result, indent=2) + "\n")
+    (options.out / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
     text = table(result["cases"])
-    (options.out / f"{options.workload}.md").write_text(text)
+    (options.out / f"{name}.md").write_text(text)
     print(text)
     return 0 if all(result["cases"].values()) else 1
 
 
-def measure(options: argparse.Namespace, cases: dict[str, Case], jars: Path) -> dict[str, Any]:
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.mirror", description=__doc__)
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), default="metrics")
+    parser.add_argument("--processes", action="store_true", help="the table of processes in its place")
+    parser.add_argument("--records", type=int, help="6,000,000 metrics or 150,000 logs")
+    parser.add_argument("--partitions", type=int, default=20)
+    parser.add_argument("--round-trip-ms", type=float, default=60)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--limit-s", type=float, default=120, help="for one repetition")
+    parser.add_argument("--case", action="append", default=[], help="some; stock gives ratios")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder of the results")
+    options = parser.parse_args(arguments)
+    options.records = options.records or {"metrics": 6_000_000, "logs": 150_000}[options.workload]
+    return options
+
+
+@contextmanager
+def running_bench(options: argparse.Namespace, jars: Path) -> Iterator[Bench]:
+    """Run both clusters with a filled source and the link between them until the block ends."""
+    far, link_port, api = free_ports(3)
+    with tempfile.TemporaryDirectory(prefix="kedge-bench-mirror-") as name:
+        requests = Path(name) / "requests"
+        ways = [Way(f"127.0.0.1:{link_port}", f"127.0.0.1:{far}")]
+        with (
+            running_broker(jars, 512) as source,
+            running_broker(jars, 512, {"message.max.bytes": "1000000"}, (far, link_port), requests) as target,
+            toxiproxy.running(ways, options.round_trip_ms, api) as link,
+        ):
+            source.create_topic(TOPIC, options.partitions)
+            times = max(1, -(-options.records // MADE))
+            made = WORKLOADS[options.workload](options.records // times)
+            records, size = fill(source.bootstrap_servers, TOPIC, options.partitions, made, times)
+            yield Bench(
+                source, target, link, link_port, far, requests, Path(name), TOPIC, options.partitions,
+                records, size, options.limit_s,
+            )  # fmt: skip
+
+
+def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) -> dict[str, Any]:
     """Run all repetitions of all cases in rotation on one pair of clusters."""
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in cases}
     failures: list[str] = []
-    near, link_port = free_ports(2)
-    with (
-        tempfile.TemporaryDirectory(prefix="kedge-bench-mirror-") as name,
-        running_broker(jars, 512) as source,
-        running_broker(jars, 512, {"message.max.bytes": "1000000"}, (near, link_port)) as target,
-        running_link(link_port, near, options.round_trip_ms, Path(name)) as link,
-    ):
-        source.create_topic(TOPIC, options.partitions)
-        records, size = fill(
-            source.bootstrap_servers, TOPIC, options.partitions, WORKLOADS[options.workload](options.records)
-        )
-        bench = Bench(
-            source, target, link, jar_folder(MIRROR_JARS), Path(name), TOPIC, options.partitions, records,
-            size, options.limit_s,
-        )  # fmt: skip
+    with running_bench(options, jars) as bench:
         names = list(cases)
         for turn in range(options.repetitions):
             # Each rotation begins with another case, so that none is always the one on a cold machine.
-            start = turn % len(names)
+            start = turn * len(names) // options.repetitions
             for case in names[start:] + names[:start]:
+                trip = cases[case].round_trip_ms
+                bench.link.delay(options.round_trip_ms if trip is None else trip)
                 try:
                     runs[case].append({"rotation": turn, **repetition(bench, cases[case])})
+                    print(f"{case}, rotation {turn}: {runs[case][-1]}", file=sys.stderr)
                 except (RuntimeError, ValueError) as error:
                     failures.append(f"{case}, rotation {turn}: {error}")
                     print(failures[-1], file=sys.stderr)
+        records, size = bench.records, bench.plain_bytes
     return {
-        "command": "python -m bench.mirror",
+        "command": "python -m bench.mirror" + (" --processes" if options.processes else ""),
         "workload": {"name": options.workload, "records": records, "bytes": size},
         "partitions": options.partitions,
-        "link": f"bench.mirror.link, a stand-in: {options.round_trip_ms:g} ms, no loss, no rate limit",
+        "link": f"Toxiproxy {toxiproxy.version()}: {options.round_trip_ms:g} ms, no loss, no rate limit",
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "load_at_the_end": round(os.getloadavg()[0], 1),
         "settings": {

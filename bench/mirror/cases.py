@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sizing.model import Inventory
@@ -11,17 +11,19 @@ from sizing.plan import make_plan
 
 #: What only a place can say; every case gets it from the bench.
 _OF_THE_PLACE: Final = ("bootstrap.servers", "client.id", "group.id")
+PROCESSES: Final = (1, 2, 4, 8)
 CODECS: Final = ("none", "gzip", "lz4", "zstd")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to run a flow; properties beside those of the place."""
+    """One way to run a flow: properties beside those of the place, and a round trip of its own if any."""
 
     processes: int = 1
     producer: Mapping[str, str] = field(default_factory=dict)
     consumer: Mapping[str, str] = field(default_factory=dict)
     heap_mib: int = 256  # default of Kafka's tools
+    round_trip_ms: float | None = None
 
 
 def measures(processes: int) -> dict[str, Case]:
@@ -87,11 +89,25 @@ def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int 
     """Return every case by its name; the codecs are those of the planned case."""
     plan = planned(partitions, round_trip_ms, cores, "measured")
     codecs = {
-        f"planned with {codec}": Case(
-            plan.processes, {**plan.producer, "compression.type": codec}, plan.consumer, plan.heap_mib
-        )
+        f"planned with {codec}": with_codec(plan, codec)
         for codec in CODECS
         if codec != plan.producer["compression.type"]
     }
     article = planned(partitions, round_trip_ms, cores, "documented")
     return {**measures(processes), "article": article, "planned": plan, **codecs}
+
+
+def with_codec(plan: Case, codec: str) -> Case:
+    """Return a case with another codec, and nothing else changed."""
+    return replace(plan, producer={**plan.producer, "compression.type": codec})
+
+
+def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:
+    """Return the stock configuration and the planned one with more and more processes, near and far."""
+    plan = planned(partitions, round_trip_ms, cores, "measured")
+    return {
+        f"{name}, {count} processes, {trip:g} ms": replace(case, processes=count, round_trip_ms=trip)
+        for name, case in (("stock", Case()), ("planned", plan))
+        for trip in (0.0, round_trip_ms)
+        for count in PROCESSES
+    }

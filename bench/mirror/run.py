@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.mirror.batches import batches_of
 from bench.mirror.cases import Case
-from bench.mirror.link import Link
-from bench.mirror.steady import window
-from local.brokers import Broker, end_process, log_tail
+from bench.mirror.steady import SETTLE_S, WINDOW_S, window
+from local.brokers import Broker, log_tail
+from local.mirrors import start_classic
+from local.toxiproxy import Toxiproxy
 
-_SAMPLE_S: Final = 0.2
+_SAMPLE_S: Final = 0.25
 _GONE_S: Final = 30.0
-_NO_LEADER_YET: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_NO_LEADER_YET: Final = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._NOENT,
+)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where a repetition runs: both clusters, the link to the target, MirrorMaker's jars, a folder."""
+    """Where a repetition runs.
+
+    Attributes:
+        source, target: brokers; the target's far listener has ``far_port``, and is reached by ``link_port``.
+        requests: the log of the target's requests, a line each.
+        plain_bytes: keys and values of all ``records`` in the source's ``topic``.
+        limit_s: within which a repetition has to have come to its end.
+    """
 
     source: Broker
     target: Broker
-    link: Link
-    jars: Path
+    link: Toxiproxy
+    link_port: int
+    far_port: int
+    requests: Path
     folder: Path
     topic: str
     partitions: int
@@ -42,9 +56,8 @@ class Bench:
     limit_s: float
 
 
-def held(bootstrap_servers: str, topic: str, partitions: int) -> int:
-    """Return how many records a topic holds; a topic that has just been made may have no leader yet: 0."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+def held(admin: AdminClient, topic: str, partitions: int) -> int:
+    """Return how many records a topic holds; one that has just been made may have no leader yet: 0."""
     asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
     try:
         return sum(future.result(10).offset for future in admin.list_offsets(asked).values())
@@ -54,13 +67,12 @@ def held(bootstrap_servers: str, topic: str, partitions: int) -> int:
         raise
 
 
-def renew(broker: Broker, topic: str, partitions: int) -> None:
+def renew(admin: AdminClient, broker: Broker, topic: str, partitions: int) -> None:
     """Make the topic empty: delete it and create it once it is gone.
 
     Raises:
         TimeoutError: when it is not gone within 30 s.
     """
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     if topic in admin.list_topics(timeout=10).topics:
         admin.delete_topics([topic])[topic].result(30)
     deadline = time.monotonic() + _GONE_S
@@ -74,11 +86,30 @@ def renew(broker: Broker, topic: str, partitions: int) -> None:
             time.sleep(0.1)
 
 
-@contextmanager
-def mirror_process(bench: Bench, case: Case, number: int, group: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run one classic MirrorMaker until the block ends."""
-    folder = bench.folder / f"{group}-{number}"
-    folder.mkdir()
+def received_bytes(port: int) -> int:
+    """Return how many bytes the open connections to a local port have received, as the kernel counts."""
+    command = ["ss", "-Htin", "state", "established", f"( sport = :{port} )"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return sum(int(count) for count in re.findall(r"bytes_received:(\d+)", found))
+
+
+class Requests:
+    """Counts the produce requests in a broker's request log, reading on from where it was."""
+
+    def __init__(self, log: Path) -> None:
+        self._file = log.open("rb")
+        self._file.seek(0, 2)
+        self.count = 0
+
+    def read(self) -> int:
+        """Return how many came since this was made."""
+        # A name that a chunk cuts in two is not counted: one in many thousands.
+        self.count += self._file.read().count(b'"requestApiKeyName":"PRODUCE"')
+        return self.count
+
+
+def properties(bench: Bench, case: Case, number: int, group: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return consumer's and producer's properties of one process of a case."""
     consumer = {
         "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
         **case.consumer,
@@ -88,64 +119,67 @@ def mirror_process(bench: Bench, case: Case, number: int, group: str) -> Iterato
     }
     producer = {
         **case.producer,
-        "bootstrap.servers": f"127.0.0.1:{bench.link.port}",
+        "bootstrap.servers": f"127.0.0.1:{bench.link_port}",
         "client.id": f"{group}-{number}",
     }
-    command = ["java", f"-Xmx{case.heap_mib}m", "-cp", f"{bench.jars}/*", "kafka.tools.MirrorMaker"]
-    for name, properties in (("consumer", consumer), ("producer", producer)):
-        file = folder / f"{name}.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        command += [f"--{name}.config", str(file)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--include", bench.topic],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "LOG_DIR": str(folder)},
-        )
-    try:
-        yield process
-    finally:
-        end_process(process)
+    return consumer, producer
 
 
 def repetition(bench: Bench, case: Case) -> dict[str, Any]:
-    """Mirror all records once; return the figures of the steady state.
+    """Mirror for some seconds once all processes have joined; return the figures of the steady state.
 
     Raises:
         RuntimeError: when a process ends before its time.
         ValueError: when no steady state was seen within the bench's limit.
     """
     group = f"bench-{uuid.uuid4().hex[:8]}"
-    renew(bench.target, bench.topic, bench.partitions)
+    admin = AdminClient({"bootstrap.servers": bench.target.bootstrap_servers})
+    near = AdminClient({"bootstrap.servers": bench.source.bootstrap_servers})
+    renew(admin, bench.target, bench.topic, bench.partitions)
+    counted = Requests(bench.requests)
     samples: list[Mapping[str, float]] = []
     with ExitStack() as stack:
-        processes = [
-            stack.enter_context(mirror_process(bench, case, number, group))
-            for number in range(case.processes)
-        ]
+        processes = []
+        for number in range(case.processes):
+            folder = bench.folder / f"{group}-{number}"
+            consumer, producer = properties(bench, case, number, group)
+            process = start_classic(folder, bench.topic, consumer, producer, case.heap_mib)
+            # What it still holds goes to a topic that is thrown away: no time is spent on flushing it.
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            processes.append((folder, process))
         deadline = time.monotonic() + bench.limit_s
+        joined = 0.0
         while time.monotonic() < deadline:
-            for number, process in enumerate(processes):
+            for folder, process in processes:
                 if process.poll() is not None:
-                    tail = log_tail(bench.folder / f"{group}-{number}" / "log")
-                    raise RuntimeError(f"process {number} ended with status {process.returncode}:\n{tail}")
-            records = held(bench.target.bootstrap_servers, bench.topic, bench.partitions)
-            counted = bench.link.counted()
-            samples.append(
-                {
-                    "at_s": time.monotonic(),
-                    "records": records,
-                    "out_bytes": counted.out_bytes,
-                    "produce_requests": counted.produce_requests,
-                }
-            )
-            if records >= bench.records:
+                    tail = log_tail(folder / "log")
+                    raise RuntimeError(f"{folder.name} ended with status {process.returncode}:\n{tail}")
+            records = held(admin, bench.topic, bench.partitions)
+            now = time.monotonic()
+            if not joined and records and all_joined(near, group, case.processes):
+                joined = now
+            if joined and now >= joined + SETTLE_S:
+                samples.append(
+                    {
+                        "at_s": now,
+                        "records": records,
+                        "out_bytes": received_bytes(bench.far_port),
+                        "produce_requests": counted.read(),
+                    }
+                )
+            if records >= bench.records or (joined and now >= joined + SETTLE_S + WINDOW_S):
                 break
             time.sleep(_SAMPLE_S)
-    found = batches_of(bench.target.data, bench.topic)
+        found = batches_of(bench.target.data, bench.topic)
     return {
         "processes": case.processes,
         **window(samples, bench.records),
         **found.figures(bench.plain_bytes / bench.records),
     }
+
+
+def all_joined(admin: AdminClient, group: str, processes: int) -> bool:
+    """Return whether as many processes share the topic's partitions, and no more are on their way."""
+    found = admin.describe_consumer_groups([group])[group].result(10)
+    return found.state == ConsumerGroupState.STABLE and len(found.members) == processes

@@ -6,30 +6,30 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-#: The JVMs start and the batches of the first linger wait before; the last, unfilled ones wait after.
-FROM_SHARE: Final = 0.2
-UNTIL_SHARE: Final = 0.9
+#: After the last process has joined, this long passes before it counts, and then so long is measured.
+SETTLE_S: Final = 3.0
+WINDOW_S: Final = 6.0
+#: Where the source is at its end before, at least so long must have been measured.
+LEAST_S: Final = 2.0
 #: Two-sided 95 percent of Student's t, by degrees of freedom.
 _T: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
 def window(samples: Sequence[Mapping[str, float]], total: int) -> dict[str, float]:
-    """Return rates between the samples at which 20 and 90 percent of the records had arrived.
+    """Return rates between the first sample and the last before the source was at its end.
 
     Args:
         samples: in order of time: ``at_s``, ``records`` in the target, ``out_bytes``, ``produce_requests``.
         total: records in the source.
 
     Raises:
-        ValueError: when both were reached within one sample: too few records for a steady state.
+        ValueError: when they span less than :data:`LEAST_S`: too few records for a steady state.
     """
-    first = next((s for s in samples if s["records"] >= FROM_SHARE * total), None)
-    last = next((s for s in samples if s["records"] >= UNTIL_SHARE * total), None)
-    if first is None or last is None:
-        raise ValueError(f"only {samples[-1]['records'] if samples else 0:,.0f} of {total:,} records arrived")
+    steady = [s for s in samples if s["records"] < total]
+    if len(steady) < 2 or steady[-1]["at_s"] - steady[0]["at_s"] < LEAST_S:
+        raise ValueError(f"less than {LEAST_S:g} s of steady state: mirror more than {total:,} records")
+    first, last = steady[0], steady[-1]
     seconds = last["at_s"] - first["at_s"]
-    if seconds <= 0:
-        raise ValueError(f"{total:,} records arrived within one sample: mirror more of them")
     return {
         "seconds": round(seconds, 2),
         "records_per_s": round((last["records"] - first["records"]) / seconds),

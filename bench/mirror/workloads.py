@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from confluent_kafka import Producer
@@ -51,8 +51,12 @@ def logs(count: int, seed: int = 1) -> Iterator[Record]:
 WORKLOADS: Final[dict[str, Callable[[int], Iterator[Record]]]] = {"metrics": metrics, "logs": logs}
 
 
-def fill(bootstrap_servers: str, topic: str, partitions: int, records: Iterator[Record]) -> tuple[int, int]:
+def fill(
+    bootstrap_servers: str, topic: str, partitions: int, records: Iterable[Record], times: int = 1
+) -> tuple[int, int]:
     """Write records to the partitions in turn; return how many, and the bytes of their keys and values.
+
+    ``times`` over: what comes again comes long after any batch in which it could be found twice.
 
     Raises:
         RuntimeError: when the broker did not take them all.
@@ -67,7 +71,8 @@ def fill(bootstrap_servers: str, topic: str, partitions: int, records: Iterator[
         if error is not None:
             failed.append(str(error))
 
-    for key, value in records:
+    whole = list(records)
+    for key, value in (record for _ in range(times) for record in whole):
         while True:
             try:
                 producer.produce(topic, value, key, count % partitions, on_delivery=done)

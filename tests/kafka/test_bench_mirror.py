@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.mirror.__main__ import MIRROR_JARS, main
+from bench.mirror.__main__ import main
 from local.brokers import kafka_jars
-from local.places import jar_folder
+from local.mirrors import CLASSIC_JARS, has_jars
 
 pytestmark = pytest.mark.kafka
 
 
 def test_a_small_bench_measures_two_cases_over_the_link_and_keeps_the_result(tmp_path: Path) -> None:
-    if kafka_jars() is None or not jar_folder(MIRROR_JARS).is_dir():
+    if kafka_jars() is None or not has_jars(CLASSIC_JARS):
         pytest.skip("the jars are not cached: make setup")
-    sizes = ["--records", "200000", "--partitions", "4", "--repetitions", "1", "--round-trip-ms", "40"]
+    sizes = ["--records", "1200000", "--partitions", "4", "--repetitions", "1", "--round-trip-ms", "40"]
     assert main([*sizes, "--limit-s", "60", "--case", "stock", "--case", "gzip", "--out", str(tmp_path)]) == 0
     result = json.loads((tmp_path / "metrics.json").read_text())
     (stock,), (gzip,) = result["cases"]["stock"], result["cases"]["gzip"]

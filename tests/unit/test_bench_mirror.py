@@ -2,63 +2,28 @@
 
 from __future__ import annotations
 
-import socket
 import struct
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.mirror.batches import batches_of
-from bench.mirror.cases import CODECS, all_cases
-from bench.mirror.link import Requests, running_link
+from bench.mirror.cases import CODECS, all_cases, by_processes
+from bench.mirror.run import Requests
 from bench.mirror.steady import interval, ratios, table, window
 from bench.mirror.workloads import logs, metrics
-from local.brokers import free_ports
 
 
-def request(api_key: int, size: int) -> bytes:
-    return struct.pack(">ih", size + 2, api_key) + bytes(size)
-
-
-@pytest.mark.parametrize("chunk", [1, 5, 7, 1000])
-def test_requests_are_counted_however_they_are_cut(chunk: int) -> None:
-    data = request(3, 20) + request(0, 0) + request(0, 100) + request(18, 6)
-    requests = Requests()
-    found = [key for at in range(0, len(data), chunk) for key in requests.feed(data[at : at + chunk])]
-    assert found == [3, 0, 0, 18]
-
-
-def test_the_link_forwards_both_ways_unchanged_after_the_round_trip_and_counts(tmp_path: Path) -> None:
-    port = free_ports(1)[0]
-    sent = request(0, 300_000) + request(3, 10)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def echo() -> None:
-            connection, _ = server.accept()
-            with connection:
-                while data := connection.recv(65536):
-                    connection.sendall(data)
-
-        answering = threading.Thread(target=echo, daemon=True)
-        answering.start()
-        with running_link(port, server.getsockname()[1], 60, tmp_path) as link:
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
-                began = time.monotonic()
-                client.sendall(sent)
-                got = b""
-                while len(got) < len(sent):
-                    got += client.recv(65536)
-                took = time.monotonic() - began
-            assert got == sent
-            # A lower bound: no machine is too slow for it.
-            assert took >= 0.06
-            while link.counted().out_bytes < len(sent):
-                time.sleep(0.01)
-            assert link.counted().produce_requests == 1
-        answering.join(10)
+def test_requests_are_counted_from_where_the_log_was(tmp_path: Path) -> None:
+    log = tmp_path / "requests"
+    line = 'Completed request:{"requestHeader":{"requestApiKey":0,"requestApiKeyName":"%s"}}\n'
+    log.write_text(line % "PRODUCE")
+    requests = Requests(log)
+    with log.open("a") as file:
+        file.write(line % "PRODUCE" + line % "FETCH" + line % "PRODUCE")
+    assert requests.read() == 2
+    assert requests.read() == 2
 
 
 def test_the_article_and_the_plan_are_taken_from_sizing_and_codecs_differ_in_nothing_else() -> None:
@@ -77,24 +42,27 @@ def sample(at: float, records: int) -> dict[str, float]:
     return {"at_s": at, "records": records, "out_bytes": records * 10, "produce_requests": records / 100}
 
 
-def test_the_steady_state_leaves_out_the_start_and_the_last_unfilled_batches() -> None:
-    samples = [sample(0, 0), sample(10, 200), sample(11, 550), sample(12, 900), sample(30, 1000)]
+def test_the_steady_state_ends_before_the_last_unfilled_batches() -> None:
+    samples = [sample(0, 100), sample(1, 550), sample(2, 900), sample(20, 1000)]
     assert window(samples, 1000) == {
-        "seconds": 2, "records_per_s": 350, "wire_mb_per_s": 0.0, "requests_per_s": 3.5,
+        "seconds": 2, "records_per_s": 400, "wire_mb_per_s": 0.0, "requests_per_s": 4.0,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("samples", "why"),
-    [
-        ([], "only 0 of 1,000"),
-        ([sample(0, 0), sample(1, 850)], "only 850"),
-        ([sample(0, 0), sample(1, 1000)], "within one sample"),
-    ],
+    "samples", [[], [sample(0, 0)], [sample(0, 0), sample(1, 850)], [sample(0, 0), sample(9, 1000)]]
 )
-def test_without_a_steady_state_there_is_no_figure(samples: list[Any], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+def test_without_a_steady_state_there_is_no_figure(samples: list[Any]) -> None:
+    with pytest.raises(ValueError, match="less than 2 s of steady state: mirror more than 1,000 records"):
         window(samples, 1000)
+
+
+def test_processes_are_compared_near_and_far_with_nothing_else_changed() -> None:
+    cases = by_processes(20, 60, 2)
+    assert {case.round_trip_ms for case in cases.values()} == {0, 60}
+    stock = [case for name, case in cases.items() if name.startswith("stock")]
+    assert {case.processes for case in stock} == {1, 2, 4, 8}
+    assert not any(case.producer for case in stock)
 
 
 def run(rate: float, rotation: int = 0, **more: Any) -> dict[str, Any]:
