@@ -1,8 +1,8 @@
 """Stock MirrorMaker, each measure alone, the article and the plan, over one long way, taking turns.
 
-    python -m bench.mirror                 all cases, three rotations; writes bench/mirror/metrics.json and .md
+    python -m bench.mirror                all cases, three rotations; writes bench/mirror/metrics.json and .md
     python -m bench.mirror --workload logs --case stock --case article --case planned
-    python -m bench.mirror --processes     stock and planned with more processes, with and without the way
+    python -m bench.mirror --processes    stock and planned with more processes, with and without the way
 
 Two clusters of one broker each, classic MirrorMaker on the source's side, producing through Toxiproxy. All on
 this machine, so its cores bound every case.

@@ -117,6 +117,8 @@ def properties(bench: Bench, case: Case, number: int, group: str) -> tuple[dict[
         "group.id": group,
         "auto.offset.reset": "earliest",
     }
+    if "group.instance.id" in consumer:
+        consumer["group.instance.id"] = f"{group}-{number}"
     producer = {
         **case.producer,
         "bootstrap.servers": f"127.0.0.1:{bench.link_port}",

@@ -1,0 +1,339 @@
+"""What goes wrong between data centres, done to real MirrorMaker processes with the plan's settings.
+
+Each fault has a topic of its own; at the end the audit looks at all of them, and has to find the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from bench.mirror.batches import batches_of
+from bench.mirror.cases import planned
+from local import toxiproxy
+from local.brokers import Broker, free_ports, kafka_jars, log_tail, running_broker
+from local.mirrors import CLASSIC_JARS, has_jars, start_classic
+from local.toxiproxy import Toxiproxy, Way
+from tests.kafka.crashable import CrashableBroker, crashable_broker
+from tests.kafka.loads import ROOT, await_that
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+PARTITIONS = 4
+COMMIT_MS = 2000
+CUT_S, DOWN_S = 30, 60
+Place = tuple[int, int]
+PLAN = planned(PARTITIONS, 20, 2, "measured")
+
+
+@dataclass
+class Site:
+    """Two clusters, the way between them, and the processes that were started."""
+
+    source: Broker
+    target: CrashableBroker
+    link: Toxiproxy
+    link_port: int
+    folder: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def topics(self, name: str, config: dict[str, str] | None = None, partitions: int = PARTITIONS) -> None:
+        """Make a topic on both clusters; ``config`` is the target's."""
+        self.source.create_topic(name, partitions, {"max.message.bytes": "2000000"})
+        self.target.create_topic(name, partitions, config)
+
+    def mirror(self, topic: str, number: int = 0, **producer: object) -> subprocess.Popen[bytes]:
+        """Start a planned process of the topic's flow; more or other settings of its producer by name."""
+        own = {key.replace("_", "."): value for key, value in producer.items()}
+        process = start_classic(
+            self.folder / f"{topic}-{number}",
+            topic,
+            {
+                **PLAN.consumer,
+                "bootstrap.servers": self.source.bootstrap_servers,
+                "group.id": f"mirror-{topic}",
+                "group.instance.id": f"{topic}-{number}",
+            },
+            {
+                **PLAN.producer,
+                "linger.ms": 50,
+                "bootstrap.servers": f"127.0.0.1:{self.link_port}",
+                "client.id": f"{topic}-{number}",
+                **own,
+            },
+            PLAN.heap_mib,
+            ["--offset.commit.interval.ms", str(COMMIT_MS)],
+        )
+        self.processes.append(process)
+        return process
+
+    def log(self, topic: str, number: int = 0) -> str:
+        """Return what a process printed."""
+        return (self.folder / f"{topic}-{number}" / "log").read_text(errors="replace")
+
+    def committed(self, topic: str) -> dict[int, int]:
+        """Return what the flow's group has committed of each partition."""
+        asker = Consumer({"bootstrap.servers": self.source.bootstrap_servers, "group.id": f"mirror-{topic}"})
+        try:
+            asked = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+            return {p.partition: max(0, p.offset) for p in asker.committed(asked, timeout=10)}
+        finally:
+            asker.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    jars = kafka_jars()
+    if jars is None or not has_jars(CLASSIC_JARS):
+        pytest.skip("the jars are not cached: make setup")
+    if reason := toxiproxy.obstacle():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("faults")
+    far, link_port, api = free_ports(3)
+    ways = [Way(f"127.0.0.1:{link_port}", f"127.0.0.1:{far}")]
+    with (
+        running_broker(jars) as source,
+        crashable_broker(jars, folder, (far, link_port)) as target,
+        toxiproxy.running(ways, 20, api) as link,
+    ):
+        made = Site(source, target, link, link_port, folder)
+        try:
+            yield made
+        finally:
+            for process in made.processes:
+                process.kill()
+                process.wait()
+
+
+class Writer:
+    """Writes numbered records to a topic of the source, some thousand a second, until it is told to end."""
+
+    def __init__(self, site: Site, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": site.source.bootstrap_servers, "linger.ms": 5})
+        self._topic = topic
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.written = 0
+
+    def _run(self) -> None:
+        while not self._end.wait(0.01):
+            for number in range(self.written, self.written + 40):
+                self._producer.produce(self._topic, f"record {number}".encode(), f"key {number % 97}")
+            self.written += 40
+            self._producer.poll(0)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+
+
+def read(bootstrap_servers: str, topic: str) -> dict[bytes, list[Place]]:
+    """Return where each value of a topic is, in the order of its places."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "truth", "enable.partition.eof": True}
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        found: dict[bytes, list[Place]] = {}
+        at_end: set[int] = set()
+        while len(at_end) < len(partitions):
+            for message in consumer.consume(10_000, 1):
+                if message.error() is not None:
+                    at_end.add(message.partition())
+                else:
+                    found.setdefault(message.value(), []).append((message.partition(), message.offset()))
+        return found
+    finally:
+        consumer.close()
+
+
+def missing(site: Site, topic: str) -> set[bytes]:
+    ours = read(site.source.bootstrap_servers, topic).keys()
+    return set(ours - read(site.target.bootstrap_servers, topic).keys())
+
+
+def held(bootstrap_servers: str, topic: str) -> int:
+    return sum(len(places) for places in read(bootstrap_servers, topic).values())
+
+
+def await_all(site: Site, topic: str) -> None:
+    await_that(lambda: not missing(site, topic), f"all of {topic} is mirrored")
+
+
+def test_a_process_that_is_killed_loses_nothing_and_repeats_only_what_it_had_not_committed(
+    site: Site,
+) -> None:
+    topic = "killed"
+    site.topics(topic)
+    victim, _ = site.mirror(topic, 0), site.mirror(topic, 1)
+    with Writer(site, topic) as writer:
+        await_that(lambda: min(site.committed(topic).values()) > 0, "each partition is committed")
+        before = site.committed(topic)
+        # Something has to be mirrored and not committed when it dies.
+        sent = writer.written
+        await_that(lambda: held(site.target.bootstrap_servers, topic) > sent, "more was mirrored")
+        victim.kill()
+        victim.wait()
+        # As its unit does: the same process again, with the same identity.
+        site.mirror(topic, 0)
+        await_that(lambda: writer.written > sent + 20_000, "records go on")
+    await_all(site, topic)
+    source, target = (read(b, topic) for b in (site.source.bootstrap_servers, site.target.bootstrap_servers))
+    again = [value for value, places in target.items() if len(places) > 1]
+    too_old = [value for value in again if source[value][0][1] < before[source[value][0][0]]]
+    assert not too_old, "repeated although it was committed before the kill"
+    (site.folder / "killed.json").write_text(json.dumps(sum(len(target[value]) - 1 for value in again)))
+
+
+def test_a_link_that_is_cut_and_a_cluster_that_is_down_lose_and_repeat_nothing(site: Site) -> None:
+    topic = "outages"
+    site.topics(topic)
+    process = site.mirror(topic)
+    with Writer(site, topic) as writer:
+        await_that(lambda: held(site.target.bootstrap_servers, topic) > 0, "records arrive")
+        site.link.cut()
+        time.sleep(CUT_S)  # the fault's own length, nothing is waited for
+        cut_off = writer.written
+        site.link.mend()
+        await_that(
+            lambda: held(site.target.bootstrap_servers, topic) > cut_off, "what was cut off has come through"
+        )
+        site.target.kill()
+        time.sleep(DOWN_S)  # as above
+        site.target.start()
+    await_all(site, topic)
+    assert process.poll() is None, site.log(topic)
+    copies = Counter(len(places) for places in read(site.target.bootstrap_servers, topic).values())
+    assert set(copies) == {1}
+
+
+def test_a_record_that_the_target_refuses_ends_the_process_and_is_not_passed_over(site: Site) -> None:
+    topic = "small"
+    site.topics(topic, {"max.message.bytes": "10000"}, partitions=1)
+    producer = Producer({"bootstrap.servers": site.source.bootstrap_servers})
+    noise = random.Random(1)
+    for number in range(3):
+        producer.produce(topic, f"record {number}".encode())
+    producer.flush(10)
+    process = site.mirror(topic)
+    await_that(lambda: held(site.target.bootstrap_servers, topic) == 3, "the small ones are mirrored")
+    producer.produce(topic, noise.randbytes(50_000))
+    producer.produce(topic, b"record 4")
+    producer.flush(10)
+    await_that(lambda: process.poll() is not None, "the process ends")
+    assert process.returncode != 0 or "RecordTooLargeException" in site.log(topic)
+    assert "RecordTooLargeException" in site.log(topic), log_tail(site.folder / "small-0" / "log")
+    # Nothing behind the refused record counts as mirrored: whoever starts the process again meets it again.
+    assert site.committed(topic)[0] <= 3
+
+
+def test_batches_outgrow_the_limit_after_redundant_data_by_the_naive_size_and_not_by_the_planned(
+    site: Site,
+) -> None:
+    sizes = {"naive": 1_000_000, "planned": int(PLAN.producer["batch.size"])}
+    noise = random.Random(2)
+    producer = Producer({"bootstrap.servers": site.source.bootstrap_servers, "compression.type": "zstd"})
+    for topic, size in sizes.items():
+        site.topics(topic, {"max.message.bytes": "1000000"}, partitions=1)
+        site.mirror(topic, batch_size=size, max_request_size=1_000_000, linger_ms=10)
+    site.link.delay(0)
+
+    def burst() -> None:
+        """500 records that compress 15 times: what the producers come to expect of the topic."""
+        for _ in range(500):
+            value = f"{noise.getrandbits(48):012x}" + "the same in every record " * 7
+            for topic in sizes:
+                producer.produce(topic, value.encode())
+        assert producer.flush(10) == 0
+
+    def mirrored(count: int) -> bool:
+        return all(batches_of(site.target.data, topic).records >= count for topic in sizes)
+
+    sent = 0
+    while min(batches_of(site.target.data, topic).count for topic in sizes) < 250:
+        burst()
+        sent += 500
+        await_that(partial(mirrored, sent), "a burst is mirrored")
+    for _ in range(2000):
+        for topic in sizes:
+            producer.produce(topic, noise.randbytes(10_000))
+            producer.poll(0)
+    assert producer.flush(60) == 0
+    for topic in sizes:
+        await_all(site, topic)
+    refused = {topic: site.log(topic).count("MESSAGE_TOO_LARGE") for topic in sizes}
+    assert refused["naive"] > 0
+    assert refused["planned"] == 0
+
+
+def test_the_audit_finds_of_each_fault_what_it_did(site: Site, tmp_path: Path) -> None:
+    """Last in the module: it reads what the others left."""
+    flows = [name for name in ("killed", "outages", "small") if (site.folder / f"{name}-0").exists()]
+    assert flows == ["killed", "outages", "small"], "the faults were not all done"
+    clusters = {"leaf": site.source.bootstrap_servers, "agg": site.target.bootstrap_servers}
+    partitions = {"killed": PARTITIONS, "outages": PARTITIONS, "small": 1}
+    document: dict[str, Any] = {
+        "run_id": "faults",
+        "started_us": 0,
+        "ended_us": 1,
+        "measured_until_us": 1,
+        "clusters": {name: {"bootstrap_servers": where} for name, where in clusters.items()},
+        "topics": [
+            {
+                "cluster": cluster,
+                "topic": flow,
+                "partitions": count,
+                "start_offsets": {str(n): 0 for n in range(count)},
+            }
+            for flow, count in partitions.items()
+            for cluster in clusters
+        ],
+        "mirrors": [
+            {
+                "flow": flow,
+                "source": {"cluster": "leaf", "topic": flow},
+                "target": {"cluster": "agg", "topic": flow},
+            }
+            for flow in flows
+        ],
+    }
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence" / "run.json").write_text(json.dumps(document))
+    (tmp_path / "slo.yml").write_text("mirror: {}\n")
+    command = ["--evidence", str(tmp_path / "evidence"), "--slo", str(tmp_path / "slo.yml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_checks", *command, "--out", str(tmp_path / "report")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    verdicts = json.loads((tmp_path / "report" / "verdicts.json").read_text())
+    (found,) = verdicts["checks"]
+    assert found["anomalies"]["missing"]["count"] == 2
+    assert {example["flow"] for example in found["anomalies"]["missing"]["examples"]} == {"small"}
+    repeated = json.loads((site.folder / "killed.json").read_text())
+    assert found["measured"]["duplicated"] == repeated
+    assert found["measured"]["reordered"] == 0
