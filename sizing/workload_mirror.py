@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat
@@ -65,17 +64,6 @@ class MirrorFlow(Strict):
     environment: dict[str, Scalar] = Field(default_factory=dict)
 
 
-class MeasuredFlow(Strict):
-    """What verify.yml measured of a flow; it comes before what the flow's own definition says.
-
-    A variable of its own, since a vars file that named a flow's fields would replace all flows.
-    """
-
-    max_compression_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
-    fill_ms_p95: Positive | None = None
-    fill_ms_p99: Positive | None = None
-
-
 class MirrorMaker(Strict):
     """The variables of the role mirror_maker."""
 
@@ -84,7 +72,6 @@ class MirrorMaker(Strict):
     flows: Annotated[
         dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")], MirrorFlow], Field(min_length=1)
     ]
-    measured: dict[str, MeasuredFlow] = Field(default_factory=dict)
     ready_seconds: Positive = 120
     stop_seconds: Positive = 120
     gate_seconds: Positive = 120
@@ -105,7 +92,6 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
         if isinstance(variables, list):
             wrong += variables
             continue
-        variables = with_measured(variables)
         found[host] = variables
         for name, flow in variables.flows.items():
             other, same = first.setdefault(name, (host, flow))
@@ -118,7 +104,6 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
                         "define a flow once, in group_vars/mirror_maker",
                     )
                 )
-    wrong += _measured_strangers(found)
     kinds = {(v.kind, v.version) for v in found.values()}
     if len(kinds) > 1:
         wrong.append(
@@ -130,31 +115,3 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
             )
         )
     return found, wrong
-
-
-def with_measured(variables: MirrorMaker) -> MirrorMaker:
-    """Return the variables with what was measured of each flow in its definition."""
-    flows = {
-        name: flow.model_copy(update=variables.measured[name].model_dump(exclude_none=True))
-        if name in variables.measured
-        else flow
-        for name, flow in variables.flows.items()
-    }
-    return variables.model_copy(update={"flows": flows})
-
-
-def _measured_strangers(found: Mapping[str, MirrorMaker]) -> list[Finding]:
-    """Complain about measurements of flows that no host runs; a host may run some flows only."""
-    flows = {name for variables in found.values() for name in variables.flows}
-    strangers = {
-        name: host for host, variables in found.items() for name in variables.measured if name not in flows
-    }
-    return [
-        wrong_variable(
-            f"mirror_maker_measured.{name}",
-            host,
-            "is no flow of mirror_maker_flows",
-            f"take it out, or name one of {', '.join(sorted(flows))}",
-        )
-        for name, host in sorted(strangers.items())
-    ]

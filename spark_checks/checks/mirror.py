@@ -185,7 +185,7 @@ def _batches(filled: Mapping[str, Fill]) -> dict[str, Any]:
 
 
 def _recommend(filled: Mapping[str, Fill]) -> tuple[Recommendation, ...]:
-    """Return one variable for all flows with enough batches: a vars file has each variable once."""
+    """Return one variable for all flows with enough batches: what is recommended has each variable once."""
     known = {flow: one for flow, one in filled.items() if one.batches >= _ENOUGH_BATCHES}
     if not known:
         return ()
@@ -199,9 +199,7 @@ def _recommend(filled: Mapping[str, Fill]) -> tuple[Recommendation, ...]:
         for flow, one in known.items()
     )
     return (
-        Recommendation(
-            "let linger.ms follow the measured fill times", because, "mirror_maker_measured", value
-        ),
+        Recommendation("let linger.ms follow the measured fill times", because, "mirror_maker_flows", value),
     )
 
 

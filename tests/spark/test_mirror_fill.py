@@ -100,7 +100,8 @@ def test_the_plan_takes_what_was_recommended(spark: SparkSession) -> None:
     assert result.verdict == "pass", result.because
     assert result.measured["batches_of"]["metrics"]["fill_p99_ms"] == 4000
     recommended = yaml.safe_load(output.recommendations(audit))
-    assert recommended == {"mirror_maker_measured": {"metrics": {"fill_ms_p95": 4000, "fill_ms_p99": 4000}}}
+    times = {"fill_ms_p95": 4000, "fill_ms_p99": 4000}
+    assert recommended == {"recommended": {"mirror_maker_flows": {"metrics": times}}}
     before, after = (
         value(instances(make_plan(mirrors(1, common=common)), "mirror_maker")["mm1"][0], "linger.ms")
         for common in ({}, recommended)

@@ -345,28 +345,12 @@ def test_clusters_of_the_inventory_are_enough_for_bootstrap_servers() -> None:
     assert servers == [CLUSTERS["leaf"]["bootstrap_servers"], CLUSTERS["agg"]["bootstrap_servers"]]
 
 
-def planned_linger(**role: Any) -> str:
-    inventory = mirrors(1, {"latency_budget_ms": 120_000, "fill_ms_p95": 9000}, **role)
-    return value(instances(make_plan(inventory), SERVICE)["mm1"][0], "linger.ms")
-
-
 def test_what_was_measured_of_a_flow_changes_exactly_what_follows_from_it() -> None:
     measured = {"metrics": {"fill_ms_p95": 7000, "fill_ms_p99": 8000, "max_compression_ratio": 0.1}}
     own = {"fill_ms_p95": 9000, "latency_budget_ms": 120_000}
     before, after = (
-        files(instances(make_plan(mirrors(1, own, **role)), SERVICE)["mm1"][0])
-        for role in ({}, {"measured": measured})
+        files(instances(make_plan(mirrors(1, own, common=common)), SERVICE)["mm1"][0])
+        for common in ({}, {"recommended": {"mirror_maker_flows": measured}})
     )
     changed = {key: new for (_, key, old, _), (_, _, new, _) in zip(before, after, strict=True) if old != new}
     assert changed == {"linger.ms": "7000", "batch.size": "100000"}
-
-
-def test_a_measurement_of_one_figure_leaves_the_others_as_they_were() -> None:
-    assert planned_linger(measured={"metrics": {"max_compression_ratio": 0.1}}) == "9000"
-    assert planned_linger(measured={"metrics": {"fill_ms_p95": 7000}}) == "7000"
-
-
-def test_a_measurement_of_a_flow_that_nobody_runs_is_an_error() -> None:
-    (error,) = findings(mirrors(1, measured={"metrisc": {"fill_ms_p95": 1}}), "inventory.variable")
-    assert "mirror_maker_measured.metrisc is no flow" in error.message
-    assert "metrics" in error.fix
