@@ -133,25 +133,31 @@ def percentiles(audit: Audit) -> dict[str, Any]:
 
 def batch_fill(audit: Audit) -> dict[str, Any]:
     """Return the batches of each mirror flow by the time that they took to fill, as shares of all."""
-    fill: Mapping[str, Any] = next(
-        (r.series.get("fill", {}) for r in audit.results if r.name == "mirror"), {}
-    )
-    ends = fill.get("classes_ms", ())
-    names = [*(f"{end:,}" for end in ends), "more"]
+    return _histogram(audit, "fill", "classes_ms", "filled within, ms", "up to %{x} ms: %{y:.1f} percent")
+
+
+def batch_compression(audit: Audit) -> dict[str, Any]:
+    """Return the sampled batches of each flow and codec by how many times smaller they became."""
+    return _histogram(audit, "compression", "classes", "times smaller", "up to %{x} times: %{y:.1f} percent")
+
+
+def _histogram(audit: Audit, name: str, classes: str, axis: str, hover: str) -> dict[str, Any]:
+    found: Mapping[str, Any] = next((r.series.get(name, {}) for r in audit.results if r.name == "mirror"), {})
+    ends = [*(f"{end:,}" for end in found.get(classes, ())), "more"]
     traces = [
         {
             "type": "bar",
             "name": flow,
-            "x": names,
+            "x": ends,
             "y": [round(100 * count / sum(counts), 2) for count in counts],
             "marker": {"color": _COLOURS[number % len(_COLOURS)]},
-            "hovertemplate": "up to %{x} ms: %{y:.1f} percent",
+            "hovertemplate": hover,
         }
-        for number, (flow, counts) in enumerate(sorted(fill.get("batches", {}).items()))
+        for number, (flow, counts) in enumerate(sorted(found.get("batches", {}).items()))
     ]
     layout = {
         "height": 320,
-        "xaxis": {"title": {"text": "filled within, ms"}, "type": "category"},
+        "xaxis": {"title": {"text": axis}, "type": "category"},
         "yaxis": {"title": {"text": "percent of the batches"}, "rangemode": "tozero"},
     }
     return {"data": traces, "layout": layout}

@@ -57,7 +57,9 @@ def audit(
             say("landing the topics")
             landing = land(spark, evidence.uri, evidence.run)
             records = None if landing.reason else read_table(spark, evidence.uri, "records", evidence.run)
-            evidence = replace(evidence, tables={**evidence.tables, "records": records})
+            batches = None if landing.reason else read_table(spark, evidence.uri, "batches", evidence.run)
+            fresh = {"records": records, "batches": batches}
+            evidence = replace(evidence, tables={**evidence.tables, **fresh})
         seconds["read"] = round(time.monotonic() - begin, 2)
         say(f"checks {', '.join(asked(evidence.run, levels))}")
         results = []

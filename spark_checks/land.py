@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sizing.security import java_client
+from spark_checks.batches import sample
 from spark_checks.errors import one_line
 from spark_checks.run import Cluster, Run, Topic
 from spark_checks.schemas import RECORDS
@@ -38,6 +39,8 @@ class Landing:
 def land(spark: SparkSession, uri: str, run: Run) -> Landing:
     """Read the run's range of every topic from its cluster and write ``records`` under the evidence.
 
+    Of mirrors' sources a sample is compressed as well, into ``batches``.
+
     Tasks keep what they wrote apart until the whole job has ended, so that a landing that was cut off leaves
     no records behind.
     """
@@ -52,10 +55,19 @@ def land(spark: SparkSession, uri: str, run: Run) -> Landing:
     begin = time.monotonic()
     try:
         reduce(DataFrame.unionByName, frames).write.mode("overwrite").parquet(f"{uri}/records")
-        count = spark.read.schema(RECORDS).parquet(f"{uri}/records").count()
+        records = spark.read.schema(RECORDS).parquet(f"{uri}/records")
+        count = records.count()
+        read = {name: partial(_one_topic, spark, cluster) for name, cluster in run.clusters.items()}
+        batches = sample(spark, records, run, read)
+        if batches is not None:
+            batches.write.mode("overwrite").parquet(f"{uri}/batches")
     except (PySparkException, Py4JJavaError) as error:
         return Landing(reason=f"the topics could not be read: {_cause(error)}")
     return Landing(count, time.monotonic() - begin)
+
+
+def _one_topic(spark: SparkSession, cluster: Cluster, topic: Topic) -> DataFrame:
+    return read_topics(spark, cluster, [topic])
 
 
 def obstacle(run: Run) -> str:

@@ -39,7 +39,7 @@ def render(audit: Audit) -> str:
     environment.filters["table"] = columns
     environment.filters["prose"] = prose
     run = audit.evidence.run
-    fill = charts.batch_fill(audit)
+    fill, compression = charts.batch_fill(audit), charts.batch_compression(audit)
     results = {result.name: result for result in audit.results}
     return environment.get_template("report.html.j2").render(
         audit=audit,
@@ -53,9 +53,11 @@ def render(audit: Audit) -> str:
                 "latency": charts.percentiles(audit),
                 "memory": charts.memory(audit),
                 "fill": fill,
+                "compression": compression,
             }
         ),
         fill=fill,
+        compression=compression,
         plotly=resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8"),
     )
 

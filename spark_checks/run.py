@@ -92,6 +92,8 @@ class Mirror(_Part):
     exactly_once: bool = False
     #: What a batch holds before compression; the default is the article's, a 20th of a message of 1 MB.
     batch_bytes: Annotated[int, Field(gt=0)] = 50_000
+    #: compression.type of its producers, by the plan; empty where it is not known.
+    codec: str = ""
 
 
 class Instance(_Part):

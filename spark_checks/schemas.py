@@ -94,6 +94,12 @@ END_OFFSETS: Final = _table(
     "cluster:string topic:string partition:int at_us:long end_offset:long record_bytes:long?"
 )
 
+#: A batch of a mirror's source as its producer would fill it, made and compressed while the topic was read.
+BATCHES: Final = _table(
+    "cluster:string topic:string partition:int codec:string first_offset:long records:int raw_bytes:long "
+    "compressed_bytes:long"
+)
+
 TABLES: Final[dict[str, StructType]] = {
     "ledger": LEDGER,
     "records": RECORDS,
@@ -106,6 +112,7 @@ TABLES: Final[dict[str, StructType]] = {
     "settings": SETTINGS,
     "rocksdb": ROCKSDB,
     "end_offsets": END_OFFSETS,
+    "batches": BATCHES,
 }
 
 

@@ -191,7 +191,7 @@ def mirrors_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[st
 
 
 def _planned_of_flow(plan: Mapping[str, Any], flow: str) -> dict[str, Any]:
-    """Return what an audit holds a flow to: the bytes of a batch, and whether it promises exactly once."""
+    """Return what an audit holds a flow to: its batches, their codec, whether it promises exactly once."""
     processes = (
         instance
         for host in plan["hosts"].values()
@@ -201,7 +201,8 @@ def _planned_of_flow(plan: Mapping[str, Any], flow: str) -> dict[str, Any]:
     settings = {s["key"]: s["value"] for s in next(processes, {"settings": []})["settings"]}
     batch = [int(value) for key, value in settings.items() if key.split(".producer.")[-1] == "batch.size"]
     exactly = any(k.endswith("exactly.once.source.support") and v == "enabled" for k, v in settings.items())
-    return {"batch_bytes": batch[0]} | {"exactly_once": exactly} if batch else {}
+    codec = next((v for k, v in settings.items() if k.endswith("compression.type")), "")
+    return {"batch_bytes": batch[0], "codec": codec, "exactly_once": exactly} if batch else {}
 
 
 def applications_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spark_checks.hops.fill import CLASSES_MS, Fill, fills
+from spark_checks.checks import mirror_batches
 from spark_checks.hops.mirror import mirror_hop
 from spark_checks.hops.mirror_lag import Lag, lags
 from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Recommendation, Result, judge
+from spark_checks.model import Anomaly, Result, judge
 from spark_checks.readers import Evidence
 from spark_checks.run import Mirror, Run
 
@@ -23,8 +23,6 @@ KINDS: Final = (
     "unexpected",
     "reordered",
 )
-#: Below as many, the last percents are a batch or none, and say nothing of the next ones.
-_ENOUGH_BATCHES: Final = 100
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -57,7 +55,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     Beside it, measured and not judged, how long a batch of the mirror takes to fill in a partition of the
     source, before compression: within fill_p95 and fill_p99 as many percent of them were full, and a
     linger.ms of that sends as many full. A compressed batch holds more and fills later; one that takes the
-    records of several partitions fills sooner.
+    records of several partitions fills sooner. And how many times smaller batches become, by codec, on a
+    sample that is cut as a producer of steady data fills them: a batch that the best of these ratios keeps
+    under the largest message fits whatever comes next, be it not compressible at all.
     """
     run, records = evidence.run, evidence.table("records")
     slo = given(levels.mirror)
@@ -92,7 +92,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     copied = sum(totals["source"] for totals in hop.totals)
     fine = f"{copied:,} records of {len(run.mirrors)} mirrored topics, each in its target as it was"
     verdict, because = judge(problems, doubts, fine)
-    filled = fills(records, run)
+    batches = mirror_batches.batches_of(evidence)
     by_mirror = {
         _name(m): _figures(t) | _behind(lag) for m, t, lag in zip(run.mirrors, hop.totals, seen, strict=True)
     }
@@ -102,15 +102,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         verdict,
         because,
         slo=slo,
-        measured={"source_records": copied, **counts, **by_mirror, "batches_of": _batches(filled)},
+        measured={
+            "source_records": copied,
+            **counts,
+            **by_mirror,
+            "batches_of": mirror_batches.measured(batches),
+        },
         anomalies={kind: hop.anomalies[kind] for kind in KINDS if kind in hop.anomalies},
-        recommendations=_recommend(filled),
+        recommendations=mirror_batches.recommendations(batches),
         short=f"{counts['missing']:,} missing, {bad:,} anomalies of {copied:,} mirrored",
         series={
-            "fill": {
-                "classes_ms": CLASSES_MS,
-                "batches": {flow: one.histogram for flow, one in filled.items() if one.batches},
-            },
+            **mirror_batches.series(batches),
             "lag": {m.flow: lag.by_second for m, lag in zip(run.mirrors, seen, strict=True) if lag.samples},
         },
     )
@@ -168,39 +170,6 @@ def _late(
         elif value + clock_error_ms > level:
             doubts.append(f"{name}: delay_{point}_ms {value:,} is within its error of the level {level:,.0f}")
     return problems, doubts
-
-
-def _batches(filled: Mapping[str, Fill]) -> dict[str, Any]:
-    return {
-        flow: {
-            "filled_batches": one.batches,
-            "fill_p95_ms": one.p95_ms,
-            "fill_p99_ms": one.p99_ms,
-            "fill_p95_of_the_slowest_partition_ms": one.slowest_p95_ms,
-            "partitions": one.partitions,
-            "partitions_without_a_full_batch": one.unfilled_partitions,
-        }
-        for flow, one in filled.items()
-    }
-
-
-def _recommend(filled: Mapping[str, Fill]) -> tuple[Recommendation, ...]:
-    """Return one variable for all flows with enough batches: what is recommended has each variable once."""
-    known = {flow: one for flow, one in filled.items() if one.batches >= _ENOUGH_BATCHES}
-    if not known:
-        return ()
-    value = {
-        flow: {"fill_ms_p95": max(one.p95_ms or 0, 1), "fill_ms_p99": max(one.p99_ms or 0, 1)}
-        for flow, one in known.items()
-    }
-    because = "; ".join(
-        f"of {one.batches:,} batches of flow {flow} 95 percent were full within {one.p95_ms:,} ms "
-        f"and 99 percent within {one.p99_ms:,} ms"
-        for flow, one in known.items()
-    )
-    return (
-        Recommendation("let linger.ms follow the measured fill times", because, "mirror_maker_flows", value),
-    )
 
 
 def _doubts(run: Run, mirror: Mirror, totals: Any) -> list[str]:

@@ -78,7 +78,7 @@ def test_run_json_has_both_clusters_both_topics_and_the_mirror() -> None:
         ("leaf", "metrics.cpu"),
     ]
     (mirror,) = document["mirrors"]
-    assert mirror == spec()["mirrors"][0] | {"batch_bytes": 50_000, "exactly_once": False}
+    assert mirror == spec()["mirrors"][0] | {"batch_bytes": 50_000, "exactly_once": False, "codec": ""}
 
 
 @pytest.mark.parametrize(("kind", "prefix"), [("classic", ""), ("mirror_maker_2", "agg.producer.")])
@@ -86,12 +86,14 @@ def test_run_json_has_what_the_plan_makes_of_a_batch_and_what_the_flow_promises(
     kind: str, prefix: str
 ) -> None:
     settings = [{"key": f"{prefix}batch.size", "value": "52429"}]
+    settings += [{"key": f"{prefix}compression.type", "value": "zstd"}]
     settings += [{"key": "agg.exactly.once.source.support", "value": "enabled"}] if prefix else []
     instances = [{"name": "metrics-0", "settings": settings}]
     hosts = {"mm1": {"services": {"mirror_maker": {"instances": instances}}}}
     plan = {"hosts": hosts, "clusters": CLUSTERS, "flows": flows_json(inventory(kind))}
     (mirror,) = load_spec(VERIFY, plan, "run", [])["mirrors"]
-    assert (mirror["batch_bytes"], mirror["exactly_once"]) == (52429, bool(prefix))
+    assert (mirror["batch_bytes"], mirror["codec"]) == (52429, "zstd")
+    assert mirror["exactly_once"] == bool(prefix)
 
 
 def test_a_mirror_of_a_topic_that_is_not_loaded_is_refused(tmp_path: Path) -> None:

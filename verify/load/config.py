@@ -82,8 +82,8 @@ class Mirror(_Model):
     """A topic that a flow copies while it is loaded.
 
     ``group`` is the flow's consumer group on the source cluster; MirrorMaker 2 has none: it keeps its offsets
-    in a topic of its own. ``batch_bytes`` and ``exactly_once`` are for the audit: what a batch of the flow
-    holds, and whether it promises that.
+    in a topic of its own. ``batch_bytes``, ``codec`` and ``exactly_once`` are for the audit: what a batch
+    of the flow holds, by what it is compressed, and whether the flow promises that.
     """
 
     flow: Text
@@ -92,6 +92,7 @@ class Mirror(_Model):
     group: Text | None = None
     batch_bytes: int = Field(50_000, ge=1)
     exactly_once: bool = False
+    codec: str = ""
 
 
 class Instance(_Model):
