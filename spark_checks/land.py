@@ -47,10 +47,14 @@ def land(spark: SparkSession, uri: str, run: Run) -> Landing:
     reason = obstacle(run)
     if reason:
         return Landing(reason=reason)
+    whole = {(m.target.cluster, m.target.topic) for m in run.mirrors if m.exactly_once}
     frames = [
-        decode(read_topics(spark, cluster, topics), name, run.run_id, run.keys_per_producer)
+        decode(read_topics(spark, cluster, topics, committed), name, run.run_id, run.keys_per_producer)
         for name, cluster in run.clusters.items()
-        if (topics := [topic for topic in run.topics if topic.cluster == name])
+        for committed in (False, True)
+        if (
+            topics := [t for t in run.topics if t.cluster == name and ((name, t.topic) in whole) == committed]
+        )
     ]
     begin = time.monotonic()
     try:
@@ -99,8 +103,13 @@ def reachable(cluster: Cluster) -> bool:
     return False
 
 
-def read_topics(spark: SparkSession, cluster: Cluster, topics: list[Topic]) -> DataFrame:
-    """Return the raw records of the run's offsets, split so that all cores have work."""
+def read_topics(
+    spark: SparkSession, cluster: Cluster, topics: list[Topic], committed: bool = False
+) -> DataFrame:
+    """Return the raw records of the run's offsets, split so that all cores have work.
+
+    ``committed`` leaves out those of aborted transactions, as whoever relies on exactly once does.
+    """
 
     def offsets(which: str) -> str:
         # -1 is Kafka's name for the latest offset.
@@ -118,6 +127,7 @@ def read_topics(spark: SparkSession, cluster: Cluster, topics: list[Topic]) -> D
         .option("startingOffsets", offsets("start"))
         .option("endingOffsets", offsets("end"))
         .option("includeHeaders", "true")
+        .option("kafka.isolation.level", "read_committed" if committed else "read_uncommitted")
         .option("minPartitions", str(max(tasks, sum(topic.partitions for topic in topics))))
         # A log that starts later than the run is a finding of the audit, not a reason to stop.
         .option("failOnDataLoss", "false")

@@ -10,174 +10,25 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from bench.mirror.batches import batches_of
-from bench.mirror.cases import planned
-from local import toxiproxy
-from local.brokers import Broker, free_ports, kafka_jars, log_tail, running_broker
-from local.mirrors import CLASSIC_JARS, has_jars, start_classic
-from local.toxiproxy import Toxiproxy, Way
-from tests.kafka.crashable import CrashableBroker, crashable_broker
+from local.brokers import log_tail
 from tests.kafka.loads import ROOT, await_that
+from tests.kafka.mirror_site import PARTITIONS, PLAN, Site, Writer, await_all, held, read, site
+
+__all__ = ["site"]
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
-PARTITIONS = 4
-COMMIT_MS = 2000
 CUT_S, DOWN_S = 30, 60
-Place = tuple[int, int]
-PLAN = planned(PARTITIONS, 20, 2, "measured")
-
-
-@dataclass
-class Site:
-    """Two clusters, the way between them, and the processes that were started."""
-
-    source: Broker
-    target: CrashableBroker
-    link: Toxiproxy
-    link_port: int
-    folder: Path
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    def topics(self, name: str, config: dict[str, str] | None = None, partitions: int = PARTITIONS) -> None:
-        """Make a topic on both clusters; ``config`` is the target's."""
-        self.source.create_topic(name, partitions, {"max.message.bytes": "2000000"})
-        self.target.create_topic(name, partitions, config)
-
-    def mirror(self, topic: str, number: int = 0, **producer: object) -> subprocess.Popen[bytes]:
-        """Start a planned process of the topic's flow; more or other settings of its producer by name."""
-        own = {key.replace("_", "."): value for key, value in producer.items()}
-        process = start_classic(
-            self.folder / f"{topic}-{number}",
-            topic,
-            {
-                **PLAN.consumer,
-                "bootstrap.servers": self.source.bootstrap_servers,
-                "group.id": f"mirror-{topic}",
-                "group.instance.id": f"{topic}-{number}",
-            },
-            {
-                **PLAN.producer,
-                "linger.ms": 50,
-                "bootstrap.servers": f"127.0.0.1:{self.link_port}",
-                "client.id": f"{topic}-{number}",
-                **own,
-            },
-            PLAN.heap_mib,
-            ["--offset.commit.interval.ms", str(COMMIT_MS)],
-        )
-        self.processes.append(process)
-        return process
-
-    def log(self, topic: str, number: int = 0) -> str:
-        """Return what a process printed."""
-        return (self.folder / f"{topic}-{number}" / "log").read_text(errors="replace")
-
-    def committed(self, topic: str) -> dict[int, int]:
-        """Return what the flow's group has committed of each partition."""
-        asker = Consumer({"bootstrap.servers": self.source.bootstrap_servers, "group.id": f"mirror-{topic}"})
-        try:
-            asked = [TopicPartition(topic, n) for n in range(PARTITIONS)]
-            return {p.partition: max(0, p.offset) for p in asker.committed(asked, timeout=10)}
-        finally:
-            asker.close()
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    jars = kafka_jars()
-    if jars is None or not has_jars(CLASSIC_JARS):
-        pytest.skip("the jars are not cached: make setup")
-    if reason := toxiproxy.obstacle():
-        pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("faults")
-    far, link_port, api = free_ports(3)
-    ways = [Way(f"127.0.0.1:{link_port}", f"127.0.0.1:{far}")]
-    with (
-        running_broker(jars) as source,
-        crashable_broker(jars, folder, (far, link_port)) as target,
-        toxiproxy.running(ways, 20, api) as link,
-    ):
-        made = Site(source, target, link, link_port, folder)
-        try:
-            yield made
-        finally:
-            for process in made.processes:
-                process.kill()
-                process.wait()
-
-
-class Writer:
-    """Writes numbered records to a topic of the source, some thousand a second, until it is told to end."""
-
-    def __init__(self, site: Site, topic: str) -> None:
-        self._producer = Producer({"bootstrap.servers": site.source.bootstrap_servers, "linger.ms": 5})
-        self._topic = topic
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.written = 0
-
-    def _run(self) -> None:
-        while not self._end.wait(0.01):
-            for number in range(self.written, self.written + 40):
-                self._producer.produce(self._topic, f"record {number}".encode(), f"key {number % 97}")
-            self.written += 40
-            self._producer.poll(0)
-
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-        assert self._producer.flush(30) == 0
-
-
-def read(bootstrap_servers: str, topic: str) -> dict[bytes, list[Place]]:
-    """Return where each value of a topic is, in the order of its places."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "truth", "enable.partition.eof": True}
-    )
-    try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        found: dict[bytes, list[Place]] = {}
-        at_end: set[int] = set()
-        while len(at_end) < len(partitions):
-            for message in consumer.consume(10_000, 1):
-                if message.error() is not None:
-                    at_end.add(message.partition())
-                else:
-                    found.setdefault(message.value(), []).append((message.partition(), message.offset()))
-        return found
-    finally:
-        consumer.close()
-
-
-def missing(site: Site, topic: str) -> set[bytes]:
-    ours = read(site.source.bootstrap_servers, topic).keys()
-    return set(ours - read(site.target.bootstrap_servers, topic).keys())
-
-
-def held(bootstrap_servers: str, topic: str) -> int:
-    return sum(len(places) for places in read(bootstrap_servers, topic).values())
-
-
-def await_all(site: Site, topic: str) -> None:
-    await_that(lambda: not missing(site, topic), f"all of {topic} is mirrored")
 
 
 def test_a_process_that_is_killed_loses_nothing_and_repeats_only_what_it_had_not_committed(

@@ -1,0 +1,65 @@
+"""MirrorMaker 2 with the plan's settings: it goes on where classic processes ended, and copies exactly once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kafka.loads import await_that
+from tests.kafka.mirror_site import Site, Writer, await_all, held, read, site
+
+__all__ = ["site"]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+def copies(site: Site, topic: str) -> set[int]:
+    return {len(places) for places in read(site.target.bootstrap_servers, topic).values()}
+
+
+def in_order(site: Site, topic: str) -> bool:
+    """Whether records of one source partition keep their order where they meet in the target."""
+    source = {value: places[0] for value, places in read(site.source.bootstrap_servers, topic).items()}
+    seen: dict[tuple[int, int], int] = {}
+    where = [(p[0], value) for value, p in read(site.target.bootstrap_servers, topic).items()]
+    for (partition, _), value in sorted(where):
+        home, offset = source[value]
+        if offset < seen.get((home, partition), -1):
+            return False
+        seen[home, partition] = offset
+    return True
+
+
+def test_a_flow_that_moves_from_classic_loses_nothing_and_repeats_nothing(site: Site) -> None:
+    topic = "moved"
+    site.topics(topic)
+    with Writer(site, topic) as writer:
+        classic = site.mirror(topic)
+        await_that(lambda: held(site.target.bootstrap_servers, topic) > 5000, "classic mirrors")
+        # An orderly end: what was read is sent, acknowledged and committed.
+        classic.terminate()
+        classic.wait(60)
+        at_the_move = held(site.target.bootstrap_servers, topic)
+        site.mirror_2(topic, 1)
+        await_that(
+            lambda: held(site.target.bootstrap_servers, topic) > at_the_move + 5000, "MirrorMaker 2 mirrors"
+        )
+        del writer
+    await_all(site, topic)
+    assert copies(site, topic) == {1}
+    assert in_order(site, topic)
+
+
+def test_a_flow_that_promises_exactly_once_keeps_it_when_a_worker_is_killed(site: Site) -> None:
+    topic = "once"
+    site.topics(topic)
+    with Writer(site, topic):
+        victim = site.mirror_2(topic, 0, exactly_once=True)
+        site.mirror_2(topic, 1, exactly_once=True)
+        await_that(lambda: held(site.target.bootstrap_servers, topic) > 5000, "both mirror")
+        victim.kill()
+        victim.wait()
+        before = held(site.target.bootstrap_servers, topic)
+        # Its tasks wait for it as long as the plan says, then the other worker has them.
+        await_that(lambda: held(site.target.bootstrap_servers, topic) > before + 20_000, "the other goes on")
+    await_all(site, topic)
+    assert copies(site, topic) == {1}
+    assert in_order(site, topic)
