@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup setup-tests demo demo-streams fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test clean distclean
+.PHONY: help setup setup-tests demo demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ demo: setup ## deploy a local fleet, load it, restart it under load, audit it
 
 demo-streams: setup ## the same with a Streams application of eight windowed joins
 	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-streams
+
+demo-mirror: setup ## the same with mirrors between two clusters that are 60 ms apart
+	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-mirror
 
 fleet-up: setup ## start the local fleet
 	@$(BIN)/python -m local.fleet up
