@@ -85,11 +85,17 @@ class Node:
 
 @contextmanager
 def running_nodes(
-    jars: Path, folder: Path, count: int = 1, heap_mb: int = 384, config: Mapping[str, str] | None = None
+    jars: Path,
+    folder: Path,
+    count: int = 1,
+    heap_mb: int = 384,
+    config: Mapping[str, str] | None = None,
+    far: tuple[int, int] | None = None,
 ) -> Iterator[Sequence[Node]]:
     """Run a cluster of that many nodes until the block ends, however often one was killed in between.
 
-    ``config`` adds to or overrides each node's properties. Raises RuntimeError when one does not come up.
+    ``config`` adds to or overrides each node's properties; ``far`` is the other listener of a node alone, as
+    of :func:`local.brokers.running_broker`. Raises RuntimeError when one does not come up.
     """
     ports = free_ports(2 * count)
     own, controllers = ports[:count], ports[count:]
@@ -102,7 +108,7 @@ def running_nodes(
             node = Node(number, f"127.0.0.1:{port}", jars, folder / f"node-{number}", heap_mb)
             node.folder.mkdir(parents=True)
             values = broker_properties(
-                node.folder, port, controller, {"node.id": str(number), **several, **(config or {})}
+                node.folder, port, controller, {"node.id": str(number), **several, **(config or {})}, far
             )
             if several:
                 del values["controller.quorum.bootstrap.servers"]

@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
+
 from bench.mirror.cases import Case, all_cases, by_processes
 from bench.mirror.run import Bench, repetition
 from bench.mirror.steady import table
@@ -120,7 +122,7 @@ def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) 
                 try:
                     runs[case].append({"rotation": turn, **repetition(bench, cases[case])})
                     print(f"{case}, rotation {turn}: {runs[case][-1]}", file=sys.stderr)
-                except (RuntimeError, ValueError) as error:
+                except (RuntimeError, ValueError, TimeoutError, KafkaException) as error:
                     failures.append(f"{case}, rotation {turn}: {error}")
                     print(failures[-1], file=sys.stderr)
         records, size = bench.records, bench.plain_bytes

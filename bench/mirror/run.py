@@ -24,7 +24,8 @@ from local.toxiproxy import Toxiproxy
 
 _SAMPLE_S: Final = 0.25
 _GONE_S: Final = 30.0
-_NO_LEADER_YET: Final = (
+_NOT_THERE_YET: Final = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError._NOENT,
@@ -56,14 +57,14 @@ class Bench:
     limit_s: float
 
 
-def held(admin: AdminClient, topic: str, partitions: int) -> int:
-    """Return how many records a topic holds; one that has just been made may have no leader yet: 0."""
+def held(admin: AdminClient, topic: str, partitions: int) -> int | None:
+    """Return how many records a topic holds; None where it has just been made and has no leaders yet."""
     asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
     try:
         return sum(future.result(10).offset for future in admin.list_offsets(asked).values())
     except KafkaException as error:
-        if error.args[0].code() in _NO_LEADER_YET:
-            return 0
+        if error.args[0].code() in _NOT_THERE_YET:
+            return None
         raise
 
 
@@ -76,13 +77,15 @@ def renew(admin: AdminClient, broker: Broker, topic: str, partitions: int) -> No
     if topic in admin.list_topics(timeout=10).topics:
         admin.delete_topics([topic])[topic].result(30)
     deadline = time.monotonic() + _GONE_S
-    while True:
+    made = False
+    while not made or held(admin, topic, partitions) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"topic {topic} could not be made anew within {_GONE_S:.0f} s")
         try:
-            broker.create_topic(topic, partitions)
-            return
+            if not made:
+                broker.create_topic(topic, partitions)
+                made = True
         except KafkaException:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"topic {topic} could not be made anew within {_GONE_S:.0f} s") from None
             time.sleep(0.1)
 
 
@@ -157,7 +160,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
                 if process.poll() is not None:
                     tail = log_tail(folder / "log")
                     raise RuntimeError(f"{folder.name} ended with status {process.returncode}:\n{tail}")
-            records = held(admin, bench.topic, bench.partitions)
+            records = held(admin, bench.topic, bench.partitions) or 0
             now = time.monotonic()
             if not joined and records and all_joined(near, group, case.processes):
                 joined = now

@@ -14,11 +14,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.mirror.cases import planned
 from local import toxiproxy
+from local.broker_cluster import Node, running_nodes
 from local.brokers import Broker, free_ports, kafka_jars, running_broker
 from local.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
 from local.toxiproxy import Toxiproxy, Way
 from sizing.plan import make_plan
-from tests.kafka.crashable import CrashableBroker, crashable_broker
 from tests.kafka.loads import await_that
 from tests.planned import instances, mirrors
 
@@ -33,7 +33,7 @@ class Site:
     """Two clusters, the way between them, and the processes that were started."""
 
     source: Broker
-    target: CrashableBroker
+    target: Node
     link: Toxiproxy
     link_port: int
     folder: Path
@@ -42,7 +42,7 @@ class Site:
     def topics(self, name: str, config: dict[str, str] | None = None, partitions: int = PARTITIONS) -> None:
         """Make a topic on both clusters; ``config`` is the target's."""
         self.source.create_topic(name, partitions, {"max.message.bytes": "2000000"})
-        self.target.create_topic(name, partitions, config)
+        self.target.create_topic(name, partitions, config=config)
 
     def mirror(self, topic: str, number: int = 0, **producer: object) -> subprocess.Popen[bytes]:
         """Start a planned process of the topic's flow; more or other settings of its producer by name."""
@@ -130,7 +130,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     ways = [Way(f"127.0.0.1:{link_port}", f"127.0.0.1:{far}")]
     with (
         running_broker(jars) as source,
-        crashable_broker(jars, folder, (far, link_port)) as target,
+        running_nodes(jars, folder, far=(far, link_port)) as (target,),
         toxiproxy.running(ways, 20, api) as link,
     ):
         made = Site(source, target, link, link_port, folder)

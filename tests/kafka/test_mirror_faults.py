@@ -98,6 +98,10 @@ def test_a_record_that_the_target_refuses_ends_the_process_and_is_not_passed_ove
     assert site.committed(topic)[0] <= 3
 
 
+def data_of(site: Site) -> Path:
+    return site.target.folder / "data"
+
+
 def test_batches_outgrow_the_limit_after_redundant_data_by_the_naive_size_and_not_by_the_planned(
     site: Site,
 ) -> None:
@@ -118,10 +122,10 @@ def test_batches_outgrow_the_limit_after_redundant_data_by_the_naive_size_and_no
         assert producer.flush(10) == 0
 
     def mirrored(count: int) -> bool:
-        return all(batches_of(site.target.data, topic).records >= count for topic in sizes)
+        return all(batches_of(data_of(site), topic).records >= count for topic in sizes)
 
     sent = 0
-    while min(batches_of(site.target.data, topic).count for topic in sizes) < 250:
+    while min(batches_of(data_of(site), topic).count for topic in sizes) < 250:
         burst()
         sent += 500
         await_that(partial(mirrored, sent), "a burst is mirrored")
