@@ -61,7 +61,8 @@ def held(admin: AdminClient, topic: str, partitions: int) -> int | None:
     """Return how many records a topic holds; None where it has just been made and has no leaders yet."""
     asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
     try:
-        return sum(future.result(10).offset for future in admin.list_offsets(asked).values())
+        answers = admin.list_offsets(asked)
+        return sum(int(answer.result(10).offset) for answer in answers.values())
     except KafkaException as error:
         if error.args[0].code() in _NOT_THERE_YET:
             return None
