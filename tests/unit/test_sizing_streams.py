@@ -222,3 +222,14 @@ def test_a_memory_limit_too_small_for_what_is_planned_is_an_error() -> None:
     (error,) = findings(type(inventory)(limited, inventory.groups), "streams.memory.limit", "error")
     assert "streams_app_memory_mib is 2000" in error.message
     assert f"set it to {576 + 2048 + 516}" in error.fix
+
+
+@pytest.mark.parametrize(
+    ("advice", "batch", "linger"), [("documented", "1048576", "50"), ("measured", "18432", "25")]
+)
+def test_batches_follow_the_article_to_the_letter_or_the_records_and_the_latency(
+    advice: str, batch: str, linger: str
+) -> None:
+    inventory = streams(1, record_bytes=100, latency_ms=100, common={"advice": advice})
+    (instance,) = instances(make_plan(inventory), "streams_app")["st1"]
+    assert (value(instance, "producer.batch.size"), value(instance, "producer.linger.ms")) == (batch, linger)

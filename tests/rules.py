@@ -1,0 +1,126 @@
+"""The rules that the code has: by reading it, and by planning inventories that use them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sizing.model import Choice, Inventory, Plan, Setting, Sheet
+from sizing.plan import make_plan
+from sizing.reading import read_inventory
+from tests.planned import mirrors, of_topics, streams
+from tests.rest_inventories import rest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROFILES = re.compile(r"clients\.(throughput|latency|durability|balanced)\..+")
+_NAME = re.compile(r"[a-z]+(\.[a-z_0-9]+)+")
+#: Where a call has its rule: the number of the argument.
+_ARGUMENT = {
+    "error": 0,
+    "warning": 0,
+    "note": 0,
+    "report": 0,
+    "Finding": 1,
+    "put": 2,
+    "Setting": 3,
+    "rest_of_own": 1,
+    "check_keys": 4,
+    "_finding": 5,
+    "check_acks": 5,
+}
+
+
+@dataclass
+class Rule:
+    """What was seen of a rule: the forms of its advice, and where its values are said to come from."""
+
+    documented: bool = False
+    measured: bool = False
+    sources: set[str] = field(default_factory=set)
+
+
+def named(rule: str) -> str:
+    """Return the name by which the table has a rule: the rows of the profiles are one."""
+    return "clients.PROFILE.KEY" if PROFILES.fullmatch(rule) else rule
+
+
+def written() -> Iterator[str]:
+    """Yield the rules that stand in the code as they are."""
+    for path in sorted((ROOT / "sizing").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                for default in node.args.defaults:
+                    if isinstance(default, ast.Constant) and _NAME.fullmatch(str(default.value)):
+                        yield str(default.value)
+            if isinstance(node, ast.Call):
+                called = (
+                    node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                )
+                at = _ARGUMENT.get(called, 99)
+                given = node.args[at] if at < len(node.args) else None
+                given = next((k.value for k in node.keywords if k.arg == "rule"), given)
+                if isinstance(given, ast.Constant) and _NAME.fullmatch(str(given.value)):
+                    yield str(given.value)
+
+
+def inventories() -> list[Inventory]:
+    """Return inventories that between them use every rule that sets a value."""
+    read = [read_inventory(p.parent) for p in sorted(ROOT.glob("inventories/*/hosts.yml"))]
+    read += [read_inventory(p.parent) for p in sorted(ROOT.glob("molecule/*/inventory/hosts.yml"))]
+    busy = {"consumers": 400, "partitions": 12, "records_per_request": 1, "delivery_latency_ms": 50}
+    many = {"consumers": 3000, "readers": 3000, "partitions": 48}
+    return [
+        *read,
+        rest(1, distribution="strimzi", version="1.1.0", workload=busy),
+        rest(1, workload=busy, settings={"client.id": "x"}, profile="throughput"),
+        rest(2, version="7.9.1", zookeeper_connect="z:2181", workload=many, groups={"load_generator": ("rest1",)}),
+        mirrors(kind="mirror_maker_2", version="4.3.1", flow={"exactly_once": True}),
+        mirrors(flow={"round_trip_ms": 60, "link_mbit_per_s": 1000, "environment": {"A": "1"}}),
+        mirrors(flow={"latency_budget_ms": 5000}, common={"advice": "measured"}),
+        streams(2, jemalloc="/usr/lib/libjemalloc.so", exactly_once=True, latency_ms=100, record_bytes=100),
+        streams(2, group_protocol="streams"),
+        of_topics({"target_mb_per_s": 10, "production_mb_per_s": 1, "consumption_mb_per_s": 1}, {}),
+    ]  # fmt: skip
+
+
+def settings(plan: Plan) -> Iterator[Setting]:
+    """Yield every setting of a plan."""
+    for of_host in plan.services.values():
+        for of_service in of_host.values():
+            for instance in of_service:
+                yield from instance.settings
+    for part in (plan.topics, plan.rollouts):
+        for of_name in part.values():
+            for found in of_name.values():
+                yield from found
+    for found in plan.clients.values():
+        yield from found
+
+
+def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
+    """Return the rules that set values in the inventories, by both advices."""
+    rules: dict[str, Rule] = {}
+    put = Sheet.put
+
+    def seen(
+        sheet: Sheet, file: str, key: str, rule: str, *choices: Choice | None, **named_choices: Any
+    ) -> str | None:
+        documented, measured = (*choices, named_choices.get("measured"))[:2]
+        found = rules.setdefault(named(rule), Rule())
+        found.documented |= documented is not None and documented.value is not None
+        found.measured |= measured is not None
+        found.sources |= {c.source for c in (documented, measured) if c is not None}
+        return put(sheet, file, key, rule, documented, measured)
+
+    monkeypatch.setattr(Sheet, "put", seen)
+    for inventory in inventories():
+        for advice in ("documented", "measured"):
+            for setting in settings(make_plan(inventory, advice)):  # type: ignore[arg-type] # a literal of two
+                rules.setdefault(named(setting.rule), Rule())
+    return rules

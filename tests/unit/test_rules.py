@@ -1,0 +1,69 @@
+"""docs/rules.md has every rule of the code, once, with the forms of its advice; and no other."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rules import Rule, planned, written
+
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
+MEASURED, DOCUMENTED, ASKED, FOUND = (
+    "Advice that was measured",
+    "Advice of the documents as it stands",
+    "What the components ask for",
+    "Findings",
+)
+#: How the code's sources begin for each of the documents.
+DOCUMENTS = (
+    "Confluent REST Proxy production guide",
+    "MapR article",
+    "Jetty 9.4 documentation",
+    "MirrorMaker Performance Tuning",
+    "A Journey of Performance Tuning",
+    "Configure Kafka for High Throughput",
+)
+
+
+def table() -> dict[str, list[str]]:
+    """Return the rules of each section."""
+    sections = TABLE.read_text().split("\n## ")[1:]
+    return {s.partition("\n")[0]: re.findall(r"^\| `([^`]+)` \|", s, flags=re.MULTILINE) for s in sections}
+
+
+@pytest.fixture(scope="module")
+def code() -> Iterator[dict[str, Rule]]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield planned(monkeypatch)
+
+
+def test_the_table_has_every_rule_of_the_code_once_and_no_other(code: dict[str, Rule]) -> None:
+    rows = Counter(rule for rules in table().values() for rule in rules)
+    assert [rule for rule, times in rows.items() if times > 1] == []
+    assert rows.keys() == code.keys() | set(written())
+
+
+def test_the_rules_with_a_measured_form_stand_with_it(code: dict[str, Rule]) -> None:
+    rows = set(table()[MEASURED])
+    assert {rule for rule, seen in code.items() if seen.measured} == rows & code.keys()
+    for rule in rows & code.keys():
+        said = next(line for line in TABLE.read_text().splitlines() if line.startswith(f"| `{rule}` |"))
+        assert ("not named" in said.split("|")[2]) is not code[rule].documented, rule
+
+
+def test_what_the_documents_say_and_nothing_measured_changed_stands_apart(code: dict[str, Rule]) -> None:
+    of_documents = {
+        rule
+        for rule, seen in code.items()
+        if not seen.measured and any(source.startswith(DOCUMENTS) for source in seen.sources)
+    }
+    assert of_documents == set(table()[DOCUMENTED])
+
+
+def test_a_rule_that_sets_nothing_is_a_finding(code: dict[str, Rule]) -> None:
+    assert set(table()[ASKED]) <= code.keys()
+    assert not set(table()[FOUND]) & code.keys()
