@@ -68,20 +68,20 @@ def check_rows(found: DataFrame, name: str, run: Run) -> None:
     """
     never = [field.name for field in TABLES[name] if not field.nullable]
     at = F.col(TIMES[name]) if name in TIMES else F.lit(None).cast("long")
-    # A row a file: which one is wrong must be told.
+    # A row a file: which one is wrong must be told. A column of the table may be called "file" itself.
     rows = (
-        found.groupBy(F.input_file_name().alias("file"))
+        found.groupBy(F.input_file_name().alias("_file"))
         .agg(
-            F.min(at).alias("least"),
-            F.max(at).alias("most"),
+            F.min(at).alias("_least"),
+            F.max(at).alias("_most"),
             *(F.count_if(F.col(column).isNull()).alias(column) for column in never),
         )
         .collect()
     )
     for row in rows:
         for column in never:
-            _refuse_nulls(row["file"], column, row[column])
-        _check_times(row["file"], name, row["least"], row["most"], run)
+            _refuse_nulls(row["_file"], column, row[column])
+        _check_times(row["_file"], name, row["_least"], row["_most"], run)
 
 
 def _refuse_nulls(file: str, column: str, nulls: int) -> None:

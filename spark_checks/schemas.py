@@ -117,7 +117,7 @@ TABLES: Final[dict[str, StructType]] = {
 
 
 #: The column that tells when a row came about, by table: rows of another run are known by it. The records
-#: are left out: they bear the mark of their run.
+#: are left out: they bear the mark of their run; and the settings: they bear no time.
 TIMES: Final[dict[str, str]] = {
     "ledger": "intended_us",
     "deliveries": "received_us",
@@ -127,6 +127,7 @@ TIMES: Final[dict[str, str]] = {
     "gc_pauses": "at_us",
     "processes": "at_us",
     "end_offsets": "at_us",
+    "rocksdb": "at_us",
 }
 
 

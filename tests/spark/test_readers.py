@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_checks import contract
 from spark_checks.__main__ import main
 from spark_checks.checks import delivery
 from spark_checks.checks.latency import latencies
@@ -19,7 +20,9 @@ from spark_checks.errors import EvidenceError
 from spark_checks.job import audit
 from spark_checks.levels import Levels, read_levels
 from spark_checks.readers import open_evidence
+from spark_checks.schemas import TABLES
 from spark_checks.synthetic import write_evidence
+from tests.spark.frames import run
 
 pytestmark = pytest.mark.spark
 
@@ -187,6 +190,22 @@ def test_a_file_of_another_run_is_named(spark: SparkSession, good: Path, table: 
     line = refusal(spark, good)
     assert line.startswith(f"{other}: {column} 2024-12-31T23:00")
     assert "another run's file" in line
+
+
+@pytest.mark.parametrize("file", ["/etc/app", None])
+def test_settings_elsewhere_are_held_against_the_contract_row_by_row(
+    spark: SparkSession, tmp_path: Path, file: str | None
+) -> None:
+    names = TABLES["settings"].names
+    row = dict.fromkeys(names, "x") | {"file": file}
+    rows = pa.Table.from_pylist([row], pa.schema({name: pa.string() for name in names}))
+    pq.write_table(rows, tmp_path / "settings.parquet")
+    found = spark.read.parquet(str(tmp_path))
+    if file:
+        contract.check_rows(found, "settings", run())
+    else:
+        with pytest.raises(EvidenceError, match=r"settings.parquet: column file holds nulls"):
+            contract.check_rows(found, "settings", run())
 
 
 def test_a_ledger_that_holds_a_record_twice_gives_no_verdict(spark: SparkSession, good: Path) -> None:
