@@ -86,6 +86,9 @@ def test_a_record_that_was_put_in_twice_may_come_out_twice(spark: SparkSession) 
         ([], {}, "holds no record of the run"),
         (GOOD, {"cleanup_policy": "compact"}, "out is compacted"),
         (GOOD, {"log_start_offsets": {"0": 5}}, "lost records of the run to retention"),
+        (GOOD[:-1], {"log_start_offsets": {"0": 5}}, "lost records of the run to retention"),
+        ([*GOOD, made(9, 1)], {"cleanup_policy": "compact"}, "out is compacted"),
+        (GOOD[:2], {"topic": "other"}, "names no offsets of out"),
     ],
 )
 def test_what_cannot_be_seen_is_unknown(
