@@ -49,7 +49,7 @@ _SAME: Final = (
     "verify",
 )
 #: Variables of no role.
-_COMMON: Final = (*_SAME, "data_center")
+_COMMON: Final = (*_SAME, "data_center", "java_version")
 _LIKE: Final = 0.88
 #: What clients of today reach, and the newest major version that there is.
 _OLDEST_KAFKA: Final = (2, 1)

@@ -26,6 +26,7 @@ PREFIXES: Final = (
     "data_center",
     "fleet",
     "host_",
+    "java_version",
     "kafka_",
     "mirror_maker_",
     "recommended",

@@ -45,6 +45,11 @@ _ENVIRONMENT: Final = (
     "KAFKA_BRIDGE_LOG4J_OPTS",
     "LOG_DIR",
 )
+#: Measurements, Garbage collectors, at a heap of 1 GB.
+_OTHER_COLLECTORS: Final = {
+    "-XX:+UseZGC": "it did 42,100 records/s, and requests waited up to 226 ms for memory",
+    "-XX:+UseParallelGC": "it stopped for 128 to 158 ms, 21 times for a full collection",
+}
 _CORES: Final = 16
 #: The article, About message size.
 _LARGE_BYTES: Final = 100 * KIB
@@ -78,6 +83,16 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
             "be there twice",
             "take it out, and let readers tell a repeated record by its content",
         )
+    flags = str(own.get("KAFKAREST_JVM_PERFORMANCE_OPTS", own.get("JAVA_OPTS", "")))
+    for flag, found in _OTHER_COLLECTORS.items():
+        if flag in flags:
+            sheet.warning(
+                "rest.gc",
+                f"{flag} is set: {found}, where G1 did 87,400 records/s with pauses of 28 to 30 ms "
+                f"({MEASURED}, "
+                "Garbage collectors)",
+                "take it out, or hold the pauses and the throughput of a run against your service levels",
+            )
     if "JMX_PORT" in own:
         sheet.warning(
             "rest.jmx",

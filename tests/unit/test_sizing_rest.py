@@ -305,7 +305,8 @@ def test_a_persons_value_wins_is_marked_and_says_what_the_plan_would_have_been()
 
 
 def test_strimzis_bridge_has_its_own_file_keys_and_a_management_port_for_each_instance() -> None:
-    inventory = rest(1, {"consumers": 5}, distribution="strimzi", version="1.1.0", instances_per_host=2)
+    role = {"distribution": "strimzi", "version": "1.1.0", "instances_per_host": 2}
+    inventory = rest(1, {"consumers": 5}, common={"java_version": 21}, **role)
     plan = make_plan(inventory)
     first, second = plan.services["rest1"]["kafka_rest"]
     assert {s.file for s in first.settings if s.key == "bridge.id"} == {
