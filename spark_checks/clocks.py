@@ -19,10 +19,10 @@ _MILLISECOND_US: Final = 1_000
 def shifted(evidence: Evidence) -> list[dict[str, Any]]:
     """Return the partitions whose append times contradict the ledger: topic, partition, shift_at_least_ms.
 
-    Compared are means by partition and second of the intended time, over the seconds that hold as many
-    records in the topic as were acknowledged. A partition's shift is the least one that explains all of its
-    seconds, negative when the broker's clock is behind. The worst comes first. Rows grow with seconds and
-    partitions; those that are collected, with partitions.
+    Compared are means by partition and second of the intended time, over the seconds of which the topic holds
+    just the records that were acknowledged (count and xor of a hash). A partition's shift is the least one
+    that explains all of its seconds, negative when the broker's clock is behind. The worst comes first. Rows
+    grow with seconds and partitions; those that are collected, with partitions.
     """
     run, records = evidence.run, evidence.table("records")
     if records is None:
@@ -31,6 +31,7 @@ def shifted(evidence: Evidence) -> list[dict[str, Any]]:
     acked = ledger_seconds(evidence).where("outcome = 'acked'").groupBy(*keys)
     bounds = acked.agg(
         F.sum("records").alias("records"),
+        F.bit_xor("who").alias("who"),
         (F.sum("sent_us") / F.sum("records")).alias("sent"),
         (F.sum("acked_us") / F.sum("records")).alias("acked"),
     )
@@ -39,11 +40,15 @@ def shifted(evidence: Evidence) -> list[dict[str, Any]]:
         intact(of_run(records, run))
         .where(F.col("timestamp_type") == "append")
         .groupBy("topic", "partition", second("intended_us", run).alias("intended_s"))
-        .agg(F.count(F.lit(1)).alias("records"), F.avg(at).alias("at"))
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.bit_xor(F.xxhash64("producer", "seq")).alias("who"),
+            F.avg(at).alias("at"),
+        )
     )
     # Both sides hold a row a second and partition.
     rows = (
-        bounds.join(appended, [*keys, "records"], "inner")
+        bounds.join(appended, [*keys, "records", "who"], "inner")
         .groupBy("topic", "partition")
         .agg(
             F.max(F.col("at") - F.col("acked")).alias("ahead"),

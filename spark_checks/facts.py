@@ -30,9 +30,10 @@ def second(at: str, run: Run) -> Column:
 
 
 def ledger_seconds(evidence: Evidence) -> DataFrame:
-    """Return the ledger by second: :data:`SECONDS`, records, bytes, sent_us and acked_us (sums).
+    """Return the ledger by second: :data:`SECONDS`, records, bytes, sent_us and acked_us (sums), who.
 
-    The sums count from the run's begin. Shuffles a row a second, partition and instance; kept in memory.
+    ``who`` is the xor of the identities' hashes. The sums count from the run's begin. Shuffles a row a
+    second, partition and instance; kept in memory.
     """
     run = evidence.run
 
@@ -49,6 +50,7 @@ def ledger_seconds(evidence: Evidence) -> DataFrame:
             )
             .agg(
                 F.count(F.lit(1)).alias("records"),
+                F.bit_xor(F.xxhash64("producer", "seq")).alias("who"),
                 F.sum("bytes").alias("bytes"),
                 total("sent_us"),
                 total("acked_us"),

@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError
@@ -92,6 +93,6 @@ def _results(
         return result, round(time.monotonic() - begin, 2)
 
     with ThreadPoolExecutor(len(checks), thread_name_prefix="check") as pool:
-        running = {name: pool.submit(timed, check) for name, check in checks.items()}
+        running = {name: pool.submit(copy_context().run, timed, check) for name, check in checks.items()}
         for name, future in running.items():
             yield name, *future.result()

@@ -91,6 +91,14 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
     return spark
 
 
+def for_small_evidence(spark: SparkSession) -> None:
+    """Leave out what pays only where there is much to do: compiled queries, replanning, many partitions."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+
+
 def _cores(master: str) -> int:
     inside = master.partition("[")[2].rstrip("]").split(",")[0]
     return int(inside) if inside.isdigit() else (os.cpu_count() or 1) if inside == "*" else 1

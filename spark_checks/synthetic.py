@@ -40,7 +40,9 @@ def write_table(folder: Path, table: str, columns: Mapping[str, Any], name: str 
     pq.write_table(pa.table(arrays, schema=schema), folder / table / f"{name}.parquet")
 
 
-def write_evidence(folder: Path, records: int, *, partitions: int = 4, restarts: int = 2) -> None:
+def write_evidence(
+    folder: Path, records: int, *, partitions: int = 4, restarts: int = 2, consumed: bool = True
+) -> None:
     """Write evidence of a run in which nothing went wrong.
 
     Ten elevenths of the records go by the Kafka protocol, the rest by REST through two instances; instances
@@ -51,14 +53,16 @@ def write_evidence(folder: Path, records: int, *, partitions: int = 4, restarts:
         records: rows of the ledger; at 55,000 a second they fill the run, which lasts at least 20 s.
         partitions: of each of the two topics.
         restarts: how many rows of drain, stop, start and ready.
+        consumed: whether groups got the records; without them there is a ledger and a topic dump alone.
     """
     seconds = max(20.0, records / 55_000)
     rest = records // 11
     spans = {
-        "kafka": _hop(folder, "kafka", 0, records - rest, partitions, seconds),
-        "rest": _hop(folder, "rest", 1, rest, partitions, seconds),
+        "kafka": _hop(folder, "kafka", 0, records - rest, partitions, seconds, consumed),
+        "rest": _hop(folder, "rest", 1, rest, partitions, seconds, consumed),
     }
-    _disturbance(folder, restarts, partitions, seconds)
+    if consumed:
+        _disturbance(folder, restarts, partitions, seconds)
     who = {"host": "h1", "service": "kafka-rest", "instance": "8082", "file": "kafka-rest.properties"}
     write_table(
         folder,
@@ -92,14 +96,16 @@ def write_evidence(folder: Path, records: int, *, partitions: int = 4, restarts:
             }
             for number, (via, count) in enumerate({"kafka": records - rest, "rest": rest}.items())
         },
-        "groups": {_GROUPS[via]: {"via": via, "topics": [_TOPICS[via]]} for via in spans},
+        "groups": {_GROUPS[via]: {"via": via, "topics": [_TOPICS[via]]} for via in spans if consumed},
         "clock_offsets": {"127.0.0.1": {"offset_us": 0, "error_us": 0}},
         "sampling_us": {"group_states": 100_000, "assignments_rest": 100_000},
     }
     (folder / "run.json").write_text(json.dumps(run, indent=2), encoding="utf-8")
 
 
-def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, seconds: float) -> Any:
+def _hop(
+    folder: Path, via: str, producer: int, count: int, partitions: int, seconds: float, consumed: bool
+) -> Any:
     """Write ledger, records and deliveries of one generator; return the records in each partition."""
     topic, group = _TOPICS[via], _GROUPS[via]
     for part, first in enumerate(range(0, count, _PART)):
@@ -143,6 +149,8 @@ def _hop(folder: Path, via: str, producer: int, count: int, partitions: int, sec
             },
             name,
         )
+        if not consumed:
+            continue
         write_table(
             folder,
             "deliveries",

@@ -7,8 +7,8 @@ offset bytes field
 ====== ===== ==========================================================================
 0      4     magic ``KDG1``
 4      8     run: the first 8 bytes of SHA-256 of the run id
-12     4     producer, unsigned
-16     8     seq, from 0 without gaps per producer
+12     4     producer, less than 2^31
+16     8     seq, from 0 without gaps per producer, less than 2^63
 24     8     intended send time, microseconds since the epoch
 32     4     CRC-32 (zlib) of bytes 0-31 followed by the payload
 ====== ===== ==========================================================================
@@ -54,7 +54,7 @@ def decode(tag: bytes, value: bytes) -> Identity | None:
     if len(value) < PREFIX_BYTES:
         return None
     magic, found_tag, producer, seq, intended_us = _HEAD.unpack_from(value)
-    if magic != MAGIC or found_tag != tag:
+    if magic != MAGIC or found_tag != tag or producer >= 1 << 31 or seq >= 1 << 63:
         return None
     (crc,) = _CRC.unpack_from(value, _HEAD.size)
     actual = zlib.crc32(value[PREFIX_BYTES:], zlib.crc32(value[: _HEAD.size]))

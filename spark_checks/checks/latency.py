@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_checks import clocks
 from spark_checks.facts import of_run, second, to_groups
-from spark_checks.hops.found import EXAMPLES, only_blocks
+from spark_checks.hops.found import examples, only_blocks
 from spark_checks.hops.group import differing_blocks
 from spark_checks.hops.topic import intact
 from spark_checks.levels import Levels, given
@@ -90,7 +90,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=slo,
         measured=measured,
-        anomalies={"clock_shifted": Anomaly(len(shifted), tuple(shifted[:EXAMPLES]))} if shifted else {},
+        anomalies={"clock_shifted": Anomaly(len(shifted), tuple(shifted[: examples()]))} if shifted else {},
         short="; ".join(short),
         series={
             "curve": {

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_checks.facts import delivered_grains, ledger_seconds
 from spark_checks.gaps import GRAIN_US
-from spark_checks.hops.found import EXAMPLES
+from spark_checks.hops.found import examples
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Recommendation, Result, judge, more_partitions
 from spark_checks.readers import Evidence
@@ -98,7 +98,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=slo,
         measured=measured,
-        anomalies={"starved": Anomaly(len(starved), tuple(starved[:EXAMPLES]))} if starved else {},
+        anomalies={"starved": Anomaly(len(starved), tuple(starved[: examples()]))} if starved else {},
         recommendations=tuple(advice),
         short=short,
     )

@@ -16,6 +16,7 @@ from spark_checks.model import Anomaly, Recommendation, Result, judge
 from spark_checks.readers import Evidence
 from spark_checks.restarts import Restart, as_frame, read_restarts
 from spark_checks.run import Run
+from spark_checks.watched import watched
 
 _MEASURES: Final = {
     "produce_gap_s": "produce gap",
@@ -45,13 +46,19 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     where the output topic has the broker's times. Its restore is the time in which an instance of the
     restarted host told, by its samples, that it was restoring; its partitions stand one by one.
 
+    Beside them, over the whole steady window, and not judged:
+
+    - sampler_slept: the group was not looked at for more than three sampling intervals.
+    - idle_member: the group was Stable for five seconds or more with members that owned no partition.
+
     A gap that several restarts touch counts for each. Levels hold for the worst restart. The time is looked
     at until the next restart begins or the load ends. Without actions nothing is known of restarts; without
     samples nothing of a group.
     """
     run, slo = evidence.run, given(levels.rebalance)
-    actions = evidence.table("actions")
+    actions, states = evidence.table("actions"), evidence.table("group_states")
     restarts = read_restarts(actions, run)
+    seen = watched(states, evidence.table("assignments"), run) if states is not None and run.groups else {}
     if not restarts:
         missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
         if levels.rebalance.min_restarts == 0:
@@ -60,7 +67,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             )
         else:
             verdict, because = judge([], [f"nothing is known of restarts: {missing}"], "")
-        return Result("rebalance", verdict, because, slo=slo, measured={"restarts": 0}, short="no restart")
+        return Result(
+            "rebalance",
+            verdict,
+            because,
+            slo=slo,
+            measured={"restarts": 0},
+            anomalies=seen,
+            short="no restart",
+        )
     cells, outside, lag_series = _measure(evidence, restarts)
     rocksdb = evidence.table("rocksdb")
     restored = restores(rocksdb, restarts) if rocksdb is not None else {}
@@ -105,14 +120,18 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "sampling_s": {name: us / 1e6 for name, us in run.sampling_us.items()},
             "by_restart": table,
         },
-        anomalies={"not_ready": Anomaly(len(unfinished), tuple({"instance": r.name} for r in unfinished))}
-        if unfinished
-        else {},
+        anomalies=seen | _not_ready(unfinished),
         recommendations=_recommend(worst, levels),
         short=f"{finished} restarts, gap {worst.get('produce_gap_s', 0):.2f} s, "
         f"stall {worst.get('consume_stall_s', 0):.2f} s, not stable {worst.get('not_stable_s', 0):.2f} s",
         series={"lag": lag_series},
     )
+
+
+def _not_ready(unfinished: list[Restart]) -> dict[str, Anomaly]:
+    if not unfinished:
+        return {}
+    return {"not_ready": Anomaly(len(unfinished), tuple({"instance": r.name} for r in unfinished))}
 
 
 def _measure(evidence: Evidence, restarts: list[Restart]) -> tuple[Cells, dict[str, float], dict[str, Any]]:

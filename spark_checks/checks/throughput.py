@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_checks.facts import ledger_seconds
-from spark_checks.hops.found import EXAMPLES
+from spark_checks.hops.found import examples
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Result, judge
 from spark_checks.readers import Evidence
@@ -79,7 +79,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=given(levels.throughput),
         measured={"window_s": seconds, **measured},
-        anomalies={"empty_second": Anomaly(len(empty), tuple(empty[:EXAMPLES]))} if empty else {},
+        anomalies={"empty_second": Anomaly(len(empty), tuple(empty[: examples()]))} if empty else {},
         short=", ".join(short),
         series={"by_via": {via: sorted(counts.items()) for via, counts in by_via.items()}},
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -13,9 +15,24 @@ from spark_checks.model import Anomaly
 #: Rows a block, as a power of two: large enough that digests are few, small enough that the exact join
 #: after one missing record reads little.
 BLOCK_BITS: Final = 16
-EXAMPLES: Final = 10
+_EXAMPLES: Final[ContextVar[int]] = ContextVar("examples", default=10)
 #: What a digest consists of.
 PARTS: Final = ("count", "xor", "sum")
+
+
+def examples() -> int:
+    """Return how many examples of each anomaly are shown."""
+    return _EXAMPLES.get()
+
+
+@contextmanager
+def showing(count: int) -> Iterator[None]:
+    """Show that many examples of each anomaly meanwhile."""
+    before = _EXAMPLES.set(count)
+    try:
+        yield
+    finally:
+        _EXAMPLES.reset(before)
 
 
 def block(column: str) -> Column:
@@ -82,7 +99,7 @@ def tally(found: DataFrame, order: Sequence[str]) -> dict[str, Anomaly]:
     rows = (
         found.withColumn("_n", F.row_number().over(window))
         .withColumn("_count", F.sum(times).over(whole))
-        .where(F.col("_n") <= EXAMPLES)
+        .where(F.col("_n") <= examples())
         .orderBy("kind", "_n")
         .collect()
     )
@@ -107,5 +124,5 @@ def add(one: Mapping[str, Anomaly], other: Mapping[str, Anomaly]) -> dict[str, A
     result = dict(one)
     for kind, more in other.items():
         before = result.get(kind, Anomaly(0))
-        result[kind] = Anomaly(before.count + more.count, (before.examples + more.examples)[:EXAMPLES])
+        result[kind] = Anomaly(before.count + more.count, (before.examples + more.examples)[: examples()])
     return result

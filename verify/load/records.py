@@ -118,6 +118,8 @@ def identities(tag: bytes, values: Sequence[bytes | None]) -> Identities:
     """Return producer (int32), seq and intended send time (int64) of each value."""
     heads = _heads(values)
     mine = (heads[:, :12] == np.frombuffer(MAGIC + tag, np.uint8)).all(axis=1)
+    # Numbers that the columns cannot hold were given by nobody.
+    mine &= (heads[:, 12] < 0x80) & (heads[:, 16] < 0x80)
     producer = heads[:, 12:16].copy().view(">u4").ravel().astype(np.int32)
     seq = heads[:, _SEQ].copy().view(">u8").ravel().astype(np.int64)
     intended = heads[:, _INTENDED].copy().view(">u8").ravel().astype(np.int64)

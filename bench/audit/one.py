@@ -1,0 +1,80 @@
+"""One measurement in a process of its own: ``python -m bench.audit.one HOW FOLDER`` prints a JSON object.
+
+HOW is ``audit`` (the delivery check of the audit: every kind of anomaly between producer and topic),
+``duckdb`` (anti-join of acknowledged records without an intact copy, search for duplicates) or ``spark`` (the
+same two questions as joins written directly in Spark). ``seconds`` counts from the evidence to the answer,
+``start_s`` what the tool needs before.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from spark_checks import session
+from spark_checks.checks import delivery
+from spark_checks.levels import Levels
+from spark_checks.readers import open_evidence
+
+MASTER = "local[2]"
+DRIVER_MEMORY = "2g"
+#: As much as the whole audit may take.
+DUCKDB_MEMORY = "8GB"
+
+
+def by_audit(folder: Path) -> dict[str, Any]:
+    """Return the answer of the delivery check, which is told where to look and nothing else."""
+    begin = time.perf_counter()
+    spark = session.start(MASTER, DRIVER_MEMORY, kafka=False)
+    started = time.perf_counter()
+    result = delivery.check(open_evidence(spark, str(folder)), Levels())
+    seconds = time.perf_counter() - started
+    found = {kind: sorted(one["seq"] for one in a.examples) for kind, a in result.anomalies.items()}
+    spark.stop()
+    return {"start_s": started - begin, "seconds": seconds, "found": found}
+
+
+def by_duckdb(folder: Path) -> dict[str, Any]:
+    """Return what an exact anti-join and a search for duplicates find."""
+    begin = time.perf_counter()
+    connection = duckdb.connect(config={"threads": 2, "memory_limit": DUCKDB_MEMORY})
+    connection.execute("set preserve_insertion_order = false")
+    started = time.perf_counter()
+    ledger, records = (f"read_parquet('{folder}/{table}/*.parquet')" for table in ("ledger", "records"))
+    lost = connection.execute(
+        f"select l.seq from {ledger} l anti join (select producer, seq from {records} where crc_ok) r "  # noqa: S608
+        "using (producer, seq) where l.outcome = 'acked' order by 1"
+    ).fetchall()
+    duplicated = connection.execute(
+        f"select seq from {records} where crc_ok group by producer, seq having count(*) > 1 order by 1"  # noqa: S608
+    ).fetchall()
+    seconds = time.perf_counter() - started
+    found = {"lost": [row[0] for row in lost], "duplicated": [row[0] for row in duplicated]}
+    return {"start_s": started - begin, "seconds": seconds, "found": found}
+
+
+def by_spark(folder: Path) -> dict[str, Any]:
+    """Return what the same two questions find when they are asked in Spark as they stand."""
+    begin = time.perf_counter()
+    spark = session.start(MASTER, DRIVER_MEMORY, kafka=False)
+    started = time.perf_counter()
+    ledger = spark.read.parquet(str(folder / "ledger")).where("outcome = 'acked'")
+    records = spark.read.parquet(str(folder / "records")).where("crc_ok").select("producer", "seq")
+    who = ["producer", "seq"]
+    lost = ledger.join(records, who, "anti").select("seq").orderBy("seq").collect()
+    twice = records.groupBy(*who).count().where("count > 1").orderBy("seq").collect()
+    seconds = time.perf_counter() - started
+    found = {"lost": [row["seq"] for row in lost], "duplicated": [row["seq"] for row in twice]}
+    spark.stop()
+    return {"start_s": started - begin, "seconds": seconds, "found": found}
+
+
+WAYS = {"audit": by_audit, "duckdb": by_duckdb, "spark": by_spark}
+
+if __name__ == "__main__":
+    print(json.dumps(WAYS[sys.argv[1]](Path(sys.argv[2]))))
