@@ -30,6 +30,8 @@ _IN: Final[dict[str, dict[str, float]]] = {
     "ms": {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000},
     "seconds": {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400},
     "minutes": {"s": 1 / 60, "m": 1, "min": 1, "h": 60},
+    "records/s": {"k": 1000, "m": 1_000_000},
+    "MB/s": {"k": 0.001, "m": 1, "g": 1000},
 }
 _WANTED: Final = {
     "model_type": "write a mapping",
@@ -103,12 +105,19 @@ def _quantity(name: str, value: Any) -> str | None:
     factor = _factor(unit, match["unit"].lower()) if match and unit else None
     if match is None or factor is None:
         return None
-    return f"write {float(match['number']) * factor:.0f}: the unit is {unit}"
+    number = float(match["number"]) * factor
+    return (
+        f"write {number:g}: the unit is {unit}"
+        if unit == "MB/s"
+        else f"write {number:.0f}: the unit is {unit}"
+    )
 
 
 def _quotes(kind: str, value: Any) -> str | None:
     if isinstance(value, str) and kind in ("int_type", "float_type") and re.fullmatch(r"-?\d+", value):
         return f"write {value} without quotes"
+    if kind == "string_type" and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return f"write one text: {','.join(value)}"
     if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
         return f'put it in quotes: "{value}"'
     return None
@@ -161,6 +170,8 @@ def _unit_hint(name: str) -> str:
 
 
 def _lowered(message: str) -> str:
+    """Return what pydantic says, to be read after the value."""
+    message = message.removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 
 

@@ -112,7 +112,8 @@ def findings(found: tuple[Finding, ...]) -> Iterator[str]:
         for f in found:
             if f.severity == severity:
                 yield f"{severity}: {f.where} ({f.rule})"
-                yield from _wrapped(_sentence(f.message), 4)
+                # Some variables are words, and no sentence may spell them otherwise.
+                yield from _wrapped(_sentence(f.message, capital=f.rule != "inventory.variable"), 4)
                 yield from _wrapped(f"Mend: {_sentence(f.fix, capital=False)}", 4)
     counts = [(sum(f.severity == s for f in found), s) for s in _SEVERITIES]
     yield ", ".join(f"{n} {s}{'' if n == 1 else 's'}" for n, s in counts)

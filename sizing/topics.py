@@ -149,7 +149,7 @@ def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) 
             f"{topic.growth * max(target / production, target / consumption):.2f}, rounded up"
         )
         check_rates(sheet, topic, rates)
-    elif topic.target_mb_per_s and not topic.partitions:
+    elif topic.target_mb_per_s and not topic.partitions and any(m.cluster == topic.cluster for m in measured):
         sheet.error(
             "topics.rates",
             f"topic {topic.name} has a target, and no measurement of cluster {topic.cluster} was made with "

@@ -13,7 +13,7 @@ from sizing.model import Finding, Inventory
 from sizing.plan import make_plan
 from sizing.reading import read_archives, read_inventory
 from sizing.report import text
-from tests.planned import CLUSTERS, mirrors, streams
+from tests.planned import CLUSTERS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
 
@@ -208,3 +208,36 @@ def test_an_archive_is_read_once_however_many_hosts_are_installed_from_it(tmp_pa
         str(archive): hashlib.sha256(b"kedge").hexdigest(),
         str(tmp_path / "none"): None,
     }
+
+
+@pytest.mark.parametrize(
+    ("inventory", "fix"),
+    [
+        (rest(1, workload={"records_per_s": "20k"}), "write 20000: the unit is records/s"),
+        (rest(1, common={"host_memory_mib": "32G"}), "write 32768: the unit is MiB"),
+        (
+            rest(
+                1,
+                common={
+                    "kafka_clusters": {"leaf": {"version": "4.3.1", "bootstrap_servers": ["a:1", "b:2"]}}
+                },
+            ),
+            "write one text: a:1,b:2",
+        ),
+    ],
+)
+def test_what_somebody_is_likely_to_write_is_said_as_it_has_to_be(inventory: Inventory, fix: str) -> None:
+    assert fix in [f.fix for f in errors(inventory)]
+
+
+def test_a_target_without_any_measurement_is_one_error() -> None:
+    assert len(errors(of_topics({"target_mb_per_s": 10}))) == 1
+
+
+def test_a_variable_at_the_beginning_of_a_sentence_keeps_its_spelling() -> None:
+    assert "    advice is 'measure'." in text(make_plan(rest(1, common={"advice": "measure"})))
+
+
+def test_a_pattern_that_is_none_says_why() -> None:
+    (error,) = errors(mirrors(1, flow={"topics": ["metrics[.*"]}))
+    assert "topics[0] is 'metrics[.*': no regular expression (unterminated character set" in error.message
