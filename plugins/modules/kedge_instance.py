@@ -22,6 +22,7 @@ options:
     default: {}
     description: "Instance to probe: kind (none, http_produce, kafka, state_file, journal) and its needs."
   secrets: {type: dict, default: {}, description: "What stands for each mark in the probes; never shown."}
+  foreign: {type: str, default: "", description: "A release whose unit holds this text is no way back."}
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
     type: str
@@ -196,8 +197,14 @@ class Instance:
             return "there is no previous release to put back, so it is stopped"
         if good == release:
             return "it ran this release before, so there is nothing to put back; it is stopped"
+        unit = (self.home / "releases" / good / "unit.service").read_text()
+        foreign = self.module.params["foreign"]
+        if foreign and foreign in unit:
+            return (
+                f"its previous release runs {foreign}, which must not run beside this one, so it is stopped"
+            )
         unit_file = SYSTEMD / f"{self.module.params['unit']}@.service"
-        unit_file.write_text((self.home / "releases" / good / "unit.service").read_text())
+        unit_file.write_text(unit)
         systemctl("daemon-reload")
         self.put_in_force(good)
         wrong = self.start()
@@ -334,6 +341,7 @@ def main() -> None:
             "instances": {"type": "list", "elements": "dict", "required": True},
             "ready": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
+            "foreign": {"type": "str", "default": ""},
             "ready_seconds": {"type": "int", "default": 60},
             "state": {
                 "type": "str",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import Future
 from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from confluent_kafka.admin import OffsetSpec
 from plugins.filter.kedge import mirror_gate, mirror_probe
 from plugins.module_utils.journal_steps import missing_step
 from plugins.module_utils.mirror_positions import mirror_lag, parse_position
+from plugins.modules import kedge_instance
 from sizing.mirror_flows import flow_facts
 from sizing.model import Inventory
 from sizing.plan import make_plan
@@ -87,6 +89,37 @@ def test_a_restart_of_mirror_maker_2_waits_for_the_offsets_that_it_keeps_on_the_
         "topics": ("metrics[.].*",),
         "bootstrap_servers": "agg:9092",
     }
+
+
+CLASSIC_UNIT = "ExecStart=/usr/bin/java -cp /etc/mirror-maker/%i/dist/* kafka.tools.MirrorMaker"
+
+
+@pytest.mark.parametrize(
+    ("foreign", "said", "is_back"),
+    [
+        ("", "the previous release old is back and running", True),
+        ("org.apache.kafka.connect.mirror.MirrorMaker", "the previous release old is back", True),
+        ("kafka.tools.MirrorMaker", "runs kafka.tools.MirrorMaker, which must not run beside this", False),
+    ],
+)
+def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: str, said: str, is_back: bool
+) -> None:
+    done = SimpleNamespace(returncode=0, stdout="", stderr="")
+    monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: done)
+    monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
+    monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path / "systemd")
+    home = tmp_path / "mirror-maker" / "metrics-0"
+    (home / "releases" / "old").mkdir(parents=True)
+    (tmp_path / "systemd").mkdir()
+    (home / "releases" / "old" / "unit.service").write_text(CLASSIC_UNIT)
+    (home / "good").write_text("old\n")
+    params = {"unit": "mirror-maker", "service": "mirror_maker", "foreign": foreign, "ready": {}}
+    params |= {"ready_seconds": 1, "secrets": {}}
+    instance = kedge_instance.Instance(SimpleNamespace(params=params), "metrics-0", "new")
+    monkeypatch.setattr(instance, "put_in_force", lambda _: None)
+    assert said in instance.go_back("new")
+    assert (tmp_path / "systemd" / "mirror-maker@.service").exists() == is_back
 
 
 def offset_record(connector: str, offset: object) -> tuple[bytes, bytes]:
