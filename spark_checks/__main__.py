@@ -1,4 +1,4 @@
-"""The command: ``python -m spark_checks --evidence URI --slo FILE --out DIR [--master URL]``."""
+"""``python -m spark_checks --evidence URI --slo FILE --out DIR [--master URL]``, and ``compare A B``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from spark_checks import output, report, session
+from spark_checks import compare, output, report, session
 from spark_checks.errors import EvidenceError
 from spark_checks.job import audit
 from spark_checks.levels import read_levels
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Audit evidence; return 0 for pass, 1 for fail or unknown, 2 for evidence that cannot be read."""
+    """Audit evidence; return 0 for pass, 1 for fail or unknown, 2 for evidence that cannot be read.
+
+    With ``compare`` as the first argument, compare two runs that were audited.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["compare"]:
+        return compare.main(arguments[1:])
     options = _parser().parse_args(arguments)
     console, errors = Console(), Console(stderr=True)
     begin = time.monotonic()
@@ -63,7 +69,9 @@ def quiet(log: Path) -> Iterator[None]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m spark_checks", description="Audit the evidence of a run."
+        prog="python -m spark_checks",
+        description="Audit the evidence of a run.",
+        epilog="python -m spark_checks compare A B: what got better or worse between two runs",
     )
     parser.add_argument("--evidence", required=True, metavar="URI", help="the evidence folder of a run")
     parser.add_argument("--slo", required=True, type=Path, metavar="FILE", help="service levels, YAML")

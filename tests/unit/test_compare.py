@@ -1,0 +1,105 @@
+"""Two runs beside each other: what differs by more than the noise is better or worse, the rest is the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_checks.__main__ import main
+from spark_checks.compare import compare, not_alike
+
+
+def run(
+    p99: float = 20.0, rate: float = 50_000.0, lost: int = 0, offered: float = 50_000.0, gap: float = 1.0
+) -> dict[str, Any]:
+    def check(name: str, measured: dict[str, Any], anomalies: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {"name": name, "verdict": "pass", "measured": measured, "anomalies": anomalies or {}}
+
+    kafka = {"mean_records_per_s": rate, "offered_records_per_s": offered, "records": 100}
+    anomalies = {"lost": {"count": lost, "examples": []}} if lost else {}
+    return {
+        "run_id": "r",
+        "verdict": "fail" if lost else "pass",
+        "checks": [
+            check("delivery", {"acked": 100}, anomalies),
+            check("throughput", {"window_s": 60, "kafka": kafka}),
+            check("latency", {"kafka": {"ack_p99_ms": p99}, "clock_error_ms": 0.2}),
+            check("rebalance", {"restarts": 4, "produce_gap_s": gap, "by_restart": []}),
+        ],
+    }
+
+
+def changes(before: list[dict[str, Any]], after: list[dict[str, Any]], noise: float = 0.1) -> dict[str, str]:
+    return {one.name: one.change for one in compare(before, after, noise) if one.change != "same"}
+
+
+P99, RATE = "latency.kafka.ack_p99_ms", "throughput.kafka.mean_records_per_s"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([run()], [run()], {}),
+        ([run(p99=20)], [run(p99=21)], {}),
+        ([run(p99=20)], [run(p99=30)], {P99: "worse"}),
+        ([run(p99=20)], [run(p99=10)], {P99: "better"}),
+        ([run(rate=50_000)], [run(rate=40_000)], {RATE: "worse"}),
+        ([run(rate=40_000)], [run(rate=50_000)], {RATE: "better"}),
+        # Repetitions that lie 10 ms apart say that 8 ms are nothing, however large a share of the value.
+        ([run(p99=20), run(p99=30)], [run(p99=32), run(p99=34)], {}),
+        ([run(p99=20), run(p99=21)], [run(p99=23), run(p99=24)], {P99: "worse"}),
+        # One lost record is worse, whatever the noise.
+        ([run()], [run(lost=1)], {"anomalies.delivery.lost": "worse"}),
+        ([run(lost=3)], [run()], {"anomalies.delivery.lost": "better"}),
+    ],
+)
+def test_what_differs_by_more_than_the_noise_got_better_or_worse(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], expected: dict[str, str]
+) -> None:
+    assert changes(before, after) == expected
+
+
+def test_a_load_that_was_not_the_same_is_named() -> None:
+    assert not_alike([run()], [run(offered=40_000)]) == [
+        "throughput.kafka.offered_records_per_s was 50,000 and is 40,000"
+    ]
+    assert not_alike([run()], [run(offered=49_900)]) == []
+
+
+def write(folder: Path, name: str, document: Any) -> str:
+    report = folder / name / "report"
+    report.mkdir(parents=True)
+    (report / "verdicts.json").write_text(json.dumps(document))
+    return str(folder / name)
+
+
+def test_the_command_says_what_got_worse_and_how_noise_was_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    one, two = write(tmp_path, "one", run()), write(tmp_path, "two", run(p99=40))
+    assert main(["compare", one, two]) == 1
+    out = capsys.readouterr().out
+    assert P99 in out
+    assert "+100.0%" in out
+    assert "10% of the value was taken for it" in out
+    assert main(["compare", two, f"{one},{one}/report"]) == 0
+    assert "between two repetitions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"run_id": 1}'])
+def test_what_is_no_verdict_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    good, bad = write(tmp_path, "good", run()), write(tmp_path, "bad", {})
+    file = Path(bad) / "report" / "verdicts.json"
+    file.write_text(text)
+    assert main(["compare", good, bad]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"error: {file}: is no verdicts.json")
+    assert line.count("\n") == 1
+    assert main(["compare", good, str(tmp_path / "nowhere")]) == 2
+    assert f"{tmp_path / 'nowhere'}: no verdicts.json there" in capsys.readouterr().err
