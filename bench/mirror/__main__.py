@@ -60,13 +60,18 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     chosen = {name: case for name, case in cases.items() if name in (options.case or cases)}
     result = measure(options, chosen, jars)
+    print(keep(options, result))
+    return 0 if all(result["cases"].values()) else 1
+
+
+def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
+    """Write the result and its table, which is returned."""
     name = "processes" if options.processes else options.workload
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
     text = table(result["cases"])
     (options.out / f"{name}.md").write_text(text)
-    print(text)
-    return 0 if all(result["cases"].values()) else 1
+    return text
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -125,10 +130,22 @@ def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) 
                 except (RuntimeError, ValueError, TimeoutError, KafkaException) as error:
                     failures.append(f"{case}, rotation {turn}: {error}")
                     print(failures[-1], file=sys.stderr)
-        records, size = bench.records, bench.plain_bytes
+            # A bench that is cut off keeps its whole rotations.
+            result = _result(options, cases, bench, runs, failures)
+            keep(options, result)
+    return result
+
+
+def _result(
+    options: argparse.Namespace,
+    cases: Mapping[str, Case],
+    bench: Bench,
+    runs: dict[str, list[dict[str, Any]]],
+    failures: list[str],
+) -> dict[str, Any]:
     return {
         "command": "python -m bench.mirror" + (" --processes" if options.processes else ""),
-        "workload": {"name": options.workload, "records": records, "bytes": size},
+        "workload": {"name": options.workload, "records": bench.records, "bytes": bench.plain_bytes},
         "partitions": options.partitions,
         "link": f"Toxiproxy {toxiproxy.version()}: {options.round_trip_ms:g} ms, no loss, no rate limit",
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
