@@ -109,16 +109,16 @@ def test_batches_outgrow_the_limit_after_redundant_data_by_the_naive_size_and_no
     noise = random.Random(2)
     producer = Producer({"bootstrap.servers": site.source.bootstrap_servers, "compression.type": "zstd"})
     for topic, size in sizes.items():
-        site.topics(topic, {"max.message.bytes": "1000000"}, partitions=1)
+        site.topics(topic, {"max.message.bytes": "1000000"})
         site.mirror(topic, batch_size=size, max_request_size=1_000_000, linger_ms=10)
     site.link.delay(0)
 
     def burst() -> None:
-        """500 records that compress 15 times: what the producers come to expect of the topic."""
-        for _ in range(500):
+        """Records that compress some 15 times: what the producers come to expect of the topic."""
+        for number in range(500 * PARTITIONS):
             value = f"{noise.getrandbits(48):012x}" + "the same in every record " * 7
             for topic in sizes:
-                producer.produce(topic, value.encode())
+                producer.produce(topic, value.encode(), partition=number % PARTITIONS)
         assert producer.flush(10) == 0
 
     def mirrored(count: int) -> bool:
@@ -127,15 +127,18 @@ def test_batches_outgrow_the_limit_after_redundant_data_by_the_naive_size_and_no
     sent = 0
     while min(batches_of(data_of(site), topic).count for topic in sizes) < 250:
         burst()
-        sent += 500
+        sent += 500 * PARTITIONS
         await_that(partial(mirrored, sent), "a burst is mirrored")
-    for _ in range(2000):
+    # While a request is on its way, the next batches fill.
+    site.link.delay(200)
+    for number in range(2000):
         for topic in sizes:
-            producer.produce(topic, noise.randbytes(10_000))
+            producer.produce(topic, noise.randbytes(10_000), partition=number % PARTITIONS)
             producer.poll(0)
     assert producer.flush(60) == 0
     for topic in sizes:
         await_all(site, topic)
+    site.link.delay(20)
     refused = {topic: site.log(topic).count("MESSAGE_TOO_LARGE") for topic in sizes}
     assert refused["naive"] > 0
     assert refused["planned"] == 0
