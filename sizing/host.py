@@ -112,6 +112,10 @@ def effective(key: str, current: str, wanted: str) -> str:
     return " ".join(str(max(pair)) for pair in pairs)
 
 
+#: A metrics agent among JVM flags: -javaagent:JAR=ADDRESS:PORT:FILE.
+_AGENT: Final = re.compile(r"-javaagent:[^=\s]+=[^=\s]*?:(\d+):/")
+
+
 def ports_of(services: Mapping[str, tuple[Instance, ...]]) -> frozenset[int]:
     """Return every port on which a host's services listen."""
     found = set()
@@ -121,6 +125,8 @@ def ports_of(services: Mapping[str, tuple[Instance, ...]]) -> frozenset[int]:
                 found.add(instance.port)
             found |= {int(s.value) for s in instance.settings if s.key == "http.management.port"}
             found |= jmx_ports(instance)
+            agents = (_AGENT.search(s.value) for s in instance.settings if "-javaagent:" in s.value)
+            found |= {int(agent[1]) for agent in agents if agent}
             if service == "kafka_broker":
                 found |= {
                     int(p) for p in re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners"))

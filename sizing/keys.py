@@ -152,7 +152,9 @@ def _finding(
         rule,
         where,
         f"{subject} does not know {key} and would pass over it in silence",
-        f"did you mean {near[0]}?" if near else f"take {key} out, or see that a plugin reads it",
+        f"did you mean {near[0]}?"
+        if near
+        else f"take {key} out; of a REST proxy, one that a plugin reads belongs in kafka_rest_plugin_keys",
     )
 
 

@@ -196,16 +196,6 @@ def _check_place(
             "are needed "
             "elsewhere",
         )
-    if variables.distribution == "confluent" and numbers(variables.version) >= (8, 0):
-        sheet.note(
-            "rest.log_flood",
-            "with no broker reachable kafka-rest 8.3.1 wrote 51 MB of log in a minute, 7.9.9 80 kB (REST "
-            "proxy "
-            "facts, Observed on running proxies)",
-            "bound the log folder; client.metadata.recovery.strategy=none ended it, for clients that then "
-            "find no "
-            "broker at a new address",
-        )
 
 
 def _identities(services: Mapping[str, Mapping[str, Iterable[Instance]]]) -> list[Finding]:

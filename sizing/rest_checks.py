@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import Final
 
 from sizing.keys import check_rest_keys
@@ -101,9 +102,12 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
         )
     _check_environment(sheet, sorted(key for key in own if key.isupper()))
     properties = [key for key in own if not key.isupper()]
-    for finding in check_rest_keys(variables.distribution, variables.version, properties, sheet.where):
+    asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
+    for finding in check_rest_keys(variables.distribution, variables.version, asked, sheet.where):
         if finding.message.split()[-1] not in _NO_EFFECT:
-            sheet.findings.append(finding)
+            # The proxy would pass over it in silence. Of MapR's build not all keys are known.
+            unknown = "does not know" in finding.message and variables.distribution != "mapr"
+            sheet.findings.append(replace(finding, severity="error") if unknown else finding)
 
 
 def _check_environment(sheet: Sheet, names: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from sizing import jvm
@@ -33,6 +34,9 @@ _DESCRIPTORS: Final = 1000
 _CONSUMER_DESCRIPTORS: Final = 5
 #: Threads of a process without clients, measured.
 _THREADS: Final = 38
+#: What a unit may write to the journal.
+_JOURNAL_S: Final = 30
+_JOURNAL_LINES: Final = 2000
 
 
 def heaps(process: Process) -> tuple[Choice, Choice]:
@@ -82,6 +86,23 @@ def collectors(heap_mib: int, logs: str, load: Load) -> tuple[Choice, Choice]:
     return documented, measured
 
 
+def put_options(sheet: Sheet, file: str, key: str, flags: Sequence[tuple[str, str]]) -> None:
+    """Plan a variable of further JVM flags, each with its reason; a person's own value needs them too."""
+    if not flags:
+        return
+    own = sheet.own(key)
+    for flag, because in flags:
+        if own is not None and flag not in own:
+            sheet.error(
+                "rest.options",
+                f"{key} is set in kafka_rest_settings, and leaves out {flag.partition('=')[0]}: {because}",
+                f"add {flag} to it, or take {key} out",
+            )
+    because = "; ".join(because for _, because in flags)
+    value = " ".join(flag for flag, _ in flags)
+    sheet.put(file, key, "rest.options", Choice(value, because, "kafka-rest-run-class"))
+
+
 def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: int, pool: int) -> None:
     """Plan the limits of the process's unit: memory, file descriptors, threads."""
     file = f"/etc/systemd/system/kafka-rest@{process.port}.service.d/10-kedge.conf"
@@ -120,6 +141,21 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
             "confluent-kafka-rest.service; REST proxy measurements, Memory per consumer instance",
         ),
     )
+    for key, value in (
+        ("LogRateLimitIntervalSec", f"{_JOURNAL_S}s"),
+        ("LogRateLimitBurst", str(_JOURNAL_LINES)),
+    ):
+        sheet.put(
+            file,
+            key,
+            "rest.logs.journal",
+            Choice(
+                value,
+                f"{_JOURNAL_LINES} lines in {_JOURNAL_S} s reach the journal, which all services share: a "
+                "start writes a few hundred; a flood goes on in the instance's own log, which is bounded",
+                "systemd.exec(5), LogRateLimitIntervalSec=",
+            ),
+        )
     threads = _THREADS + load.consumers + consumer_threads + pool
     sheet.put(
         file,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from sizing.jetty import accept_queue_finding, plan_jetty
@@ -9,7 +10,8 @@ from sizing.keys import numbers
 from sizing.model import MIB, Choice, Sheet
 from sizing.rest_checks import check_heap
 from sizing.rest_clients import put_client_profile
-from sizing.rest_common import collectors, put_heap, put_unit
+from sizing.rest_common import collectors, put_heap, put_options, put_unit
+from sizing.rest_logs import metrics_agent, plan_flood, plan_logs
 from sizing.rest_memory import BUFFER_BYTES, GUIDE, number
 from sizing.rest_process import Process
 from sizing.rest_reading import (
@@ -26,7 +28,9 @@ _CONFIG: Final = "kafka-rest, KafkaRestConfig"
 _ARTICLE: Final = "MapR article"
 #: zookeeper.connect is in 7.9 and gone in 8.0.
 _WITHOUT_ZOOKEEPER: Final = (8, 0)
+#: From here on log4j 2; client metrics have no bean unless a reporter is named; clients begin anew (KIP-899).
 _CLIENT_OF_4: Final = (8, 0)
+_JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
 
 
 def plan_process(sheet: Sheet, process: Process) -> None:
@@ -56,12 +60,23 @@ def plan_files(
         plan_client_keys(sheet, properties, process.stall_s, small_fetch=process.small_fetch)
         if variables.distribution == "sandbox" or numbers(variables.version) >= _CLIENT_OF_4:
             plan_producer(sheet, properties, workload)
+            plan_flood(sheet, properties, "client.metadata.recovery.strategy")
+            sheet.put(
+                properties,
+                "metric.reporters",
+                "rest.metrics",
+                None,
+                Choice(
+                    _JMX_REPORTER,
+                    "the beans of the Kafka clients inside are there on 8.x only with it, on 7.9 anyway",
+                    "REST proxy facts, Observed on running proxies",
+                ),
+            )
         plan_jetty(sheet, properties, process.requests, process.facts, poll_ms)
         accept_queue_finding(sheet, process.instances)
         planned = {s.key: s.value for s in sheet.settings}
         pool = number(planned.get("thread.pool.max")) or pool
-    if not mapr:
-        plan_security(sheet, properties, environment, process)
+    flags = [] if mapr else plan_security(sheet, properties, process)
     buffer = sheet.put(
         properties,
         "producer.buffer.memory",
@@ -76,7 +91,7 @@ def plan_files(
     if not mapr:
         put_client_profile(sheet, properties, "", variables)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
-    _environment(sheet, environment, process, heap_mib)
+    _environment(sheet, environment, process, heap_mib, flags)
     put_unit(sheet, process, heap_mib, threads, pool)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
@@ -197,8 +212,27 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, *, mapr: boo
         )
 
 
-def _environment(sheet: Sheet, file: str, process: Process, heap_mib: int) -> None:
-    logs = f"/var/log/kafka-rest/{process.port}"
+def _environment(
+    sheet: Sheet, file: str, process: Process, heap_mib: int, flags: Sequence[tuple[str, str]]
+) -> None:
+    folder = f"/etc/kafka-rest/{process.port}"
+    variables = process.variables
+    old = variables.distribution != "sandbox" and numbers(variables.version) < _CLIENT_OF_4
+    logs = plan_logs(sheet, file, "KAFKAREST_LOG4J_OPTS", folder, process, old=old)
+    agent = metrics_agent(sheet, folder, process)
+    put_options(
+        sheet,
+        file,
+        "KAFKAREST_OPTS",
+        [
+            *flags,
+            *(
+                [(agent, "kafka_rest_metrics is set: the agent reads the beans without a JMX port")]
+                if agent
+                else []
+            ),
+        ],
+    )
     documented, measured = collectors(heap_mib, logs, process.load)
     sheet.put(file, "KAFKAREST_JVM_PERFORMANCE_OPTS", "rest.gc", documented, measured)
     sheet.put(

@@ -16,14 +16,14 @@ _ROLE: Final = "client"
 _JETTY_12: Final = (8, 0)
 
 
-def plan_security(sheet: Sheet, properties: str, environment: str, process: Process) -> None:
-    """Plan the keys of TLS and authentication, and the files that they name."""
+def plan_security(sheet: Sheet, properties: str, process: Process) -> list[tuple[str, str]]:
+    """Plan the keys of TLS and authentication with their files; return JVM flags with their reasons."""
     variables = process.variables
     folder = f"/etc/kafka-rest/{process.port}"
     login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
     plan_client(sheet, properties, "client.", folder, process.security, login)
     _listeners(sheet, properties, process, folder)
-    _basic(sheet, properties, environment, process, folder)
+    return _basic(sheet, properties, process, folder)
 
 
 def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:
@@ -45,10 +45,10 @@ def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:
         put("ssl.client.authentication", tls.clients.upper(), f"kafka_rest_tls.clients is {tls.clients}")
 
 
-def _basic(sheet: Sheet, properties: str, environment: str, process: Process, folder: str) -> None:
+def _basic(sheet: Sheet, properties: str, process: Process, folder: str) -> list[tuple[str, str]]:
     variables = process.variables
     if not variables.users:
-        return
+        return []
     if not variables.tls:
         sheet.warning(
             "rest.basic",
@@ -88,15 +88,4 @@ def _basic(sheet: Sheet, properties: str, environment: str, process: Process, fo
                 secret=True,
             )
         )
-    # It comes after the heap on the command line, and says nothing of it.
-    own = sheet.own("KAFKAREST_OPTS")
-    flag = f"-Djava.security.auth.login.config={folder}/jaas.conf"
-    if own is not None and "java.security.auth.login.config" not in own:
-        sheet.error(
-            "rest.basic",
-            "KAFKAREST_OPTS is set in kafka_rest_settings, and does not name the file of the users",
-            f"add {flag}, or take kafka_rest_users out",
-        )
-    sheet.put(
-        environment, "KAFKAREST_OPTS", "rest.basic", Choice(flag, "where the login is configured", _SOURCE)
-    )
+    return [(f"-Djava.security.auth.login.config={folder}/jaas.conf", "where the login is configured")]

@@ -10,6 +10,7 @@ from sizing.model import MIB, Choice, Sheet
 from sizing.rest_checks import check_heap
 from sizing.rest_clients import put_client_profile
 from sizing.rest_common import collectors, heaps, put_unit
+from sizing.rest_logs import plan_flood, plan_logs
 from sizing.rest_memory import BUFFER_BYTES, GUIDE, MEASURED, number
 from sizing.rest_process import Process
 
@@ -75,6 +76,7 @@ def plan_process(sheet: Sheet, process: Process) -> None:
         "MapR article, How to increase the memory buffer",
     )
     put_client_profile(sheet, properties, "kafka.", variables)
+    plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
     put_unit(sheet, process, heap_mib, _POOL, 0)
@@ -119,7 +121,8 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
     documented, measured = heaps(process)
     own = process.variables.heap_mib
     sizes = [own or int(choice.value or 0) for choice in (documented, measured)]
-    logs = f"/var/log/kafka-rest/{process.port}"
+    folder = f"/etc/kafka-rest/{process.port}"
+    logs = plan_logs(sheet, file, "KAFKA_BRIDGE_LOG4J_OPTS", folder, process, old=False)
     forms = []
     for mib, heap, form in zip(sizes, (documented, measured), (0, 1), strict=True):
         flags = collectors(mib, logs, process.load)[form]

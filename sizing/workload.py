@@ -100,14 +100,21 @@ class OtherBalancer(Strict):
     sticky: bool
 
 
+class Metrics(Strict):
+    """Where each instance tells its metrics (Prometheus): a port each from ``first_port`` up."""
+
+    first_port: Port
+    address: str = "127.0.0.1"
+
+
 class KafkaRest(Strict):
     """The variables of the role kafka_rest.
 
     ``heap_mib`` fixes the heap of a process. ``profile`` is that of the clients inside, as of
     ``kafka_clients``. ``consumers_via`` says where the URL points that a new consumer is told to follow: its
-    own instance, or the balancer. ``user`` and ``password`` are its login to the
-    cluster, ``users`` those who may log in to it (HTTP basic). Of the MapR build are ``default_stream`` (a
-    path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
+    own instance, or the balancer. ``user`` and ``password`` are its login to the cluster, ``users`` those who
+    may log in to it (HTTP basic). ``log_mib`` bounds the log of a process, ``plugin_keys`` are keys that its plugins read, or what such keys begin with. Of the MapR build are
+    ``default_stream`` (a path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
     """
 
     cluster: str
@@ -130,6 +137,9 @@ class KafkaRest(Strict):
     users: dict[Name, Password] = {}
     workload: RestWorkload = RestWorkload()
     settings: dict[str, Scalar] = {}
+    plugin_keys: list[str] = []
+    log_mib: Annotated[int, Field(ge=10, le=1024 * 1024)] = 500
+    metrics: Metrics | None = None
     archive: str | None = None
     archive_checksum: str = ""
     ready_topic: str = "kedge-ready"

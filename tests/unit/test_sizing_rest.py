@@ -257,7 +257,7 @@ def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
         ("rest.jmx", "warning", "without authentication", {"settings": {"JMX_PORT": 9999}}),
         ("rest.keys", "warning", "reads KAFKAREST_HEAP_OPT", {"settings": {"KAFKAREST_HEAP_OPT": "-Xmx1g"}}),
         ("rest.keys", "warning", "reads KAFKAREST_COLOUR", {"settings": {"KAFKAREST_COLOUR": "red"}}),
-        ("rest.keys", "warning", "does not know consumer.thread", {"settings": {"consumer.thread": 9}}),
+        ("rest.keys", "error", "does not know consumer.thread", {"settings": {"consumer.thread": 9}}),
         ("rest.keys", "warning", "does not read zookeeper.connect", {"settings": {"zookeeper.connect": "z:1"}}),
         ("rest.cores", "note", "at least 16", {"cores": 8}),
         ("rest.record_bytes", "note", "102401 bytes", {"workload": {"record_bytes": 102_401}}),
@@ -278,7 +278,6 @@ def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
         ("rest.balancing", "note", "no balancer", {"hosts": 2}),
         ("rest.consumer.fetch_min", "error", "10000000 at most", {"settings": {"fetch.min.bytes": 10_000_001}}),
         ("rest.consumer.instance_timeout", "error", "is 5000", {"settings": {"consumer.instance.timeout.ms": 5000}}),
-        ("rest.log_flood", "note", "51 MB", {}),
         ("jetty.accept_queue", "note", "queue of 50", {}),
     ]  # fmt: skip
 
