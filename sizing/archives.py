@@ -19,6 +19,16 @@ def archives(inventory: Inventory) -> dict[str, str]:
     return {path: wanted for _, _, path, wanted in _named(inventory)}
 
 
+def is_url(path: str) -> bool:
+    """Return whether an archive is fetched, and not a file of the machine that runs Ansible."""
+    return path.startswith(("https://", "http://", "file://"))
+
+
+def file_of(path: str, wanted: str, folder: str) -> str:
+    """Return where an archive lies here; what a URL names is in ``folder``, by its checksum."""
+    return f"{folder}/{wanted[:16]}-{path.rpartition('/')[2]}" if is_url(path) else path
+
+
 def check_archives(
     inventory: Inventory, found: Mapping[str, str | None] | None, *, deploying: bool = False
 ) -> Iterator[Finding]:
@@ -38,10 +48,27 @@ def check_archives(
                 f"write what sha256sum says of {path}, held against what its publisher says",
             )
             continue
+        if is_url(path) and not wanted:
+            yield _finding(
+                "error",
+                f"{host}: {role}_archive_checksum",
+                f"{role}_archive is the URL {path}, and {role}_archive_checksum is missing: nothing would "
+                "tell what was fetched",
+                "write what its publisher says is its SHA-256",
+            )
+            continue
         if found is None:
             continue
         has = found.get(path)
-        if has is None:
+        if has is None and is_url(path):
+            if deploying:
+                yield _finding(
+                    "error",
+                    f"{host}: {role}_archive",
+                    f"{role}_archive could not be fetched from {path}",
+                    "correct the URL, or fetch it yourself and name the file",
+                )
+        elif has is None:
             yield _finding(
                 "error" if deploying else "warning",
                 f"{host}: {role}_archive",

@@ -1,4 +1,4 @@
-"""Rules for the Java that a host has: every service of it must start on the one release."""
+"""Rules for the Java of a host: one release, on which every service of the host starts."""
 
 from __future__ import annotations
 
@@ -7,36 +7,72 @@ from typing import Any, Final
 
 from sizing.complaints import wrong_variable
 from sizing.keys import numbers
-from sizing.model import Finding, Instance, Inventory
+from sizing.model import Finding, Instance, Inventory, Part, Setting
 
-#: What the role java installs where the inventory says nothing.
+SERVICE: Final = "java"
+#: What a host gets where no service asks for a later one and the inventory says nothing.
 DEFAULT: Final = 17
 _FACTS: Final = "broker, client and JVM facts, Java"
 _PROXIES: Final = "REST proxy facts"
+#: Services that run in a JVM of the host; MapR's proxy runs on the Java that its cluster's software brings.
+_JVMS: Final = ("kafka_broker", "kafka_rest", "mirror_maker", "streams_app")
+
+_Services = Mapping[str, Mapping[str, tuple[Instance, ...]]]
 
 
-def check_java(
-    inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]]
-) -> Iterator[Finding]:
-    """Find hosts with a service that asks for a later release than ``java_version``."""
+def plan_java(inventory: Inventory, services: _Services) -> Part:
+    """Plan the release of each host that runs a JVM, and find ``java_version`` where a service needs a later.
+
+    The plan of a host is one instance ``jdk`` of the service ``java``, with the setting ``release``.
+    """
+    planned: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    findings: list[Finding] = []
     for host, of_host in services.items():
         variables = inventory.hosts[host]
-        release = variables.get("java_version", DEFAULT)
-        if isinstance(release, bool) or not isinstance(release, int):
-            fix = "write the number of a release, such as 17"
-            yield wrong_variable("java_version", host, f"is {release!r}", fix)
-            continue
-        for service in of_host:
-            needed, what, source = _needed(inventory, service, of_host[service], variables)
-            if release < needed:
-                yield Finding(
-                    "error",
-                    "host.java",
-                    f"{host}: java_version",
-                    f"{what} starts on Java {needed} or later, and java_version is {release} ({source})",
-                    f"set java_version to {needed} for the host, and java_packages where its system has "
-                    "others",
-                )
+        needs = [
+            _needed(inventory, service, of_host[service], variables)
+            for service in of_host
+            if service in _JVMS and not _brings_its_own(service, variables)
+        ]
+        findings += _check(host, variables, needs)
+        if needs:
+            planned[host] = {SERVICE: (Instance("jdk", (_release(variables, needs),)),)}
+    return Part(services=planned, findings=tuple(findings))
+
+
+def _release(variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) -> Setting:
+    needed, what, source = max(needs)
+    because = f"{what} starts on Java {needed} or later"
+    if "java_version" in variables:
+        release = str(variables["java_version"])
+        return Setting("", "release", release, "host.java", because, "the inventory", by="person")
+    if needed < DEFAULT:
+        because += f"; {DEFAULT} is what the measurements were made on"
+    return Setting("", "release", str(max(needed, DEFAULT)), "host.java", because, source)
+
+
+def _check(
+    host: str, variables: Mapping[str, Any], needs: list[tuple[int, str, str]]
+) -> Iterator[Finding]:
+    release = variables.get("java_version", max((needed for needed, _, _ in needs), default=DEFAULT))
+    if isinstance(release, bool) or not isinstance(release, int):
+        fix = "write the number of a release, such as 17"
+        yield wrong_variable("java_version", host, f"is {release!r}", fix)
+        return
+    for needed, what, source in needs:
+        if release < needed:
+            yield Finding(
+                "error",
+                "host.java",
+                f"{host}: java_version",
+                f"{what} starts on Java {needed} or later, and java_version is {release} ({source})",
+                f"set java_version to {needed} for the host or take it out, and set java_packages where its "
+                "system has others",
+            )
+
+
+def _brings_its_own(service: str, variables: Mapping[str, Any]) -> bool:
+    return service == "kafka_rest" and variables.get("kafka_rest_distribution") == "mapr"
 
 
 def _needed(

@@ -12,7 +12,7 @@ from sizing.broker import plan_brokers
 from sizing.clients import plan_clients
 from sizing.host import plan_hosts
 from sizing.inventory import check_inventory
-from sizing.java import check_java
+from sizing.java import plan_java
 from sizing.mirror import mirrored_clusters, plan_mirrors
 from sizing.model import Advice, Inventory, Part, Plan, merge
 from sizing.ports import check_ports
@@ -63,6 +63,8 @@ def make_plan(
     ]
     services = merge(parts).services
     hosts = plan_hosts(inventory, services, form)
-    ports = Part(findings=(*check_ports(inventory, services), *check_java(inventory, services)))
-    plan = merge([*parts, hosts, plan_rollouts(inventory, services), ports])
+    ports = Part(findings=tuple(check_ports(inventory, services)))
+    plan = merge(
+        [*parts, plan_java(inventory, services), hosts, plan_rollouts(inventory, services), ports]
+    )
     return replace(plan, findings=tuple(map(accepted.named, plan.findings))) if accepted.names else plan

@@ -9,6 +9,8 @@ import contextlib
 import hashlib
 import io
 import os
+import shutil
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any, Final
 
 import yaml
 
-from sizing.archives import archives
+from sizing.archives import archives, file_of, is_url
 from sizing.model import Inventory
 
 #: What the rules read; other variables stay where they are, secrets included.
@@ -119,9 +121,38 @@ def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
         load_extra_vars.extra_vars = None
 
 
-def read_archives(inventory: Inventory) -> dict[str, str | None]:
-    """Return the archives that hosts are installed from, each with its SHA-256 or, not there, None."""
-    return {path: _checksum(Path(path).expanduser()) for path in archives(inventory)}
+def read_archives(inventory: Inventory, *, fetch: bool = False) -> dict[str, str | None]:
+    """Return the archives that hosts are installed from, each with its SHA-256 or, not there, None.
+
+    With ``fetch`` those that are named by a URL are fetched; else only what was fetched before is read.
+    """
+    found: dict[str, str | None] = {}
+    for path, file in archive_files(inventory).items():
+        if fetch and is_url(path) and not file.exists():
+            _fetch(path, file)
+        found[path] = _checksum(file)
+    return found
+
+
+def archive_files(inventory: Inventory) -> dict[str, Path]:
+    """Return the archives that hosts are installed from, each with its file on this machine."""
+    cache = os.environ.get("KEDGE_CACHE") or "~/.cache/kedge"
+    return {
+        path: Path(file_of(path, wanted, f"{cache}/downloads")).expanduser()
+        for path, wanted in archives(inventory).items()
+    }
+
+
+def _fetch(url: str, file: Path) -> None:
+    """Fetch a file beside its place and rename it; one that cannot be had is not there afterwards."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer, part.open("wb") as output:  # noqa: S310 - the user's
+            shutil.copyfileobj(answer, output)
+        part.replace(file)
+    except (OSError, ValueError):
+        part.unlink(missing_ok=True)
 
 
 def _checksum(path: Path) -> str | None:

@@ -138,7 +138,7 @@ def _read(
                 "use confluent, strimzi or mapr",
             )
         )
-    if variables.distribution in _ARCHIVES:
+    if variables.distribution in _ARCHIVES and variables.install != "package":
         wrong += [
             wrong_variable(
                 f"{SERVICE}_{name}",
@@ -152,6 +152,15 @@ def _read(
             )
             if not value
         ]
+    if variables.install == "package" and variables.distribution in ("strimzi", "sandbox"):
+        wrong.append(
+            wrong_variable(
+                f"{SERVICE}_install",
+                host,
+                f"is package, and of {variables.distribution} there is none",
+                "take it out, and name the archive",
+            )
+        )
     if variables.heap_mib and "KAFKAREST_HEAP_OPTS" in variables.settings:
         wrong.append(
             wrong_variable(

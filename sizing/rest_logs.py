@@ -23,7 +23,8 @@ _WORDY: Final = (
     "org.apache.kafka.clients.producer.ProducerConfig",
     "org.apache.kafka.clients.admin.AdminClientConfig",
 )
-_AGENT: Final = "jmx_prometheus_javaagent.jar"
+#: As local/jars/jmx-agent-1.0.1.lock has it.
+_AGENT: Final = "jmx_prometheus_javaagent-1.0.1.jar"
 
 
 def plan_logs(
@@ -110,8 +111,8 @@ def plan_flood(sheet: Sheet, file: str, key: str) -> None:
         Choice(
             "none",
             f"what clients did up to 3.9: with no broker reachable kafka-rest 8.3.1 wrote {_FLOOD} MB of "
-            "log in a minute, 7.9.9 80 kB; the client asks the brokers that it knew last, so restart it where all "
-            "of them have new addresses at once",
+            "log in a minute, 7.9.9 80 kB; the client asks the brokers that it knew last, so restart it "
+            "where all of them have new addresses at once",
             _OBSERVED,
         ),
     )

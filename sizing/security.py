@@ -16,8 +16,9 @@ from sizing.complaints import contradiction
 from sizing.model import Choice, Setting, Sheet
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]+$")]
+#: Eight at least: what is printed is searched for them, and a short one would be found everywhere.
 #: Quotes would end the value in a JAAS entry, a comma the one of kafka-storage, and a blank begin another.
-Password = Annotated[str, Field(pattern=r"^[^\s\"\\,;\]]{1,256}$")]
+Password = Annotated[str, Field(pattern=r"^[^\s\"\\,;\]]{8,256}$")]
 File = Annotated[str, Field(min_length=1)]
 
 _KAFKA: Final = "Kafka documentation, Security"

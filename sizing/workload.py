@@ -113,8 +113,11 @@ class KafkaRest(Strict):
     ``heap_mib`` fixes the heap of a process. ``profile`` is that of the clients inside, as of
     ``kafka_clients``. ``consumers_via`` says where the URL points that a new consumer is told to follow: its
     own instance, or the balancer. ``user`` and ``password`` are its login to the cluster, ``users`` those who
-    may log in to it (HTTP basic). ``log_mib`` bounds the log of a process, ``plugin_keys`` are keys that its plugins read, or what such keys begin with. Of the MapR build are
-    ``default_stream`` (a path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
+    may log in to it (HTTP basic). ``install`` says how its software comes to a host: unpacked from
+    ``archive``, or as ``package``, from the host's repositories or from a file that ``archive`` names; MapR's
+    always is a package, all others are unpacked unless said otherwise. ``log_mib`` bounds the log of a
+    process, ``plugin_keys`` are keys that its plugins read, or what such keys begin with. Of the MapR build
+    are ``default_stream`` (a path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
     """
 
     cluster: str
@@ -140,6 +143,9 @@ class KafkaRest(Strict):
     plugin_keys: list[str] = []
     log_mib: Annotated[int, Field(ge=10, le=1024 * 1024)] = 500
     metrics: Metrics | None = None
+    install: Literal["archive", "package"] | None = None
+    package: str | None = None
+    node: str | None = None
     archive: str | None = None
     archive_checksum: str = ""
     ready_topic: str = "kedge-ready"

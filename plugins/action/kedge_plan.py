@@ -24,7 +24,7 @@ from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory
 from sizing.plan import make_plan
-from sizing.reading import InventoryError, read_archives, resolved
+from sizing.reading import InventoryError, archive_files, read_archives, resolved
 from sizing.recommended import with_recommended
 from sizing.report import text
 from sizing.secrets import merged, private, seal
@@ -77,7 +77,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from error
         inventory = Inventory(hosts=hosts, groups=groups)
         use = self._task.args.get("archives", "ignore")
-        found = None if use == "ignore" else read_archives(inventory)
+        found = None if use == "ignore" else read_archives(inventory, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
         if use == "need":
             seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC))
@@ -89,6 +89,7 @@ class ActionModule(ActionBase):
         inventory = with_recommended(inventory).inventory
         document, secrets = seal(plan.to_json())
         document["archives"] = {path: has for path, has in (found or {}).items() if has}
+        document["archive_files"] = {path: str(file) for path, file in archive_files(inventory).items()}
         own = {name: librdkafka(cluster.security) for name, cluster in clusters(inventory)[0].items()}
         document["clusters"] = {
             name: {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ansible.plugins.action import ActionBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from plugins.module_utils.compared import hide_secrets
-from plugins.module_utils.rendering import render, render_instance, secrets_of
+from plugins.module_utils.rendering import package_links, render, render_instance, secrets_of
 
 
 class ActionModule(ActionBase):
@@ -44,7 +45,13 @@ class ActionModule(ActionBase):
             {
                 "name": instance["name"],
                 # The unit is part of the release, so that a changed unit restarts what runs under it.
-                "files": render_instance(unit, instance) | {"unit.service": units[f"{unit}@.service"]},
+                "files": render_instance(unit, instance)
+                | {"unit.service": units[f"{unit}@.service"]}
+                | (
+                    {".package_links": json.dumps(places)}
+                    if (places := package_links(unit, instance))
+                    else {}
+                ),
                 "links": links,
             }
             for instance in arguments["instances"]

@@ -14,7 +14,12 @@ from sizing.secrets import mark
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 _COMMENT_COLUMNS = 110
 #: The template of a file by its name or its ending; all others are properties.
-_FORMATS = {"environment": "environment.j2", ".args": "arguments.j2", ".conf": "jaas.conf.j2"}
+_FORMATS = {
+    "environment": "environment.j2",
+    ".args": "arguments.j2",
+    ".conf": "jaas.conf.j2",
+    ".yaml": "yaml.j2",
+}
 #: Where vendors' packages put themselves, and read their configuration.
 _PACKAGES = PurePosixPath("/opt")
 
@@ -24,7 +29,7 @@ def render_instance(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
 
     A setting's file lies under ``/etc/UNIT/NAME/``, or is the instance's systemd drop-in, which goes to
     ``systemd/`` in the release. One under ``/opt`` is what a package's own start script reads: the release
-    has it by its name, and the package's place has to be a link to it (see ``package_links``).
+    has it by its name, and the package's place becomes a link to it (see ``package_links``).
 
     Raises:
         ValueError: when a setting's file lies anywhere else, or two files would have one place.

@@ -23,6 +23,7 @@ options:
     description: "Instance to probe: kind (none, http_produce, kafka, state_file, journal) and its needs."
   secrets: {type: dict, default: {}, description: "What stands for each mark in the probes; never shown."}
   foreign: {type: str, default: "", description: "A release whose unit holds this text is no way back."}
+  controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
     type: str
@@ -50,6 +51,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.journal_steps import missing_step
 from ansible.module_utils.node_lock import ROOT, held
+from ansible.module_utils.service_control import act, has_ended
 
 SYSTEMD = Path("/etc/systemd/system")
 POLL_SECONDS = 0.1
@@ -69,6 +71,7 @@ class Instance:
         self.name = name
         self.release = release
         self.unit = f"{module.params['unit']}@{name}.service"
+        self.control = module.params["controls"].get(name, {})
         self.home = ROOT / module.params["unit"] / name
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
@@ -89,8 +92,21 @@ class Instance:
         new.unlink(missing_ok=True)
         new.symlink_to(self.home / "releases" / release)
         new.replace(self.link)
+        self._link_package()
         if self._link_dropins():
             systemctl("daemon-reload")
+
+    def _link_package(self) -> None:
+        """Have a package read the release's files from its own places; what it brought stays beside them."""
+        links = self.link / ".package_links"
+        for place, target in (json.loads(links.read_text()) if links.is_file() else {}).items():
+            path = Path(place)
+            if path.exists() and not path.is_symlink():
+                path.rename(path.with_name(f"{path.name}.package"))
+            new = path.with_name(f".{path.name}.new")
+            new.unlink(missing_ok=True)
+            new.symlink_to(target)
+            new.replace(path)
 
     def _link_dropins(self) -> bool:
         folder = SYSTEMD / f"{self.unit}.d"
@@ -110,14 +126,15 @@ class Instance:
     def stop(self) -> None:
         """Stop the process; systemd bounds how long that takes."""
         began = now_us()
-        done = systemctl("stop", self.unit)
+        done = act("stop", self.unit, self.control)
         self.act("stop", began, done.returncode == 0)
 
     def start(self) -> str | None:
         """Start the process and wait until it is ready; return what went wrong, if anything."""
         began = now_us()
-        systemctl("reset-failed", self.unit)
-        started = systemctl("start", self.unit)
+        if not self.control:
+            systemctl("reset-failed", self.unit)
+        started = act("start", self.unit, self.control)
         self.act("start", began, started.returncode == 0)
         if started.returncode:
             return started.stderr.strip() or "it does not start"
@@ -136,7 +153,7 @@ class Instance:
         deadline = time.monotonic() + self.module.params["ready_seconds"]
         complaint: str | None = "it was not asked"
         while time.monotonic() < deadline:
-            gone = systemctl("is-active", "--quiet", self.unit).returncode != 0
+            gone = has_ended(self.unit, self.control)
             if gone or (killed is not None and main_pid(self.unit) in (killed, "0")):
                 complaint = "its process ended"
                 if killed is None:
@@ -177,7 +194,8 @@ class Instance:
         self.put_in_force(release)
         wrong = self.start()
         if wrong is None:
-            systemctl("enable", self.unit)
+            if not self.control:
+                systemctl("enable", self.unit)
             self.mark(release)
             return None
         journal = self.journal()
@@ -190,7 +208,7 @@ class Instance:
 
     def go_back(self, release: str) -> str:
         """Put the last release that became ready back and start it; return what came of it."""
-        systemctl("stop", self.unit)
+        act("stop", self.unit, self.control)
         marker = self.home / "good"
         good = marker.read_text().strip() if marker.exists() else None
         if good is None or not (self.home / "releases" / good).is_dir():
@@ -342,6 +360,7 @@ def main() -> None:
             "ready": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "foreign": {"type": "str", "default": ""},
+            "controls": {"type": "dict", "default": {}},
             "ready_seconds": {"type": "int", "default": 60},
             "state": {
                 "type": "str",

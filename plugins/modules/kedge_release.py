@@ -19,6 +19,7 @@ options:
     description: "name, files (path: content), links (name: target)."
   secrets: {type: dict, default: {}, description: "What stands for each mark in the files; never shown."}
   units: {type: dict, default: {}, description: "Unit files, name to content."}
+  controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
   keep: {type: int, default: 5, description: "How many releases an instance keeps."}
 author: Kedge
 """
@@ -29,12 +30,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
+from ansible.module_utils.service_control import is_active
 
 LOCK_SECONDS = 120
 SYSTEMD = Path("/etc/systemd/system")
@@ -174,14 +175,9 @@ def stage(
         "release": wanted,
         "current": in_force_id,
         "pending": edited or wanted != in_force_id or marked(unit, name, "running") != wanted,
-        "active": active(f"{unit}@{name}.service"),
+        "active": is_active(f"{unit}@{name}.service", module.params["controls"].get(name, {})),
     }
     return state, differs
-
-
-def active(unit: str) -> bool:
-    """Return whether systemd runs a unit."""
-    return subprocess.run(["systemctl", "is-active", "--quiet", unit], check=False).returncode == 0
 
 
 def prune(unit: str, name: str, keep: int, needed: set[str | None]) -> None:
@@ -227,6 +223,7 @@ def main() -> None:
             "instances": {"type": "list", "elements": "dict", "required": True},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "units": {"type": "dict", "default": {}},
+            "controls": {"type": "dict", "default": {}},
             "keep": {"type": "int", "default": 5},
         },
         supports_check_mode=True,

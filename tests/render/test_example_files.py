@@ -19,7 +19,7 @@ from sizing.reading import read_inventory
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ["example", "mapr", "local"]
 #: What is not an instance under a unit: host settings, a balancer's own template, commands for a person.
-OTHERS = {"host_tuning", "rest_balancer", "mapr_streams"}
+OTHERS = {"host_tuning", "rest_balancer", "mapr_streams", "java"}
 
 
 def planned(name: str) -> dict[str, Any]:

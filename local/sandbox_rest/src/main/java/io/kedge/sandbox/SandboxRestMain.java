@@ -20,9 +20,6 @@ import org.slf4j.LoggerFactory;
 
 /** Runs a sandbox REST proxy: {@code SandboxRestMain kafka-rest.properties}. */
 public final class SandboxRestMain {
-  /** Java's own for a backlog of 0, which is what the real proxy listens with; no key changes it. */
-  private static final int ACCEPT_BACKLOG = 50;
-
   private static final Duration PRODUCER_CLOSE = Duration.ofSeconds(10);
   private static final long CONSUMERS_CLOSE_MS = 10_000;
   private static final long LAST_CALL_MS = 1000;
@@ -125,7 +122,7 @@ public final class SandboxRestMain {
     }
     connector.setHost(listener.getHost());
     connector.setPort(listener.getPort());
-    connector.setAcceptQueueSize(ACCEPT_BACKLOG);
+    connector.setAcceptQueueSize(config.acceptBacklog());
     connector.setIdleTimeout(config.idleTimeoutMs());
     return connector;
   }

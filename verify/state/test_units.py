@@ -1,0 +1,62 @@
+"""The units of all services: how exposed they are, and what systemd does when one ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verify.state.conftest import name_of
+
+testinfra_hosts = ["ansible://all"]
+#: Service to its unit, an instance's name in the place of the star; what has none is not a process of ours.
+UNITS = {
+    "kafka_broker": "kafka-broker@*",
+    "kafka_rest": "kafka-rest@*",
+    "mirror_maker": "mirror-maker@*",
+    "streams_app": "streams-app@*",
+    "rest_balancer": "haproxy",
+}
+#: systemd's own measure, from 0 to 10; what is below 2 it calls OK.
+MOST_EXPOSED = 2.0
+
+
+def units(plan: dict[str, Any], host: Any) -> list[str]:
+    """The units of the services that the plan has on a host; not those that a vendor's control runs."""
+    of_host = plan["hosts"].get(name_of(host), {"services": {}})["services"]
+    return [
+        UNITS[service].replace("*", instance["name"])
+        for service, part in of_host.items()
+        if service in UNITS
+        for instance in part["instances"]
+        if not any(s["file"].startswith("/opt/mapr/") for s in instance["settings"])
+    ]
+
+
+def shown(host: Any, unit: str, what: str) -> str:
+    return str(host.check_output("systemctl show -P %s %s", what, unit))
+
+
+def test_no_unit_is_exposed_more_than_it_has_to_be(host: Any, plan: dict[str, Any]) -> None:
+    found = {}
+    for unit in units(plan, host):
+        said = host.check_output("systemd-analyze security --no-pager %s", f"{unit}.service")
+        found[unit] = float(said.splitlines()[-1].partition(".service:")[2].split()[0])
+    assert {unit: level for unit, level in found.items() if level > MOST_EXPOSED} == {}
+
+
+def test_a_unit_that_fails_is_started_again_and_one_that_hangs_is_ended(
+    host: Any, plan: dict[str, Any]
+) -> None:
+    for unit in units(plan, host):
+        assert shown(host, unit, "Restart") == "on-failure", unit
+        assert shown(host, unit, "RestartUSec") not in ("0", "100ms"), unit
+        assert shown(host, unit, "TimeoutStopUSec") != "infinity", unit
+
+
+def test_a_jvm_that_ends_by_sigterm_has_not_failed(host: Any, plan: dict[str, Any]) -> None:
+    for unit in units(plan, host):
+        assert "143" in shown(host, unit, "SuccessExitStatus").split(), unit
+
+
+def test_each_unit_runs_as_a_user_of_its_own(host: Any, plan: dict[str, Any]) -> None:
+    for unit in units(plan, host):
+        assert shown(host, unit, "User") not in ("", "root"), unit
