@@ -110,6 +110,14 @@ def test_process_is_java_with_the_variables_of_the_start_script(
         assert [line[2] for line in mine] == ["50"], "one listener, with the backlog of the real proxy"
 
 
+def test_another_backlog_is_a_trait_that_is_switched(own_proxy: Start) -> None:
+    with own_proxy({"sandbox.backlog": "7"}) as proxy:
+        lines = subprocess.run(
+            ["ss", "-Hltnp"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        assert [x.split()[2] for x in lines if f"pid={proxy.process.pid}," in x] == ["7"]
+
+
 @pytest.mark.parametrize(
     ("properties", "complaint"),
     [

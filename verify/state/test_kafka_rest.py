@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,27 @@ from verify.state.conftest import Instances, contents, copied_files, differing, 
 testinfra_hosts = ["ansible://kafka_rest"]
 Planned = Callable[[str], Instances]
 USER = "kafka-rest"
+#: The variables whose words the start scripts hand to the JVM.
+FLAGS = (
+    "JAVA_OPTS",
+    "KAFKAREST_HEAP_OPTS",
+    "KAFKAREST_JMX_OPTS",
+    "KAFKAREST_JVM_PERFORMANCE_OPTS",
+    "KAFKAREST_LOG4J_OPTS",
+    "KAFKAREST_OPTS",
+    "KAFKA_BRIDGE_LOG4J_OPTS",
+)
+
+
+def ours(planned: Planned) -> Instances:
+    """The planned instances that systemd runs; Warden runs the first one of a MapR host."""
+    return [i for i in planned("kafka_rest") if not any(s["file"].startswith("/opt/") for s in i["settings"])]
+
+
+def properties(instance: dict[str, Any]) -> str:
+    """The file that the start script is given, by its name in this distribution."""
+    names = ("kafka-rest.properties", "application.properties")
+    return next(s["file"] for s in instance["settings"] if s["file"].endswith(names))
 
 
 def main_pid(host: Any, instance: dict[str, Any]) -> int:
@@ -27,34 +49,63 @@ def jcmd(host: Any, pid: int, command: str) -> str:
 
 
 def test_each_instance_is_a_running_unit_of_its_own(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         unit = host.service(f"kafka-rest@{instance['name']}")
         assert unit.is_running, unit
         assert unit.is_enabled, unit
 
 
 def test_each_instance_listens_on_its_port(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         assert host.socket(f"tcp://0.0.0.0:{instance['port']}").is_listening, instance["port"]
 
 
+def agent(instance: dict[str, Any]) -> str | None:
+    """Address and port of the metrics agent; None where none is planned."""
+    found = (re.search(r"-javaagent:[^=]+=([^:]+:\d+):", s["value"]) for s in instance["settings"])
+    return next((match[1] for match in found if match), None)
+
+
 def test_no_instance_opens_a_port_that_was_not_asked_for(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         pid = main_pid(host, instance)
-        lines = host.check_output("ss -Hltnp").splitlines()
-        ports = {int(line.split()[3].rsplit(":", 1)[1]) for line in lines if f"pid={pid}," in line}
-        assert ports == {instance["port"]}
+        lines = [x.split() for x in host.check_output("ss -Hltnp").splitlines() if f"pid={pid}," in x]
+        # Addresses of version 4 in the form of version 6, and all addresses in either form.
+        opened = {re.sub(r"^(\*|0\.0\.0\.0):", "*:", re.sub(r"\[::ffff:|\]", "", x[3])) for x in lines}
+        asked = {f"*:{instance['port']}"}
+        asked |= {f"*:{s['value']}" for s in instance["settings"] if s["key"] == "http.management.port"}
+        assert opened == asked | ({agent(instance)} - {None})
+
+
+def test_metrics_are_told_where_they_were_asked_for(host: Any, planned: Planned) -> None:
+    page = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=10).read().decode())"
+    for instance in ours(planned):
+        if where := agent(instance):
+            text = host.check_output("python3 -c %s %s", page, f"http://{where}/metrics")
+            assert "jvm_memory" in text
+            assert "kafka_producer" in text
+
+
+def test_the_accept_queue_is_what_the_plan_says_of_it(host: Any, planned: Planned) -> None:
+    for instance in ours(planned):
+        (line,) = host.check_output("ss -Hltn sport = :%s", instance["port"]).splitlines()
+        # Of a listening socket this column is its backlog: kafka-rest leaves it to Java, the bridge asks for
+        # all that the host allows.
+        bridge = min(4096, int(host.sysctl("net.core.somaxconn")))
+        assert int(line.split()[2]) == (
+            50 if properties(instance).endswith("kafka-rest.properties") else bridge
+        )
 
 
 def test_configuration_is_readable_by_the_service_and_nobody_else(host: Any, planned: Planned) -> None:
-    for path in {s["file"] for i in planned("kafka_rest") for s in i["settings"]}:
+    for path in {s["file"] for i in ours(planned) for s in i["settings"]}:
         file = host.file(path)
         assert (file.user, file.group) == ("root", USER), path
         assert file.mode == 0o640, path
 
 
 def test_each_instance_writes_to_a_log_folder_of_its_own(host: Any, planned: Planned) -> None:
-    folders = [value(i, "LOG_DIR") for i in planned("kafka_rest")]
+    folders = [value(i, "LOG_DIR") for i in ours(planned)]
     assert len(set(folders)) == len(folders)
     for folder in folders:
         assert host.file(folder).is_directory
@@ -64,13 +115,13 @@ def test_each_instance_writes_to_a_log_folder_of_its_own(host: Any, planned: Pla
 
 
 def test_ids_are_unique_on_the_host(host: Any, planned: Planned) -> None:
-    ids = [value(i, "id") for i in planned("kafka_rest")]
+    ids = [s["value"] for i in ours(planned) for s in i["settings"] if s["key"] in ("id", "bridge.id")]
     assert len(set(ids)) == len(ids)
 
 
 def test_planned_properties_are_the_ones_in_force(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
-        path = f"/etc/kafka-rest/{instance['name']}/kafka-rest.properties"
+    for instance in ours(planned):
+        path = properties(instance)
         command = host.check_output("tr '\\0' ' ' < %s", f"/proc/{main_pid(host, instance)}/cmdline")
         assert path in command
         keys = differing(in_file(instance, path), contents(host, path))
@@ -78,24 +129,25 @@ def test_planned_properties_are_the_ones_in_force(host: Any, planned: Planned) -
 
 
 def test_planned_jvm_flags_are_really_in_force(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         pid = main_pid(host, instance)
         lines = jcmd(host, pid, "VM.command_line").splitlines()
         (line,) = [x for x in lines if x.startswith("jvm_args:")]
         arguments = line.split()
-        for key in ("KAFKAREST_HEAP_OPTS", "KAFKAREST_JVM_PERFORMANCE_OPTS"):
-            missing = [flag for flag in value(instance, key).split() if flag not in arguments]
+        variables = {s["key"]: s["value"] for s in instance["settings"] if s["key"] in FLAGS}
+        for key, planned_flags in variables.items():
+            missing = [flag for flag in planned_flags.split() if flag not in arguments]
             assert not missing, f"{key} of kafka-rest@{instance['name']}"
-        flags = jcmd(host, pid, "VM.flags")
-        assert "-XX:+UseG1GC" in flags
-        heap = next(f for f in value(instance, "KAFKAREST_HEAP_OPTS").split() if f.startswith("-Xmx"))
+        in_force = jcmd(host, pid, "VM.flags")
+        assert "-XX:+UseG1GC" in in_force
+        heap = next(f for flags in variables.values() for f in flags.split() if f.startswith("-Xmx"))
         size = int(heap.removeprefix("-Xmx").rstrip("m")) * 1024 * 1024
-        assert f"-XX:MaxHeapSize={size}" in flags
+        assert f"-XX:MaxHeapSize={size}" in in_force
 
 
 def test_open_files_are_limited_as_planned_or_as_the_host_allows(host: Any, planned: Planned) -> None:
     hard = int(host.check_output("awk '/Max open files/ {print $5}' /proc/1/limits"))
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         wanted = int(host.check_output("systemctl show -P LimitNOFILE %s", f"kafka-rest@{instance['name']}"))
         path = f"/proc/{main_pid(host, instance)}/limits"
         allowed = int(host.check_output("awk '/Max open files/ {print $4}' %s", path))
@@ -103,7 +155,7 @@ def test_open_files_are_limited_as_planned_or_as_the_host_allows(host: Any, plan
 
 
 def test_certificates_and_keys_are_those_of_the_inventory(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         for path, parts in copied_files(instance).items():
             wanted = "".join(f"{part.read_text().strip()}\n" for part in parts)
             # Compared by digest: a difference prints no key.
@@ -112,7 +164,7 @@ def test_certificates_and_keys_are_those_of_the_inventory(host: Any, planned: Pl
 
 
 def test_certificates_are_valid_for_a_week_at_least(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         for path in copied_files(instance):
             # Seconds; openssl says of the first certificate of a file whether it will have ended by then.
             asked = host.run("openssl x509 -noout -checkend 604800 -in %s", path)
@@ -120,7 +172,7 @@ def test_certificates_are_valid_for_a_week_at_least(host: Any, planned: Planned)
 
 
 def test_no_secret_stands_on_a_command_line_or_in_an_environment(host: Any, planned: Planned) -> None:
-    for instance in planned("kafka_rest"):
+    for instance in ours(planned):
         pid = main_pid(host, instance)
         for place in ("cmdline", "environ"):
             # Counted where it is: nothing of it is printed.
