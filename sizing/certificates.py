@@ -3,45 +3,132 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+import ipaddress
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from sizing.model import Finding, Plan
+from sizing.model import Finding, Instance, Plan
 
 #: A renewal that takes a request to another department is made in this time.
 SOON: Final = datetime.timedelta(days=30)
 
 
-def look_at_certificates(plan: Plan, now: datetime.datetime) -> tuple[Finding, ...]:
+#: The file with the CA that clients of a listener trust -> the file of that listener, beside it.
+_AUTHORITIES: Final = {"listener-ca.pem": "listener.pem", "cluster-ca.pem": "broker.pem"}
+#: What the balancer shows; its clients may know it by another name than the inventory's.
+_BALANCER: Final = "kedge-listener.pem"
+
+
+def look_at_certificates(
+    plan: Plan, now: datetime.datetime, addresses: Mapping[str, str]
+) -> tuple[Finding, ...]:
     """Return what is wrong with the files of certificates and keys that a plan copies to hosts.
 
     A finding says host, file and how to mend it, and never what a file holds. A certificate that ends within
-    ``SOON`` of ``now`` (with a time zone) is a warning, all else is an error.
+    ``SOON`` of ``now`` (with a time zone) is a warning, and one of a balancer that does not name its address;
+    all else is an error. ``addresses`` are those under which hosts are reached.
     """
     found: dict[tuple[str, ...], Finding] = {}
-    for where, parts in _copied(plan):
-        for finding in _look(where, parts, now):
-            # One file may go to several hosts: it is told of once.
-            found.setdefault((finding.rule, finding.message), finding)
-    return tuple(found.values())
-
-
-def _copied(plan: Plan) -> Iterator[tuple[str, Mapping[str, Path]]]:
-    """Return each file on a node that holds files of this machine: where, and these files by kind."""
     for host, services in plan.services.items():
         for service, instances in services.items():
             for instance in instances:
-                files: dict[str, dict[str, Path]] = {}
-                for setting in instance.settings:
-                    if setting.copied:
-                        files.setdefault(setting.file, {})[setting.key] = Path(setting.value)
-                for parts in files.values():
-                    yield f"{host} {service}@{instance.name}", parts
+                for finding in _of_instance(
+                    f"{host} {service}@{instance.name}", host, instance, now, addresses
+                ):
+                    # One file may go to several hosts: it is told of once.
+                    found.setdefault((finding.rule, finding.message), finding)
+    return tuple(found.values())
+
+
+def _of_instance(
+    where: str, host: str, instance: Instance, now: datetime.datetime, addresses: Mapping[str, str]
+) -> Iterator[Finding]:
+    files: dict[str, dict[str, Path]] = {}
+    for setting in instance.settings:
+        if setting.copied:
+            own = files.setdefault(PurePosixPath(setting.file).name, {})
+            own[setting.key] = Path(setting.value)
+    for parts in files.values():
+        yield from _look(where, parts, now)
+    for authority, listener in _AUTHORITIES.items():
+        if authority in files and listener in files:
+            yield from _signed(where, files[listener]["certificate"], files[authority]["certificate"])
+    for listener in (*_AUTHORITIES.values(), _BALANCER):
+        if listener in files:
+            yield from _named(where, files[listener]["certificate"], host, addresses[host], listener)
+
+
+def _signed(where: str, path: Path, authority: Path) -> Iterator[Finding]:
+    """Find a certificate that no client would take, because it trusts another CA."""
+    chain, trusted = _certificates(path), _certificates(authority)
+    if not chain or not trusted:
+        return  # what cannot be read has a finding of its own
+    whole = all(_issued(one, by) for one, by in itertools.pairwise(chain))
+    if not whole or not (chain[-1] in trusted or any(_issued(chain[-1], by) for by in trusted)):
+        yield _error(
+            where,
+            f"certificate {path} is not signed by the CA in {authority}",
+            "name the CA that signed it, and put what is between them after the certificate",
+        )
+
+
+def _issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(by)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _named(where: str, path: Path, host: str, address: str, listener: str) -> Iterator[Finding]:
+    """Find a certificate of another host."""
+    chain = _certificates(path)
+    if not chain:
+        return
+    names = _names(chain[0])
+    if _covers(names, address):
+        return
+    message = f"certificate {path} names {', '.join(names) or 'nobody'}, and {host} is reached at {address}"
+    if listener == _BALANCER:
+        fix = "see that it names what clients call the balancer"
+        yield Finding("warning", "certificates", where, message, fix)
+    else:
+        yield _error(
+            where, message, f"have it issued for {address} (subject alternative name), or name another"
+        )
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [
+        *names.get_values_for_type(x509.DNSName),
+        *map(str, names.get_values_for_type(x509.IPAddress)),
+    ]
+
+
+def _covers(names: Sequence[str], address: str) -> bool:
+    try:
+        return str(ipaddress.ip_address(address)) in names
+    except ValueError:
+        wild = f"*.{address.partition('.')[2]}"
+        return address.lower() in (own := [name.lower() for name in names]) or wild.lower() in own
+
+
+def _certificates(path: Path) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except (OSError, ValueError):
+        return []
 
 
 def _look(where: str, parts: Mapping[str, Path], now: datetime.datetime) -> Iterable[Finding]:

@@ -80,7 +80,8 @@ class ActionModule(ActionBase):
         found = None if use == "ignore" else read_archives(inventory, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
         if use == "need":
-            seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC))
+            addresses = {host: inventory.address(host) for host in inventory.hosts}
+            seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC), addresses)
             plan = replace(plan, findings=(*plan.findings, *seen))
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))

@@ -24,11 +24,14 @@ options:
 author: Kedge
 """
 
+import contextlib
 import grp
 import hashlib
+import hmac
 import json
 import os
 import re
+import secrets
 import shutil
 from pathlib import Path
 from typing import Any
@@ -44,16 +47,37 @@ MARK = re.compile(r"<secret [0-9a-f]{16}>")
 MARKED = ".marked"
 
 
-def release_id(instance: dict[str, Any]) -> str:
-    """Return the name of a release: a digest of all that is in it."""
+#: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
+KEY: Path = ROOT / ".release-key"
+
+
+def release_id(instance: dict[str, Any], key: bytes) -> str:
+    """Return the name of a release: a digest of all that is in it, under the host's own key."""
     text = json.dumps([instance["files"], instance["links"]], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:12]
 
 
-def filled(instance: dict[str, Any], secrets: dict[str, str]) -> dict[str, Any]:
+def release_key(*, make: bool) -> bytes:
+    """Return the host's key of digests, made where there is none yet; in check mode it may stay empty."""
+    if not KEY.exists():
+        if not make:
+            return b""
+        KEY.parent.mkdir(parents=True, exist_ok=True)
+        new = KEY.with_name(f"{KEY.name}.{os.getpid()}")
+        new.touch(mode=0o600)
+        new.write_bytes(secrets.token_bytes(32))
+        # Of two services that are staged at the same time, the first one's key counts.
+        with contextlib.suppress(FileExistsError):
+            KEY.hardlink_to(new)
+        new.unlink()
+    key: bytes = KEY.read_bytes()
+    return key
+
+
+def filled(instance: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
     """Return an instance with the secrets in the places of their marks."""
-    pattern = re.compile("|".join(map(re.escape, secrets)) or "(?!)")
-    files = {path: pattern.sub(lambda m: secrets[m[0]], text) for path, text in instance["files"].items()}
+    pattern = re.compile("|".join(map(re.escape, values)) or "(?!)")
+    files = {path: pattern.sub(lambda m: values[m[0]], text) for path, text in instance["files"].items()}
     return {**instance, "files": files, "marked": instance["files"]}
 
 
@@ -101,6 +125,22 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
     os.umask(0o077)
     new = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(new, ignore_errors=True)
+    try:
+        fill(new, instance, group)
+    except OSError:
+        # What was written so far would be in the way on a disk that is full.
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def fill(new: Path, instance: dict[str, Any], group: int) -> None:
+    """Write the files and links of a release, readable by its service and by nobody else."""
     new.mkdir(parents=True)
     marked = {f"{MARKED}/{path}": text for path, text in instance["marked"].items() if MARK.search(text)}
     for path, content in {**instance["files"], **marked}.items():
@@ -113,12 +153,6 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
         os.chown(path, 0, group, follow_symlinks=False)
         if not path.is_symlink():
             path.chmod(0o750 if path.is_dir() else 0o640)
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def text_of(folder: Path | None, path: str) -> str:
@@ -159,7 +193,7 @@ def stage(
     """Write an instance's release where it is new; return its state and the difference."""
     unit, name = module.params["unit"], instance["name"]
     releases = ROOT / unit / name / "releases"
-    wanted = release_id(instance)
+    wanted = release_id(instance, release_key(make=not module.check_mode))
     in_force = current(unit, name)
     # What somebody edited in place is compared as well, and put back.
     differs = difference(unit, in_force, instance)
@@ -203,8 +237,11 @@ def install_units(module: AnsibleModule) -> list[dict[str, str]]:
             {"before": before, "after": after, "before_header": str(path), "after_header": str(path)}
         )
         if not module.check_mode:
-            path.write_text(after)
-            path.chmod(0o644)
+            # Half a unit file is never one, also on a full disk.
+            new = path.with_name(f".{path.name}.new")
+            new.write_text(after)
+            new.chmod(0o644)
+            new.replace(path)
     targets = [name for name in module.params["units"] if name.endswith(".target")]
     # A run that was killed may have left the files without systemd having read them.
     unread = any(module.run_command(["systemctl", "is-enabled", "--quiet", t])[0] for t in targets)
@@ -244,12 +281,17 @@ def main() -> None:
             module.exit_json(**stage_all(module, group))
     except TimeoutError as error:
         module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(
+            msg=f"{error.filename or ROOT}: {error.strerror}; no instance of {unit} was touched. "
+            "Mend that on the host, then deploy again"
+        )
 
 
 def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
-    """Install the units, stage every instance and return what the module answers."""
+    """Stage every instance, then install the units; return what the module answers."""
     unit = module.params["unit"]
-    diffs = install_units(module)
+    diffs: list[dict[str, str]] = []
     states = []
     for instance in (filled(i, module.params["secrets"]) for i in module.params["instances"]):
         state, diff = stage(module, instance, group)
@@ -258,6 +300,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
         if not module.check_mode:
             keep = {state["release"], state["current"], *(marked(unit, instance["name"], m) for m in MARKERS)}
             prune(unit, instance["name"], module.params["keep"], keep)
+    diffs = install_units(module) + diffs
     known = ROOT / unit
     planned = {i["name"] for i in module.params["instances"]}
     found = {f.name for f in known.iterdir() if f.is_dir()} if known.is_dir() else set()

@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from sizing.certificates import look_at_certificates
 from sizing.model import Instance, Plan, Setting
 
+ADDRESS = (x509.DNSName("rest1"), x509.IPAddress(ipaddress.ip_address("10.0.0.1")))
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
 
 
-def make_pair(folder: Path, name: str, days: int = 365, begins: int = -1) -> tuple[Path, Path]:
-    """A certificate valid for so many days from NOW, and its key."""
+def make_pair(
+    folder: Path,
+    name: str,
+    days: int = 365,
+    begins: int = -1,
+    names: Sequence[x509.GeneralName] = ADDRESS,
+    signer: Path | None = None,
+) -> tuple[Path, Path]:
+    """A certificate valid for so many days from NOW, and its key; signed by itself, or by a signer NAME.pem."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    subject = issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    signing: Any = key
+    if signer:
+        issuer = x509.load_pem_x509_certificate(signer.read_bytes()).subject
+        signing = load_pem_private_key(signer.with_suffix(".key").read_bytes(), None)
     certificate = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), 1)
+        x509.CertificateBuilder(issuer, subject, key.public_key(), 1)
         .not_valid_before(NOW + datetime.timedelta(days=min(begins, days - 1)))
         .not_valid_after(NOW + datetime.timedelta(days=days))
-        .sign(key, hashes.SHA256())
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(signing, hashes.SHA256())
     )
     pem, private = folder / f"{name}.pem", folder / f"{name}.key"
     pem.write_bytes(certificate.public_bytes(Encoding.PEM))
@@ -33,13 +54,21 @@ def make_pair(folder: Path, name: str, days: int = 365, begins: int = -1) -> tup
     return pem, private
 
 
-def told(certificate: Path, key: Path, hosts: tuple[str, ...] = ("rest1",)) -> list[tuple[str, str]]:
+def told(
+    certificate: Path,
+    key: Path,
+    hosts: tuple[str, ...] = ("rest1",),
+    ca: Path | None = None,
+    file: str = "/etc/kafka-rest/8082/listener.pem",
+) -> list[tuple[str, str]]:
+    parts = [(file, "key", key), (file, "certificate", certificate)]
+    parts += [("/etc/kafka-rest/8082/listener-ca.pem", "certificate", ca)] if ca else []
     settings = tuple(
-        Setting("/etc/kafka-rest/8082/listener.pem", kind, str(path), "rest.tls", "", "", copied=True)
-        for kind, path in (("key", key), ("certificate", certificate))
+        Setting(at, kind, str(path), "rest.tls", "", "", copied=True) for at, kind, path in parts
     )
     plan = Plan({h: {"kafka_rest": (Instance("8082", settings),)} for h in hosts})
-    return [(f.severity, f.message) for f in look_at_certificates(plan, NOW)]
+    addresses = dict.fromkeys(hosts, "10.0.0.1")
+    return [(f.severity, f.message) for f in look_at_certificates(plan, NOW, addresses)]
 
 
 def test_a_valid_pair_is_nothing_to_tell_of(tmp_path: Path) -> None:
@@ -87,3 +116,32 @@ def test_what_a_wrong_file_holds_is_not_told(tmp_path: Path) -> None:
         ("error", f"{certificate} holds no certificate in PEM format"),
         ("error", f"{key} holds no private key in PEM format without a passphrase"),
     ]
+
+
+def test_a_certificate_that_the_named_ca_signed_is_nothing_to_tell_of(tmp_path: Path) -> None:
+    ca, _ = make_pair(tmp_path, "ca")
+    assert told(*make_pair(tmp_path, "a", signer=ca), ca=ca) == []
+
+
+def test_a_certificate_whose_chain_leads_to_the_ca_is_nothing_to_tell_of(tmp_path: Path) -> None:
+    ca, _ = make_pair(tmp_path, "ca")
+    between, _ = make_pair(tmp_path, "between", signer=ca)
+    certificate, key = make_pair(tmp_path, "a", signer=between)
+    certificate.write_bytes(certificate.read_bytes() + between.read_bytes())
+    assert told(certificate, key, ca=ca) == []
+
+
+def test_a_certificate_of_another_ca_is_an_error(tmp_path: Path) -> None:
+    ca, _ = make_pair(tmp_path, "ca")
+    other, _ = make_pair(tmp_path, "other")
+    certificate, key = make_pair(tmp_path, "a", signer=other)
+    assert told(certificate, key, ca=ca) == [
+        ("error", f"certificate {certificate} is not signed by the CA in {ca}")
+    ]
+
+
+def test_a_certificate_of_another_host_is_an_error_and_of_a_balancer_a_warning(tmp_path: Path) -> None:
+    certificate, key = make_pair(tmp_path, "a", names=(x509.DNSName("rest2"),))
+    message = f"certificate {certificate} names rest2, and rest1 is reached at 10.0.0.1"
+    assert told(certificate, key) == [("error", message)]
+    assert told(certificate, key, file="/etc/haproxy/kedge-listener.pem") == [("warning", message)]
