@@ -138,20 +138,26 @@ def _read(
                 "use confluent, strimzi or mapr",
             )
         )
-    if variables.distribution in _ARCHIVES and variables.install != "package":
-        wrong += [
+    needs_archive = variables.distribution in _ARCHIVES and variables.install != "package"
+    if needs_archive and not variables.archive:
+        wrong.append(
             wrong_variable(
-                f"{SERVICE}_{name}",
+                f"{SERVICE}_archive",
                 host,
                 f"is missing, and {variables.distribution} is installed from an archive",
-                f"give {what}",
+                "give its path on the machine that runs Ansible, or its URL",
             )
-            for name, value, what in (
-                ("archive", variables.archive, "its path on the machine that runs Ansible"),
-                ("archive_checksum", variables.archive_checksum, "what sha256sum says of the archive"),
+        )
+    named = needs_archive or (variables.archive and variables.distribution != "sandbox")
+    if named and not variables.archive_checksum:
+        wrong.append(
+            wrong_variable(
+                f"{SERVICE}_archive_checksum",
+                host,
+                "is missing, and nothing is installed that was not verified",
+                "give what sha256sum says of the archive",
             )
-            if not value
-        ]
+        )
     if variables.install == "package" and variables.distribution in ("strimzi", "sandbox"):
         wrong.append(
             wrong_variable(

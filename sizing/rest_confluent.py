@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
 from sizing.jetty import accept_queue_finding, plan_jetty
@@ -91,6 +92,7 @@ def plan_files(
     if not mapr:
         put_client_profile(sheet, properties, "", variables)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
+    _logging(sheet, properties, environment, process)
     _environment(sheet, environment, process, heap_mib, flags)
     put_unit(sheet, process, heap_mib, threads, pool)
     sheet.rest_of_own(environment, "rest.own", variables=True)
@@ -212,13 +214,21 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, *, mapr: boo
         )
 
 
+def _logging(sheet: Sheet, properties: str, environment: str, process: Process) -> None:
+    """Plan the log; that of a proxy which its package runs stays in the package's folders."""
+    variables = process.variables
+    place = PurePosixPath(properties).parent
+    packaged = place.is_relative_to("/opt")
+    old = variables.distribution != "sandbox" and numbers(variables.version) < _CLIENT_OF_4
+    logs = str(place.parent / "logs") if packaged else f"/var/log/kafka-rest/{process.port}"
+    plan_logs(sheet, environment, "KAFKAREST_LOG4J_OPTS", str(place), logs, variables.log_mib, old=old)
+
+
 def _environment(
     sheet: Sheet, file: str, process: Process, heap_mib: int, flags: Sequence[tuple[str, str]]
 ) -> None:
     folder = f"/etc/kafka-rest/{process.port}"
-    variables = process.variables
-    old = variables.distribution != "sandbox" and numbers(variables.version) < _CLIENT_OF_4
-    logs = plan_logs(sheet, file, "KAFKAREST_LOG4J_OPTS", folder, process, old=old)
+    logs = f"/var/log/kafka-rest/{process.port}"
     agent = metrics_agent(sheet, folder, process)
     put_options(
         sheet,

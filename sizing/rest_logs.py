@@ -28,14 +28,13 @@ _AGENT: Final = "jmx_prometheus_javaagent-1.0.1.jar"
 
 
 def plan_logs(
-    sheet: Sheet, environment: str, variable: str, folder: str, process: Process, *, old: bool
-) -> str:
-    """Plan where the log goes and that it is bounded by size; return the folder of the log.
+    sheet: Sheet, environment: str, variable: str, folder: str, logs: str, log_mib: int, *, old: bool
+) -> None:
+    """Plan where the log goes and that it is bounded by size.
 
     ``variable`` is what the start script takes log4j's flags from, ``folder`` has the configuration of log4j,
-    and ``old`` is one that log4j 1 reads.
+    ``logs`` takes the log, ``log_mib`` bounds it, and ``old`` is for log4j 1.
     """
-    logs = f"/var/log/kafka-rest/{process.port}"
     file = f"{folder}/{'log4j' if old else 'log4j2'}.properties"
     flag = f"-Dlog4j.configuration=file:{file}" if old else f"-Dlog4j2.configurationFile={file}"
     sheet.put(
@@ -46,16 +45,15 @@ def plan_logs(
             flag, f"a log of its own that is bounded, for log4j {1 if old else 2}", _LOG4J if old else _LOG4J2
         ),
     )
-    each = process.variables.log_mib // _FILES
+    each = log_mib // _FILES
     because = (
-        f"{_FILES} files of {each} MiB are kafka_rest_log_mib, {process.variables.log_mib}; a proxy without "
+        f"{_FILES} files of {each} MiB are kafka_rest_log_mib, {log_mib}; a proxy without "
         f"a broker was seen to write {_FLOOD} MB in a minute"
     )
     for key, value in _log4j1(logs, each) if old else _log4j2(logs, each):
         sheet.put(
             file, key, "rest.logs", Choice(value, because, f"{_OBSERVED}; {_LOG4J if old else _LOG4J2}")
         )
-    return logs
 
 
 def _log4j1(logs: str, each: int) -> Iterable[tuple[str, str]]:

@@ -122,7 +122,9 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
     own = process.variables.heap_mib
     sizes = [own or int(choice.value or 0) for choice in (documented, measured)]
     folder = f"/etc/kafka-rest/{process.port}"
-    logs = plan_logs(sheet, file, "KAFKA_BRIDGE_LOG4J_OPTS", folder, process, old=False)
+    logs = f"/var/log/kafka-rest/{process.port}"
+    log_mib = process.variables.log_mib
+    plan_logs(sheet, file, "KAFKA_BRIDGE_LOG4J_OPTS", folder, logs, log_mib, old=False)
     forms = []
     for mib, heap, form in zip(sizes, (documented, measured), (0, 1), strict=True):
         flags = collectors(mib, logs, process.load)[form]

@@ -111,10 +111,10 @@ def test_every_setting_has_rule_reason_and_source(name: str) -> None:
 def test_a_file_that_a_package_reads_from_its_own_place_is_in_the_release() -> None:
     first = next(i for _, _, i in instances(planned("mapr")) if i["name"] == "8082")
     assert "streams.default.stream" in render_instance("kafka-rest", first)["kafka-rest.properties"]
+    config = "/opt/mapr/kafka-rest/kafka-rest-5.1.2/config"
     assert package_links("kafka-rest", first) == {
-        "/opt/mapr/kafka-rest/kafka-rest-5.1.2/config/kafka-rest.properties": (
-            "/etc/kafka-rest/8082/kafka-rest.properties"
-        )
+        f"{config}/{name}": f"/etc/kafka-rest/8082/{name}"
+        for name in ("kafka-rest.properties", "log4j.properties")
     }
 
 

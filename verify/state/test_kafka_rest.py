@@ -32,7 +32,7 @@ def ours(planned: Planned) -> Instances:
 def properties(instance: dict[str, Any]) -> str:
     """The file that the start script is given, by its name in this distribution."""
     names = ("kafka-rest.properties", "application.properties")
-    return next(s["file"] for s in instance["settings"] if s["file"].endswith(names))
+    return next(str(s["file"]) for s in instance["settings"] if s["file"].endswith(names))
 
 
 def main_pid(host: Any, instance: dict[str, Any]) -> int:
