@@ -64,7 +64,5 @@ def make_plan(
     services = merge(parts).services
     hosts = plan_hosts(inventory, services, form)
     ports = Part(findings=tuple(check_ports(inventory, services)))
-    plan = merge(
-        [*parts, plan_java(inventory, services), hosts, plan_rollouts(inventory, services), ports]
-    )
+    plan = merge([*parts, plan_java(inventory, services), hosts, plan_rollouts(inventory, services), ports])
     return replace(plan, findings=tuple(map(accepted.named, plan.findings))) if accepted.names else plan

@@ -49,13 +49,6 @@ def is_active(unit: str, control: Mapping[str, Any]) -> bool:
     return warden_state(control) == RUNNING
 
 
-def has_ended(unit: str, control: Mapping[str, Any]) -> bool:
-    """Return whether an instance that was started has ended; Warden takes its time to start one."""
-    if not control:
-        return not is_active(unit, control)
-    return warden_state(control) == FAILED
-
-
 def warden_state(control: Mapping[str, Any]) -> int | None:
     """Return the state of a service as Warden tells it; None where it does not know the service."""
     said = run("maprcli", "service", "list", "-node", control["node"], "-json").stdout

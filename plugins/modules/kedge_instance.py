@@ -51,7 +51,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.journal_steps import missing_step
 from ansible.module_utils.node_lock import ROOT, held
-from ansible.module_utils.service_control import act, has_ended
+from ansible.module_utils.service_control import FAILED, act, warden_state
 
 SYSTEMD = Path("/etc/systemd/system")
 POLL_SECONDS = 0.1
@@ -153,7 +153,7 @@ class Instance:
         deadline = time.monotonic() + self.module.params["ready_seconds"]
         complaint: str | None = "it was not asked"
         while time.monotonic() < deadline:
-            gone = has_ended(self.unit, self.control)
+            gone = self.has_ended()
             if gone or (killed is not None and main_pid(self.unit) in (killed, "0")):
                 complaint = "its process ended"
                 if killed is None:
@@ -175,6 +175,12 @@ class Instance:
         wrong = self.wait_ready(killed=before)
         self.act("ready", began, wrong is None)
         return f"killed, and {wrong}\nits journal ends with:\n{self.journal()}" if wrong else None
+
+    def has_ended(self) -> bool:
+        """Return whether its process has ended; Warden takes its time to start one, and may give up."""
+        if self.control:
+            return bool(warden_state(self.control) == FAILED)
+        return systemctl("is-active", "--quiet", self.unit).returncode != 0
 
     def journal(self) -> str:
         """Return the last lines that the instance printed."""

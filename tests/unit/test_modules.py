@@ -86,7 +86,8 @@ def test_a_killed_instance_is_ready_when_another_process_is(
     monkeypatch.setattr(kedge_instance.Instance, "journal", lambda _: "last words")
     seen: list[str] = []
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: seen.append(systemd.pid))
-    params = {"unit": "u", "service": "s", "ready": {}, "ready_seconds": 5 if comes_back else 0.3}
+    seconds = {"ready_seconds": 5 if comes_back else 0.3}
+    params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, **seconds}
     instance = kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
     wrong = instance.kill()
     assert systemd.killed
