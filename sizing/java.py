@@ -51,9 +51,7 @@ def _release(variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) ->
     return Setting("", "release", str(max(needed, DEFAULT)), "host.java", because, source)
 
 
-def _check(
-    host: str, variables: Mapping[str, Any], needs: list[tuple[int, str, str]]
-) -> Iterator[Finding]:
+def _check(host: str, variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) -> Iterator[Finding]:
     release = variables.get("java_version", max((needed for needed, _, _ in needs), default=DEFAULT))
     if isinstance(release, bool) or not isinstance(release, int):
         fix = "write the number of a release, such as 17"
