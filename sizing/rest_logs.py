@@ -131,6 +131,6 @@ def metrics_agent(sheet: Sheet, folder: str, process: Process) -> str:
             "the proxy's own beans, its clients' and the JVM's",
         ),
     ):
-        sheet.put(file, key, "rest.metrics", Choice(value, because, _EXPORTER))
+        sheet.put(file, key, "rest.metrics.agent", Choice(value, because, _EXPORTER))
     where = f"{metrics.address}:{metrics.first_port + process.number}"
     return f"-javaagent:{folder}/metrics/{_AGENT}={where}:{file}"
