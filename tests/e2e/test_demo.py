@@ -159,11 +159,30 @@ def test_check_mode_on_a_deployed_fleet_succeeds_and_changes_nothing() -> None:
     assert all(host["changed"] == 0 for host in recap(done.stdout).values())
 
 
+def processes() -> dict[tuple[str, str], str]:
+    """Since when each proxy runs: another process, another time."""
+    return {
+        (host, port): node(
+            host, "systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", f"kafka-rest@{port}"
+        ).stdout
+        for host in ("rest1", "rest2")
+        for port in ("8082", "8083")
+    }
+
+
 @pytest.mark.usefixtures("demo")
 def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() -> None:
-    broken = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.acks": "sometimes"}}')
+    before = processes()
+    broken = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.partitioner.class": "no.such.Partitioner"}}')
     assert broken.returncode != 0
     assert "is back and running" in broken.stdout + broken.stderr
+    # Four run the old release, and one at most was restarted for that.
+    now = processes()
+    assert len(now) == 4
+    assert sum(now[at] != before[at] for at in now) <= 1
+    for host, port in now:
+        assert node(host, "systemctl", "is-active", f"kafka-rest@{port}").stdout.strip() == "active"
+        assert "no.such" not in node(host, "cat", f"/etc/kafka-rest/{port}/kafka-rest.properties").stdout
     after = play("deploy.yml")
     assert after.returncode == 0, after.stdout
     # Nothing but the first instance ran the broken release, and that one is back on the old one.
