@@ -173,7 +173,8 @@ def processes() -> dict[tuple[str, str], str]:
 @pytest.mark.usefixtures("demo")
 def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() -> None:
     before = processes()
-    broken = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.partitioner.class": "no.such.Partitioner"}}')
+    wrong = {"kafka_rest_settings": {"producer.partitioner.class": "no.such.Partitioner"}}
+    broken = play("deploy.yml", "-e", json.dumps(wrong))
     assert broken.returncode != 0
     assert "is back and running" in broken.stdout + broken.stderr
     # Four run the old release, and one at most was restarted for that.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
 
-from verify.state.conftest import Instances, contents, copied_files, differing, in_file, value
+from verify.state.conftest import Instances, contents, differing, in_file, value
 
 testinfra_hosts = ["ansible://kafka_rest"]
 Planned = Callable[[str], Instances]
@@ -152,23 +151,6 @@ def test_open_files_are_limited_as_planned_or_as_the_host_allows(host: Any, plan
         path = f"/proc/{main_pid(host, instance)}/limits"
         allowed = int(host.check_output("awk '/Max open files/ {print $4}' %s", path))
         assert allowed >= min(wanted, hard)
-
-
-def test_certificates_and_keys_are_those_of_the_inventory(host: Any, planned: Planned) -> None:
-    for instance in ours(planned):
-        for path, parts in copied_files(instance).items():
-            wanted = "".join(f"{part.read_text().strip()}\n" for part in parts)
-            # Compared by digest: a difference prints no key.
-            digest = hashlib.sha256(wanted.encode()).hexdigest()
-            assert host.file(path).sha256sum == digest, path
-
-
-def test_certificates_are_valid_for_a_week_at_least(host: Any, planned: Planned) -> None:
-    for instance in ours(planned):
-        for path in copied_files(instance):
-            # Seconds; openssl says of the first certificate of a file whether it will have ended by then.
-            asked = host.run("openssl x509 -noout -checkend 604800 -in %s", path)
-            assert asked.rc == 0, f"{path} ends within seven days, or has ended"
 
 
 def test_no_secret_stands_on_a_command_line_or_in_an_environment(host: Any, planned: Planned) -> None:
