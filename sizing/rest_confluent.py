@@ -29,6 +29,8 @@ _CONFIG: Final = "kafka-rest, KafkaRestConfig"
 _ARTICLE: Final = "MapR article"
 #: zookeeper.connect is in 7.9 and gone in 8.0.
 _WITHOUT_ZOOKEEPER: Final = (8, 0)
+#: The MapR build of 2.0 carries a rest-utils that knows a port alone.
+_LISTENERS: Final = (4, 0)
 #: From here on log4j 2; client metrics have no bean unless a reporter is named; clients begin anew (KIP-899).
 _CLIENT_OF_4: Final = (8, 0)
 _JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
@@ -114,11 +116,12 @@ def _identity(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
             f"{GUIDE}, id",
         ),
     )
+    by_port = mapr and numbers(variables.version) < _LISTENERS
     put(
-        "listeners",
+        "port" if by_port else "listeners",
         "listeners",
         Choice(
-            f"{process.scheme}://0.0.0.0:{process.port}",
+            process.port if by_port else f"{process.scheme}://0.0.0.0:{process.port}",
             f"instance {process.number + 1} of {process.instances} on the host, one port each from "
             f"{variables.first_port} up",
             f"{_ARTICLE}, Run two or more Proxy processes",

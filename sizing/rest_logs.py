@@ -121,6 +121,13 @@ def metrics_agent(sheet: Sheet, folder: str, process: Process) -> str:
     metrics = process.variables.metrics
     if metrics is None:
         return ""
+    port = metrics.first_port + process.number
+    if port == process.port:
+        sheet.error(
+            "inventory.port",
+            f"kafka_rest_metrics.first_port gives the metrics port {port}, which is the instance's own",
+            "choose another first_port, such as 9404",
+        )
     file = f"{folder}/metrics.yaml"
     for key, value, because in (
         ("startDelaySeconds", "0", "the first scrape is answered"),
@@ -132,5 +139,5 @@ def metrics_agent(sheet: Sheet, folder: str, process: Process) -> str:
         ),
     ):
         sheet.put(file, key, "rest.metrics.agent", Choice(value, because, _EXPORTER))
-    where = f"{metrics.address}:{metrics.first_port + process.number}"
+    where = f"{metrics.address}:{port}"
     return f"-javaagent:{folder}/metrics/{_AGENT}={where}:{file}"

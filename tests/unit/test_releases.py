@@ -1,0 +1,97 @@
+"""Releases on a host's disk: whole or not there, and named so that nothing is told of what is in them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugins.module_utils import service_control
+from plugins.modules import kedge_release
+
+INSTANCE = {
+    "name": "8082",
+    "files": {"a": "1\n", "b": "2\n"},
+    "marked": {"a": "1\n", "b": "2\n"},
+    "links": {},
+}
+
+
+def test_a_disk_that_fills_up_leaves_no_part_of_a_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_text
+
+    def until_full(self: Path, *arguments: Any, **options: Any) -> int:
+        if self.name == "b":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+        return write(self, *arguments, **options)
+
+    releases = tmp_path / "releases"
+    kedge_release.write_release(releases / "old", INSTANCE, os.getgid())
+    monkeypatch.setattr(Path, "write_text", until_full)
+    with pytest.raises(OSError, match="No space left"):
+        kedge_release.write_release(releases / "new", INSTANCE, os.getgid())
+    assert [path.name for path in releases.iterdir()] == ["old"]
+
+
+def test_a_release_is_named_alike_on_one_host_and_otherwise_on_another() -> None:
+    names = [kedge_release.release_id(INSTANCE, key) for key in (b"one", b"one", b"other")]
+    assert names[0] == names[1] != names[2]
+
+
+def test_the_key_of_a_host_is_made_once_and_is_its_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kedge_release, "KEY", tmp_path / "kedge" / ".release-key")
+    assert kedge_release.release_key(make=False) == b""
+    first = kedge_release.release_key(make=True)
+    assert first == kedge_release.release_key(make=True) == kedge_release.release_key(make=False)
+    assert kedge_release.KEY.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in kedge_release.KEY.parent.iterdir()] == [".release-key"]
+
+
+WARDEN = {"service": "kafka-rest", "node": "rest1"}
+
+
+def a_maprcli(folder: Path, says: str) -> None:
+    """A maprcli of the test's own: it notes what it was told, and says the same to everything."""
+    tool = folder / "maprcli"
+    tool.write_text(f"#!/bin/sh\necho \"$@\" >> {folder}/told\ncat <<'END'\n{says}\nEND\n")
+    tool.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("said", "active"),
+    [
+        ('{"data": [{"name": "fileserver", "state": 2}, {"name": "kafka-rest", "state": 2}]}', True),
+        ('{"data": [{"name": "kafka-rest", "state": 3}]}', False),
+        ('{"data": [{"name": "fileserver", "state": 2}]}', False),
+        ("ERROR (10009) -  Couldn't connect to the CLDB service", False),
+    ],
+)
+def test_warden_is_asked_whether_its_service_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, active: bool
+) -> None:
+    a_maprcli(tmp_path, said)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert service_control.is_active("kafka-rest@8082.service", WARDEN) is active
+
+
+def test_warden_is_told_to_stop_and_start_its_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_maprcli(tmp_path, "")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for action in ("stop", "start"):
+        assert service_control.act(action, "kafka-rest@8082.service", WARDEN).returncode == 0
+    told = (tmp_path / "told").read_text().splitlines()
+    assert told == [f"node services -name kafka-rest -action {a} -nodes rest1" for a in ("stop", "start")]
+
+
+def test_a_node_without_maprcli_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert service_control.act("start", "kafka-rest@8082.service", WARDEN).returncode == 127

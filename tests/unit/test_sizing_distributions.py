@@ -1,0 +1,175 @@
+"""Each vendor's proxy gets the files and keys that its version reads, and no other."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from plugins.module_utils.rendering import render_instance
+from sizing.keys import check_rest_keys
+from sizing.model import Inventory, Setting
+from sizing.plan import make_plan
+from sizing.reading import archive_files, read_archives
+from tests.rest_inventories import of_rule, planned, rest
+
+VERSIONS = [
+    ("confluent", "7.9.9"),
+    ("confluent", "8.0.7"),
+    ("confluent", "8.3.1"),
+    ("strimzi", "0.33.1"),
+    ("strimzi", "1.1.0"),
+    ("mapr", "2.0.1"),
+    ("mapr", "5.1.2"),
+    ("sandbox", "1.0.0"),
+]
+#: The sandbox serves fleets of this machine alone.
+FLEET = {"fleet": {"name": "f"}}
+SECURED = {
+    "tls": {"certificate": "c.pem", "key": "c.key", "ca": "ca.pem", "clients": "required"},
+    "users": {"client": "planted-client"},
+    "user": "proxy",
+    "password": "planted-proxy",
+}
+CLUSTER = {
+    "version": "4.3.1",
+    "bootstrap_servers": "b:9093",
+    "security": {"protocol": "SASL_SSL", "ca": "ca.pem", "user": "kedge", "password": "planted-kedge"},
+}
+
+
+def settings(inventory: Inventory) -> tuple[Setting, ...]:
+    return make_plan(inventory).services["rest1"]["kafka_rest"][0].settings
+
+
+def named(inventory: Inventory, *names: str) -> list[str]:
+    return [s.key for s in settings(inventory) if s.file.endswith(names)]
+
+
+@pytest.mark.parametrize(("distribution", "version"), VERSIONS)
+def test_every_planned_key_is_one_that_the_version_reads(distribution: str, version: str) -> None:
+    workload = {"consumers": 4, "delivery_latency_ms": 100}
+    inventory = rest(distribution=distribution, version=version, workload=workload, common=FLEET)
+    keys = named(inventory, "kafka-rest.properties", "application.properties")
+    assert len(keys) > 5
+    assert check_rest_keys(distribution, version, keys, "here") == []
+
+
+@pytest.mark.parametrize("version", ["7.9.9", "8.3.1"])
+def test_every_key_of_a_secured_proxy_is_one_that_the_version_reads(version: str) -> None:
+    common = {"kafka_clusters": {"leaf": CLUSTER}}
+    keys = named(rest(version=version, common=common, **SECURED), "kafka-rest.properties")
+    assert {"ssl.keystore.location", "authentication.method", "client.sasl.jaas.config"} <= set(keys)
+    assert check_rest_keys("confluent", version, keys, "here") == []
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "file", "variable"),
+    [
+        ("confluent", "7.9.9", "log4j.properties", "KAFKAREST_LOG4J_OPTS"),
+        ("confluent", "8.3.1", "log4j2.properties", "KAFKAREST_LOG4J_OPTS"),
+        ("strimzi", "0.33.1", "log4j2.properties", "KAFKA_BRIDGE_LOG4J_OPTS"),
+        ("mapr", "5.1.2", "log4j.properties", "KAFKAREST_LOG4J_OPTS"),
+        ("sandbox", "1.0.0", "log4j2.properties", "KAFKAREST_LOG4J_OPTS"),
+    ],
+)
+def test_the_log_is_bounded_in_the_form_that_the_version_reads(
+    distribution: str, version: str, file: str, variable: str
+) -> None:
+    inventory = rest(distribution=distribution, version=version, log_mib=200, common=FLEET)
+    assert planned(inventory, variable).endswith(f"/{file}")
+    bounds = {s.key: s.value for s in settings(inventory) if s.file.endswith(f"/{file}")}
+    sizes = [v for k, v in bounds.items() if k.endswith((".maxFileSize", ".size.size"))]
+    kept = [v for k, v in bounds.items() if k.endswith((".maxBackupIndex", ".strategy.max"))]
+    # The one that is written to, and nine before it.
+    assert (sizes, kept) == (["20MB"], ["9"])
+
+
+@pytest.mark.parametrize(("version", "asked"), [("7.9.9", "zk:2181"), ("8.3.1", "")])
+def test_zookeeper_is_named_to_the_line_that_reads_it(version: str, asked: str) -> None:
+    assert planned(rest(version=version, zookeeper_connect="zk:2181"), "zookeeper.connect") == asked
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "key"),
+    [
+        ("confluent", "8.3.1", "client.metadata.recovery.strategy"),
+        ("strimzi", "1.1.0", "kafka.metadata.recovery.strategy"),
+    ],
+)
+def test_a_client_without_a_broker_does_not_begin_anew(distribution: str, version: str, key: str) -> None:
+    assert planned(rest(distribution=distribution, version=version), key) == "none"
+    assert planned(rest(distribution="confluent", version="7.9.9"), key) == ""
+
+
+def test_metrics_are_off_until_they_are_asked_for_and_then_on_loopback() -> None:
+    assert "-javaagent" not in planned(rest(), "KAFKAREST_OPTS")
+    inventory = rest(instances_per_host=2, metrics={"first_port": 9404})
+    assert "=127.0.0.1:9405:" in planned(inventory, "KAFKAREST_OPTS", number=1)
+    (instance, _) = make_plan(inventory).to_json()["hosts"]["rest1"]["services"]["kafka_rest"]["instances"]
+    assert "startDelaySeconds: 0" in render_instance("kafka-rest", instance)["metrics.yaml"]
+
+
+def test_a_port_of_metrics_that_is_taken_is_an_error() -> None:
+    found = of_rule(make_plan(rest(metrics={"first_port": 8082})), "inventory.port", "error")
+    assert "8082" in found[0].message
+    found = of_rule(
+        make_plan(rest(metrics={"first_port": 8083}, instances_per_host=2)), "inventory.port", "error"
+    )
+    assert "8083" in found[0].message
+
+
+def test_own_jvm_flags_that_leave_out_what_a_login_needs_are_an_error() -> None:
+    inventory = rest(**SECURED, settings={"KAFKAREST_OPTS": "-Done=1"})
+    error = of_rule(make_plan(inventory), "rest.options", "error")[0]
+    assert "-Djava.security.auth.login.config" in error.message
+
+
+def test_a_key_that_a_plugin_reads_is_let_through_and_others_are_refused() -> None:
+    own = {"settings": {"acme.audit.level": "all", "acme2.x": 1}}
+    errors = of_rule(make_plan(rest(**own, plugin_keys=["acme."])), "rest.keys", "error")
+    assert [e.message.split()[5] for e in errors] == ["acme2.x"]
+
+
+def test_a_package_needs_no_archive_and_one_from_a_file_its_checksum() -> None:
+    plain = rest(install="package", archive=None, archive_checksum="")
+    assert of_rule(make_plan(plain), "inventory.variable", "error") == []
+    (error,) = of_rule(
+        make_plan(rest(install="package", archive="/a.deb", archive_checksum="")),
+        "inventory.variable",
+        "error",
+    )
+    assert "nothing is installed that was not verified" in error.message
+
+
+def test_an_archive_of_a_url_is_fetched_once_and_held_against_its_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEDGE_CACHE", str(tmp_path / "cache"))
+    published = tmp_path / "proxy.tar.gz"
+    published.write_bytes(b"of the publisher")
+    digest = hashlib.sha256(published.read_bytes()).hexdigest()
+    inventory = rest(archive=published.as_uri(), archive_checksum=digest)
+    assert read_archives(inventory) == {published.as_uri(): None}
+    assert read_archives(inventory, fetch=True) == {published.as_uri(): digest}
+    (file,) = archive_files(inventory).values()
+    published.write_bytes(b"of somebody else")
+    assert read_archives(inventory, fetch=True) == {published.as_uri(): digest}
+    # Another checksum is another file, which is fetched, and found to be the wrong one.
+    other = rest(archive=published.as_uri(), archive_checksum="ab" * 32)
+    plan = make_plan(other, archives=read_archives(other, fetch=True), deploying=True)
+    (error,) = of_rule(plan, "inventory.archive", "error")
+    assert "kafka_rest_archive_checksum is " + "ab" * 32 in error.message
+    assert file.read_bytes() == b"of the publisher"
+
+
+def test_a_url_that_has_nothing_is_an_error_before_a_host_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEDGE_CACHE", str(tmp_path))
+    inventory = rest(archive=(tmp_path / "nothing.tar.gz").as_uri())
+    plan = make_plan(inventory, archives=read_archives(inventory, fetch=True), deploying=True)
+    (error,) = of_rule(plan, "inventory.archive", "error")
+    assert "could not be fetched" in error.message
+    assert not list((tmp_path / "downloads").iterdir())
