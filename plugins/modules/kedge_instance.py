@@ -33,17 +33,10 @@ options:
 author: Kedge
 """
 
-import base64
 import json
 import shutil
-import socket
-import ssl
-import struct
 import subprocess
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -51,6 +44,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.journal_steps import missing_step
 from ansible.module_utils.node_lock import ROOT, held
+from ansible.module_utils.probes import http_produce, kafka
 from ansible.module_utils.service_control import FAILED, act, warden_state
 
 SYSTEMD = Path("/etc/systemd/system")
@@ -259,64 +253,6 @@ def main_pid(unit: str) -> str:
 def no_probe(_: dict[str, Any]) -> str | None:
     """Hold at once: an active unit is all that is asked for."""
     return None
-
-
-def encryption(probe: dict[str, Any]) -> ssl.SSLContext | None:
-    """Return how a probe holds a certificate against its CA; None where it speaks plainly."""
-    if "ca" not in probe:
-        return None
-    context = ssl.create_default_context(cafile=probe["ca"])
-    if "certificate" in probe:
-        context.load_cert_chain(probe["certificate"])
-    return context
-
-
-def http_produce(probe: dict[str, Any]) -> str | None:
-    """Hold when a produce request through REST is answered with an offset; 200 alone is not enough."""
-    body = json.dumps({"records": [{"value": base64.b64encode(b"ready?").decode()}]}).encode()
-    headers = {
-        "Content-Type": "application/vnd.kafka.binary.v2+json",
-        "Accept": "application/vnd.kafka.v2+json",
-    }
-    if "user" in probe:
-        # As the users' file of the proxy has it: the password, then the roles.
-        login = f"{probe['user']}:{probe['login'].rpartition(',')[0]}"
-        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-    request = urllib.request.Request(  # noqa: S310 - the plan's own http address
-        f"{probe['url']}/topics/{urllib.parse.quote(probe['topic'], safe='')}",
-        data=body,
-        headers=headers,
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=5, context=encryption(probe)) as answer:  # noqa: S310
-            entry = json.load(answer)["offsets"][0]
-    except (OSError, ValueError, LookupError, urllib.error.HTTPError) as error:
-        return f"produce to {probe['topic']}: {error}"
-    if not isinstance(entry.get("offset"), int) or entry.get("error_code"):
-        return f"produce to {probe['topic']} answered {entry}"
-    return None
-
-
-def kafka(probe: dict[str, Any]) -> str | None:
-    """Hold when a broker answers an ApiVersions request (version 0) without an error."""
-    client = b"\xff\xff"  # null client id
-    request = struct.pack(">hhi", 18, 0, 1) + client
-    try:
-        plain = socket.create_connection((probe["host"], int(probe["port"])), timeout=5)
-        context = encryption(probe)
-        wrapped = context.wrap_socket(plain, server_hostname=probe["host"]) if context else plain
-        with wrapped as connection:
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            head = b""
-            while len(head) < 10:  # length, correlation id, error code
-                piece = connection.recv(10 - len(head))
-                if not piece:
-                    return "the broker closed the connection"
-                head += piece
-    except OSError as error:
-        return f"{probe['host']}:{probe['port']}: {error}"
-    (error_code,) = struct.unpack(">h", head[8:10])
-    return f"ApiVersions answered error {error_code}" if error_code else None
 
 
 def state_file(probe: dict[str, Any]) -> str | None:
