@@ -86,8 +86,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     ends = evidence.table("end_offsets")
     seen = lags(records, ends, run) if ends is not None else [Lag() for _ in run.mirrors]
     for mirror, lag in zip(run.mirrors, seen, strict=True):
-        late, unclear = _late(_name(mirror), lag, allowed, run.clock_error_us / 1000)
-        problems += late
+        behind, unclear = late(_name(mirror), lag, allowed, run.clock_error_us / 1000)
+        problems += behind
         doubts += unclear
     copied = sum(totals["source"] for totals in hop.totals)
     fine = f"{copied:,} records of {len(run.mirrors)} mirrored topics, each in its target as it was"
@@ -147,7 +147,7 @@ def _behind(lag: Lag) -> dict[str, Any]:
     }
 
 
-def _late(
+def late(
     name: str, lag: Lag, allowed: Mapping[str, Any], clock_error_ms: float
 ) -> tuple[list[str], list[str]]:
     """Return what is later than its level, and what cannot be told."""

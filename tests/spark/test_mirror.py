@@ -239,7 +239,6 @@ def test_a_reordered_record_fails_the_mirror_and_is_named_by_its_places(spark: S
         "1 reordered (first: source leaf/t0, partition 0, offset 1, target agg/leaf.t0"
     )
     assert result.anomalies["reordered"].examples[0]["after_offset"] == 4
-    assert checked(spark, rows, {"reordered": 1}).verdict == "pass"
 
 
 def test_a_target_with_append_times_has_no_timestamps_to_compare(spark: SparkSession) -> None:

@@ -15,7 +15,8 @@ from sizing.plan import make_plan
 from spark_checks import output
 from spark_checks.batches import CODECS, SAMPLE_BYTES, filled, middle, serialized
 from spark_checks.checks import mirror
-from spark_checks.checks.mirror_batches import bound
+from spark_checks.checks.mirror_batches import Batches, bound, recommendations
+from spark_checks.hops.compression import Compression
 from spark_checks.job import Audit
 from spark_checks.levels import Levels
 from spark_checks.run import Topic
@@ -119,10 +120,18 @@ def test_the_plan_takes_the_best_compression_for_its_bound(spark: SparkSession) 
     assert (before, after) == ("50000", "62000")
 
 
-@pytest.mark.spark
-def test_few_batches_or_those_of_another_codec_recommend_nothing(spark: SparkSession) -> None:
-    assert audited(spark, [batch(1000, 100)] * 99).results[0].recommendations == ()
-    assert audited(spark, [batch(1000, 100)] * 200, "zstd").results[0].recommendations == ()
+def found(batches: int, codec: str) -> Batches:
+    one = Compression(batches, 0.062, 0.1, 0.1, ())
+    return Batches({}, {"metrics": {"gzip": one}}, {"metrics": codec})
+
+
+def test_few_batches_or_those_of_another_codec_recommend_nothing() -> None:
+    assert [one.value for one in recommendations(found(100, "gzip"))] == [
+        {"metrics": {"max_compression_ratio": 0.062}}
+    ]
+    assert recommendations(found(99, "gzip")) == ()
+    assert recommendations(found(200, "zstd")) == ()
+    assert recommendations(found(200, "none")) == ()
 
 
 @pytest.mark.parametrize(("best", "said"), [(0.06219, 0.0621), (0.5, 0.5), (1.01, 1.0), (0.00129, 0.00129)])

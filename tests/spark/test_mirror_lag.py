@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_checks.checks import mirror
+from spark_checks.checks.mirror import late
 from spark_checks.hops.mirror_lag import Lag, lags
-from spark_checks.levels import Levels
-from spark_checks.model import Result
+from spark_checks.levels import Levels, MirrorLevels
 from tests.spark.frames import Row, evidence, frame, us
 from tests.spark.test_mirror import about, copy, placed, source
 
@@ -71,31 +69,44 @@ def test_a_mirror_without_samples_has_no_lag_and_the_others_have_theirs(spark: S
     assert (one.most_records, two) == (6, Lag())
 
 
-def checked(spark: SparkSession, levels: dict[str, Any], ends: list[Row] | None = None) -> Result:
-    tables = {"records": ROWS} | ({} if ends is None else {"end_offsets": ends})
-    return mirror.check(evidence(spark, about(1), **tables), Levels.model_validate({"mirror": levels}))
+#: Eight seconds at most, of which six were between two samples.
+SLOW = Lag(3, 6, 0, {"p50": 4500, "p99": 7910, "max": 8000}, 10, 6000)
 
 
 @pytest.mark.parametrize(
-    ("levels", "verdict", "because"),
+    ("level", "lag", "problem", "doubt"),
     [
-        ({"lag_records": 6}, "pass", "each in its target as it was"),
-        ({"lag_records": 5}, "fail", "leaf.t0: 6 records behind, the level is 5"),
-        ({"delay_max_ms": 8000}, "pass", "each in its target as it was"),
+        ({}, SLOW, "", ""),
+        ({"lag_records": 6}, SLOW, "", ""),
+        ({"lag_records": 5}, SLOW, "m: 6 records behind, the level is 5", ""),
+        (
+            {"lag_records": 5},
+            Lag(),
+            "",
+            "m: the ends of its topics were not sampled, so its lag is not known",
+        ),
+        ({"delay_max_ms": 8000}, SLOW, "", ""),
         # It is too long by 6 s at most: the target was not looked at for so long.
-        ({"delay_max_ms": 7999}, "unknown", "delay_max_ms 8,000 is within its error of the level 7,999"),
-        ({"delay_max_ms": 1999}, "fail", "delay_max_ms 8,000, the level is 1,999"),
+        ({"delay_max_ms": 7999}, SLOW, "", "m: delay_max_ms 8,000 is within its error of the level 7,999"),
+        ({"delay_max_ms": 1999}, SLOW, "m: delay_max_ms 8,000, the level is 1,999", ""),
+        ({"delay_p99_ms": 100}, Lag(), "", "m: delay_p99_ms was not measured"),
     ],
 )
 def test_lag_is_judged_where_it_has_a_level(
-    spark: SparkSession, levels: dict[str, Any], verdict: str, because: str
+    level: dict[str, int], lag: Lag, problem: str, doubt: str
 ) -> None:
-    result = checked(spark, levels, ENDS)
-    assert result.verdict == verdict
-    assert because in result.because
+    allowed = MirrorLevels.model_validate(level).model_dump()
+    assert late("m", lag, allowed, 0) == ([problem] if problem else [], [doubt] if doubt else [])
 
 
-def test_a_level_without_samples_is_unknown(spark: SparkSession) -> None:
-    assert checked(spark, {}).verdict == "pass"
-    for level in ({"lag_records": 5}, {"delay_p99_ms": 100.0}):
-        assert checked(spark, level).verdict == "unknown"
+def test_a_level_within_the_error_of_the_clocks_is_unknown() -> None:
+    allowed = MirrorLevels(delay_max_ms=8000).model_dump()
+    assert late("m", SLOW, allowed, 1)[1] == ["m: delay_max_ms 8,000 is within its error of the level 8,000"]
+
+
+def test_the_lag_is_in_the_answer_of_the_check(spark: SparkSession) -> None:
+    tables = evidence(spark, about(1), records=ROWS, end_offsets=ENDS)
+    result = mirror.check(tables, Levels.model_validate({"mirror": {"lag_records": 5}}))
+    assert result.verdict == "fail"
+    assert result.measured["f0: leaf/t0 to agg/leaf.t0"]["delay_max_ms"] == 8000
+    assert result.series["lag"] == {"f0": ((5, 1), (11, 6), (12, 0))}
