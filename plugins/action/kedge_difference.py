@@ -13,6 +13,7 @@ from ansible.utils.display import Display
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from plugins.filter.kedge import topics_that_may_grow
 from plugins.module_utils.compared import indented, lines_of, topic_lines
 from sizing.places import fold
 
@@ -22,10 +23,10 @@ display = Display()
 
 
 class ActionModule(ActionBase):
-    """Arguments: ``grow``, topics to which a deploy may add partitions."""
+    """Arguments: ``declared``, the inventory's ``kafka_topics``: to some of them partitions may be added."""
 
     _supports_check_mode = True
-    _VALID_ARGS = frozenset({"grow"})
+    _VALID_ARGS = frozenset({"declared"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask each cluster that answers, in check mode, and print all of it."""
@@ -49,10 +50,12 @@ class ActionModule(ActionBase):
             _show(hosts, lines)
         for cluster, topics in plan["topics"].items():
             one = {**plan["clusters"][cluster], "secrets": logins[cluster]}
-            _show(f"cluster {cluster}", self._topics(one, topics, task_vars))
+            _show(f"cluster {cluster}", self._topics(cluster, one, topics, task_vars))
         return result | {"changed": False}
 
-    def _topics(self, cluster: Mapping[str, Any], topics: Any, task_vars: dict[str, Any]) -> list[str]:
+    def _topics(
+        self, name: str, cluster: Mapping[str, Any], topics: Any, task_vars: dict[str, Any]
+    ) -> list[str]:
         servers = cluster["bootstrap_servers"]
         if why := unanswered(servers):
             return [f"cannot be reached: {why}"]
@@ -63,13 +66,14 @@ class ActionModule(ActionBase):
                 "client": cluster["client"],
                 "secrets": cluster["secrets"],
                 "topics": topics,
-                "grow": self._task.args.get("grow", []),
+                "grow": topics_that_may_grow(self._task.args.get("declared", []), name),
             },
             task_vars=task_vars,
         )
         if answer.get("failed"):
             return [f"a deploy would stop: {answer.get('msg')}"]
-        return topic_lines(answer["changes"]) or [f"{len(topics)} topics as planned"]
+        lines = topic_lines(answer["changes"]) or [f"{len(topics)} topics as planned"]
+        return [*lines, *answer.get("drift", [])]
 
 
 def unanswered(bootstrap_servers: str) -> str | None:

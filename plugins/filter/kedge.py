@@ -134,9 +134,10 @@ def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
     return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
 
 
-def topics_that_may_grow(topics: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the topics of which the inventory says that their keys allow more partitions."""
-    return [str(t["name"]) for t in topics if t.get("keys_may_move")]
+def topics_that_may_grow(topics: Iterable[Mapping[str, Any]], cluster: str) -> list[str]:
+    """Return a cluster's topics whose keys allow more partitions, or that have none, by the inventory."""
+    mine = (t for t in topics if t["cluster"] == cluster)
+    return [str(t["name"]) for t in mine if t.get("keys_may_move") or not t.get("keyed", True)]
 
 
 def load_spec(

@@ -11,6 +11,8 @@ description:
   - Runs on the control machine and speaks the admin API.
   - Partitions are only ever added. On a topic that exists this needs C(grow), because keyed records of one
     key then lie in two partitions until the old ones have expired.
+  - The cluster is asked beforehand if it would take every change; where it refuses one, nothing is changed.
+    Check mode asks the same, so that it fails where a deploy would.
 options:
   bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
   client: {type: dict, default: {}, description: "More keys for the client."}
@@ -28,7 +30,14 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+)
 
 OWN_KEYS = ("partitions", "replication.factor")
 
@@ -38,15 +47,33 @@ def wanted(topics: dict[str, Any]) -> dict[str, dict[str, str]]:
     return {name: {s["key"]: s["value"] for s in topic["settings"]} for name, topic in topics.items()}
 
 
-def running_settings(client: Any, names: list[str]) -> dict[str, dict[str, str]]:
-    """Return topic -> key -> value in force, for topics that exist."""
+def running_settings(
+    client: Any, names: list[str]
+) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+    """Return topic -> key -> value in force, for topics that exist, and of these those set at the topic."""
     if not names:
-        return {}
+        return {}, {}
     answers = client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, n) for n in names])
-    return {
-        resource.name: {key: entry.value for key, entry in answer.result(TIMEOUT_SECONDS).items()}
-        for resource, answer in answers.items()
-    }
+    entries = {resource.name: answer.result(TIMEOUT_SECONDS) for resource, answer in answers.items()}
+    at_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return (
+        {name: {key: e.value for key, e in found.items()} for name, found in entries.items()},
+        {
+            name: {k: e.value for k, e in found.items() if e.source == at_topic}
+            for name, found in entries.items()
+        },
+    )
+
+
+def unplanned(plan: dict[str, dict[str, str]], at_topic: dict[str, dict[str, str]]) -> list[str]:
+    """Return a line for each setting that somebody gave a topic and that the plan does not name."""
+    return [
+        f"topic {name} has {key}={value}, which the plan does not name: add it to the topic's settings, or "
+        f"take it away (kafka-configs --alter --delete-config {key})"
+        for name, found in at_topic.items()
+        for key, value in sorted(found.items())
+        if key not in plan[name]
+    ]
 
 
 def compare(
@@ -88,8 +115,18 @@ def replication_drift(plan: dict[str, dict[str, str]], copies: dict[str, int]) -
     ]
 
 
-def apply(client: Any, changes: dict[str, dict[str, Any]]) -> None:
-    """Carry out the changes and wait for each."""
+def too_many_copies(plan: dict[str, dict[str, str]], changes: dict[str, Any], brokers: int) -> list[str]:
+    """Return a line for each topic to be created with more copies than there are brokers."""
+    return [
+        f"{name} is to have {plan[name]['replication.factor']} copies, and the cluster has {brokers} "
+        f"broker{'s' * (brokers != 1)}: set its replication to {brokers} or less, or add brokers"
+        for name, change in changes.items()
+        if "create" in change and int(plan[name]["replication.factor"]) > brokers
+    ]
+
+
+def apply(client: Any, changes: dict[str, dict[str, Any]], *, only_ask: bool = False) -> list[str]:
+    """Carry out the changes, or ask the cluster if it would; return a line for each that it refuses."""
     answers = {}
     new = []
     for name, change in changes.items():
@@ -99,10 +136,12 @@ def apply(client: Any, changes: dict[str, dict[str, Any]]) -> None:
             copies = int(values["replication.factor"])
             new.append(NewTopic(name, int(values["partitions"]), copies, config=own))
     if new:
-        answers.update(client.create_topics(new, operation_timeout=TIMEOUT_SECONDS))
+        created = client.create_topics(new, operation_timeout=TIMEOUT_SECONDS, validate_only=only_ask)
+        answers.update({("created", name): answer for name, answer in created.items()})
     grown = [NewPartitions(name, change["grow"][1]) for name, change in changes.items() if "grow" in change]
     if grown:
-        answers.update(client.create_partitions(grown, operation_timeout=TIMEOUT_SECONDS))
+        grow = client.create_partitions(grown, operation_timeout=TIMEOUT_SECONDS, validate_only=only_ask)
+        answers.update({("given more partitions", name): answer for name, answer in grow.items()})
     altered = []
     for name, change in changes.items():
         entries = [
@@ -112,9 +151,15 @@ def apply(client: Any, changes: dict[str, dict[str, Any]]) -> None:
         if entries:
             altered.append(ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries))
     if altered:
-        answers.update(client.incremental_alter_configs(altered))
-    for answer in answers.values():
-        answer.result(TIMEOUT_SECONDS)
+        settings = client.incremental_alter_configs(altered, validate_only=only_ask)
+        answers.update({("given its settings", one.name): answer for one, answer in settings.items()})
+    refused = []
+    for (what, name), answer in answers.items():
+        try:
+            answer.result(TIMEOUT_SECONDS)
+        except KafkaException as error:
+            refused.append(f"{name} cannot be {what}: {error.args[0].name()}, {error.args[0].str()}")
+    return refused
 
 
 def main() -> None:
@@ -140,30 +185,36 @@ def main() -> None:
             module.exit_json(changed=True, changes={name: {"create": v} for name, v in plan.items()})
         module.fail_json(msg=str(error))
     try:
-        topics = client.list_topics(timeout=TIMEOUT_SECONDS).topics
+        metadata = client.list_topics(timeout=TIMEOUT_SECONDS)
+        topics = metadata.topics
         found = {n: len(t.partitions) for n, t in topics.items()}
         copies = {
             n: min(len(p.replicas) for p in t.partitions.values()) for n, t in topics.items() if t.partitions
         }
-        for drift in replication_drift(plan, copies):
-            module.warn(drift)
-        present = [name for name in plan if name in found]
-        changes, refused = compare(plan, found, running_settings(client, present))
+        running, at_topic = running_settings(client, [name for name in plan if name in found])
+        drift = replication_drift(plan, copies) + unplanned(plan, at_topic)
+        changes, refused = compare(plan, found, running)
         for name, change in changes.items():
             if "grow" in change and name not in module.params["grow"]:
                 old, new = change["grow"]
                 refused.append(
                     f"{name} has {old} partitions and the plan says {new}: records of one key would lie in "
                     "two partitions until the old ones expire; say keys_may_move: true at the topic if its "
-                    "keys allow it"
+                    "keys allow it (keyed: false if its records have none), or plan the "
+                    f"{old} that it has"
                 )
+        refused += too_many_copies(plan, changes, len(metadata.brokers))
+        refused = refused or apply(client, changes, only_ask=True)
         if refused:
-            module.fail_json(msg="no topic was changed: " + "; ".join(refused))
-        if not module.check_mode:
-            apply(client, changes)
+            servers = module.params["bootstrap_servers"]
+            module.fail_json(msg=f"no topic of {servers} was changed: " + "; ".join(refused))
+        if not module.check_mode and (failed := apply(client, changes)):
+            module.fail_json(msg="; ".join(failed))
     except KafkaException as error:
         module.fail_json(msg=f"{module.params['bootstrap_servers']}: {error.args[0].str()}")
-    module.exit_json(changed=bool(changes), changes=changes)
+    for line in drift:
+        module.warn(line)
+    module.exit_json(changed=bool(changes), changes=changes, drift=drift)
 
 
 if __name__ == "__main__":

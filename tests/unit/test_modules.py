@@ -128,8 +128,12 @@ def test_without_a_deploy_in_the_same_run_no_release_is_named() -> None:
     assert staged_release({"instances": [{"name": "8082", "release": "abc"}]}, "8082") == "abc"
 
 
-def test_only_topics_whose_keys_may_move_may_grow() -> None:
-    assert topics_that_may_grow([{"name": "a"}, {"name": "b", "keys_may_move": True}]) == ["b"]
+def test_only_topics_whose_keys_may_move_and_those_without_keys_may_grow() -> None:
+    leaf = [{"name": "a"}, {"name": "b", "keys_may_move": True}, {"name": "c", "keyed": False}]
+    other = {"name": "a", "keys_may_move": True, "cluster": "agg"}
+    declared = [*({**topic, "cluster": "leaf"} for topic in leaf), other]
+    assert topics_that_may_grow(declared, "leaf") == ["b", "c"]
+    assert topics_that_may_grow(declared, "agg") == ["a"]
 
 
 UP = {"status": "UP", "scur": "0", "qcur": "0"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plugins.modules.kafka_group_gate import complaint
-from plugins.modules.kafka_topics_present import compare, replication_drift
+from plugins.modules.kafka_topics_present import compare, replication_drift, too_many_copies, unplanned
 
 PLAN = {"t": {"partitions": "6", "replication.factor": "1", "retention.ms": "1000"}}
 
@@ -41,6 +41,20 @@ def test_another_number_of_copies_is_said_and_not_changed() -> None:
     assert line.startswith("topic t has 3 copies and the plan says 1")
     assert replication_drift(PLAN, {"t": 1}) == []
     assert replication_drift(PLAN, {}) == []
+
+
+def test_settings_that_somebody_gave_a_topic_are_said_and_left_alone() -> None:
+    (line,) = unplanned(PLAN, {"t": {"retention.ms": "5", "flush.ms": "1"}})
+    assert line.startswith("topic t has flush.ms=1, which the plan does not name")
+
+
+def test_more_copies_than_brokers_are_refused_beforehand() -> None:
+    create = {"t": {"create": PLAN["t"]}}
+    wide = {"t": {**PLAN["t"], "replication.factor": "3"}}
+    assert too_many_copies(PLAN, create, 1) == []
+    (line,) = too_many_copies(wide, create, 1)
+    assert line.startswith("t is to have 3 copies, and the cluster has 1 broker: set its replication to 1")
+    assert too_many_copies(wide, {"t": {"grow": [1, 6]}}, 1) == []
 
 
 @pytest.mark.parametrize("state", ["PREPARING_REBALANCING", "COMPLETING_REBALANCING", "UNKNOWN", "DEAD"])

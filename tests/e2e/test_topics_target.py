@@ -1,0 +1,96 @@
+"""A target becomes a number of partitions: measured on a node's broker, planned, deployed, and reached."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sizing.topics import partitions_needed
+from tests.e2e.test_demo import PLAYBOOK, ROOT
+from tests.kafka.loads import LoadRun
+from verify.places import find
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(600)]
+INVENTORY = "molecule/kafka_topics/inventory"
+RECORD_BYTES = 1000
+#: What one producer, one consumer, their ledger and the broker carry together on two cores.
+MOST_MB_PER_S = 8.0
+SECONDS = 12
+
+
+def run(*words: str, allowed: tuple[int, ...] = (0,)) -> str:
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in allowed, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def python(*words: str, allowed: tuple[int, ...] = (0,)) -> str:
+    return run(sys.executable, "-m", *words, allowed=allowed)
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[None]:
+    """One broker on a node, with its topics."""
+    try:
+        python("local.fleet", "up", "--inventory", INVENTORY)
+        run(PLAYBOOK, "-i", INVENTORY, "deploy.yml")
+        yield
+    finally:
+        python("local.fleet", "down", "--inventory", INVENTORY)
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """What one partition takes and gives, from the command that a person runs."""
+    words = ["--inventory", INVENTORY, "--cluster", "leaf", "--record-bytes", str(RECORD_BYTES)]
+    words += ["--partitions", "1,2", "--repetitions", "1", "--seconds", "3", "--runs", str(folder)]
+    python("verify.measure", *words, "--out", str(folder / "rates.yml"), allowed=(0, 1))
+    (rates,) = yaml.safe_load((folder / "rates.yml").read_text())["recommended"]["kafka_partition_rates"]
+    found: dict[str, Any] = rates
+    return found
+
+
+def test_the_recommended_partitions_are_deployed_and_reach_the_target(fleet: None, tmp_path: Path) -> None:
+    rates = measured(tmp_path)
+    production, consumption = rates["production_mb_per_s"], rates["consumption_mb_per_s"]
+    target = round(min(MOST_MB_PER_S, 0.4 * min(production, consumption)), 3)
+    # Room to grow, so that more than one partition is needed whatever this machine carries.
+    growth = round(1.5 * min(production, consumption) / target, 3)
+    topic = {"name": "reached", "cluster": "leaf", "target_mb_per_s": target, "growth": min(growth, 100),
+             "record_bytes": RECORD_BYTES, "replication": 1}  # fmt: skip
+    variables = tmp_path / "topics.yml"
+    variables.write_text(yaml.safe_dump({"kafka_topics": [topic], "kafka_partition_rates": [rates]}))
+
+    needed = partitions_needed(target, production, consumption, min(growth, 100))
+    assert needed >= 2
+    shown = run(PLAYBOOK, "-i", INVENTORY, "plan.yml", "-e", f"@{variables}")
+    assert f"would create it with partitions={needed}" in shown
+    run(PLAYBOOK, "-i", INVENTORY, "deploy.yml", "-e", f"@{variables}")
+
+    servers = find(ROOT / INVENTORY, "leaf").bootstrap_servers
+    records_per_s = round(target * 1e6 / RECORD_BYTES)
+    kafka = {"topic": "reached", "group": "reached", "records_per_s": records_per_s,
+             "record_bytes": RECORD_BYTES, "producers": 1, "consumers": 1}  # fmt: skip
+    load = LoadRun(tmp_path, {"run_id": "reached", "cluster": "leaf", "bootstrap_servers": servers,
+                              "kafka": kafka, "warm_up_s": 3, "min_s": SECONDS, "max_s": 60})  # fmt: skip
+    (tmp_path / "stop").touch()
+    assert load.start().ended() == 0, load.output.read_text()
+    (named,) = json.loads((tmp_path / "evidence" / "run.json").read_text())["topics"]
+    assert named["partitions"] == needed
+
+    (tmp_path / "slo.yml").write_text(yaml.safe_dump(
+        # A generator keeps its rate but for what lies between two of its steps.
+        {"throughput": {"kafka": {"records_per_s": 0.99 * records_per_s}}}
+    ))  # fmt: skip
+    python("spark_checks", "--evidence", str(tmp_path / "evidence"), "--slo", str(tmp_path / "slo.yml"),
+           "--out", str(tmp_path / "report"), allowed=(0, 1))  # fmt: skip
+    checks = json.loads((tmp_path / "report" / "verdicts.json").read_text())["checks"]
+    verdicts = {check["name"]: (check["verdict"], check["because"]) for check in checks}
+    assert verdicts["throughput"][0] == "pass", verdicts["throughput"]
+    assert verdicts["delivery"][0] == "pass", verdicts["delivery"]

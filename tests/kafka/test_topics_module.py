@@ -1,0 +1,139 @@
+"""The module that creates and alters topics, as a playbook calls it, against a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from local.brokers import kafka_jars, running_broker
+from tests.kafka.crashable import CrashableBroker
+from tests.kafka.loads import ROOT
+from tests.kafka.test_measure import refuse_creation
+
+pytestmark = pytest.mark.kafka
+
+
+def settings(**values: Any) -> dict[str, Any]:
+    plan = {"partitions": 2, "replication.factor": 1} | {k.replace("_", "."): v for k, v in values.items()}
+    return {"settings": [{"key": key, "value": str(value)} for key, value in plan.items()]}
+
+
+def present(
+    servers: str, topics: dict[str, Any], *, check: bool = False, grow: list[str] | None = None
+) -> Any:
+    arguments = {"bootstrap_servers": servers, "topics": topics, "grow": grow or []}
+    ansible = str(Path(sys.executable).with_name("ansible"))
+    words = [ansible, "localhost", "-m", "kafka_topics_present", "-a", json.dumps(arguments)]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+                   "ANSIBLE_PYTHON_INTERPRETER": sys.executable}  # fmt: skip
+    done = subprocess.run([*words, *(["--check"] if check else [])], cwd=ROOT, env=environment,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    found = re.search(r"=> (\{.*\})", done.stdout, flags=re.DOTALL)
+    assert found, done.stdout + done.stderr
+    return json.loads(found[1])
+
+
+def partitions(servers: str) -> dict[str, int]:
+    found = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics
+    return {name: len(topic.partitions) for name, topic in found.items()}
+
+
+def running(servers: str, topic: str, key: str) -> str:
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    (answer,) = AdminClient({"bootstrap.servers": servers}).describe_configs([asked]).values()
+    return str(answer.result(10)[key].value)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"declared-{uuid.uuid4().hex}"
+
+
+def test_a_topic_is_created_once_and_check_mode_tells_the_truth(broker: CrashableBroker, name: str) -> None:
+    servers, plan = broker.bootstrap_servers, {name: settings(retention_ms=600000)}
+    assert present(servers, plan, check=True)["changed"]
+    assert name not in partitions(servers)
+    assert present(servers, plan)["changed"]
+    assert partitions(servers)[name] == 2
+    assert running(servers, name, "retention.ms") == "600000"
+    assert not present(servers, plan)["changed"]
+    assert not present(servers, plan, check=True)["changed"]
+
+
+def test_settings_that_drifted_are_told_and_set_back(broker: CrashableBroker, name: str) -> None:
+    servers = broker.bootstrap_servers
+    present(servers, {name: settings(retention_ms=5, flush_ms=7)})
+    plan = {name: settings(retention_ms=600000)}
+    told = present(servers, plan, check=True)
+    assert told["changes"] == {name: {"set": {"retention.ms": ["5", "600000"]}}}
+    assert running(servers, name, "retention.ms") == "5"
+    done = present(servers, plan)
+    assert running(servers, name, "retention.ms") == "600000"
+    assert f"topic {name} has flush.ms=7, which the plan does not name" in done["drift"][0]
+
+
+def test_keyed_topic_with_fewer_partitions_is_refused_and_nothing_is_changed(
+    broker: CrashableBroker, name: str
+) -> None:
+    servers, other = broker.bootstrap_servers, f"{name}-other"
+    present(servers, {name: settings()})
+    plan = {name: settings(partitions=4, retention_ms=5), other: settings()}
+    for check in (True, False):
+        told = present(servers, plan, check=check)
+        assert told["failed"]
+        assert "records of one key would lie in two partitions" in told["msg"]
+        assert "say keys_may_move: true" in told["msg"]
+        assert "\n" not in told["msg"]
+    found = partitions(servers)
+    assert (found[name], other in found) == (2, False)
+    assert running(servers, name, "retention.ms") != "5"
+    assert present(servers, plan, grow=[name])["changed"]
+    assert partitions(servers)[name] == 4
+
+
+def test_more_copies_than_brokers_are_refused_and_nothing_is_changed(
+    broker: CrashableBroker, name: str
+) -> None:
+    servers, other = broker.bootstrap_servers, f"{name}-other"
+    told = present(servers, {other: settings(), name: settings(**{"replication.factor": 3})})
+    assert f"{name} is to have 3 copies, and the cluster has 1 broker" in told["msg"]
+    assert not {name, other} & partitions(servers).keys()
+
+
+def test_a_setting_that_the_cluster_refuses_changes_nothing(broker: CrashableBroker, name: str) -> None:
+    servers, other = broker.bootstrap_servers, f"{name}-other"
+    for check in (True, False):
+        told = present(servers, {other: settings(), name: settings(cleanup_policy="sometimes")}, check=check)
+        assert told["msg"].startswith(f"no topic of {servers} was changed: {name} cannot be created: ")
+    assert not {name, other} & partitions(servers).keys()
+
+
+@pytest.fixture(scope="module")
+def refusing() -> Iterator[str]:
+    jars = kafka_jars()
+    if jars is None:
+        pytest.skip("Kafka's jars are not cached: make setup")
+    guarded = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with running_broker(jars, config=guarded) as found:
+        refuse_creation(found.bootstrap_servers)
+        yield found.bootstrap_servers
+
+
+def test_a_cluster_that_refuses_topics_is_one_line(refusing: str, name: str) -> None:
+    told = present(refusing, {name: settings()})
+    assert told["msg"].startswith(f"no topic of {refusing} was changed: {name} cannot be created: ")
+    assert "TOPIC_AUTHORIZATION_FAILED" in told["msg"]
+    assert "\n" not in told["msg"]
