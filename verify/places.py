@@ -25,6 +25,7 @@ class PlaceError(Exception):
 class Place:
     """A cluster: where it answers, what a client of it needs beside that, and its brokers' hosts.
 
+    ``client`` has the cluster's login, if it asks for one: it is for clients alone, and for no file.
     ``brokers`` is empty for a cluster whose hosts are not in the inventory; ``targets`` are its topics with a
     target throughput, ``plan`` is the whole plan.
     """
@@ -48,11 +49,13 @@ def find(inventory: Path, cluster: str | None) -> Place:
         )
     with tempfile.TemporaryDirectory(prefix="kedge-") as folder:
         plan_file, hosts_file = Path(folder) / "plan.json", Path(folder) / "inventory.yml"
-        said = _ask(inventory, plan_file, hosts_file)
+        logins_file = Path(folder) / "logins.json"
+        said = _ask(inventory, plan_file, hosts_file, logins_file)
         if not plan_file.exists() or not hosts_file.exists():
             raise PlaceError(f"{inventory}: {said}")
         plan = json.loads(plan_file.read_text(encoding="utf-8"))
         name = _choose(inventory, cluster, plan["clusters"])
+        login = json.loads(logins_file.read_text(encoding="utf-8"))[name]
         hosts = [host for host, part in plan["hosts"].items() if _runs_broker(part, name)]
         try:
             brokers = tuple(read_access(str(hosts_file), hosts))
@@ -60,13 +63,14 @@ def find(inventory: Path, cluster: str | None) -> Place:
             raise PlaceError(str(error)) from error
     found = plan["clusters"][name]
     targets = tuple(found.get("targets", ()))
-    return Place(name, found["bootstrap_servers"], found.get("client", {}), brokers, targets, plan)
+    client = {**found.get("client", {}), **login}
+    return Place(name, found["bootstrap_servers"], client, brokers, targets, plan)
 
 
-def _ask(inventory: Path, plan: Path, hosts: Path) -> str:
-    """Have the plan and the resolved inventory written; return what Ansible complains of."""
+def _ask(inventory: Path, plan: Path, hosts: Path, logins: Path) -> str:
+    """Have the plan, the resolved inventory and the logins written; return what Ansible complains of."""
     command = [str(Path(sys.executable).with_name("ansible")), "localhost", "-i", str(inventory.resolve())]
-    arguments = ["-m", "kedge_plan", "-a", f"dest={plan} inventory={hosts}"]
+    arguments = ["-m", "kedge_plan", "-a", f"dest={plan} inventory={hosts} logins={logins}"]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(_KIT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     done = subprocess.run(
         [*command, *arguments], capture_output=True, text=True, check=False, cwd=_KIT, env=environment

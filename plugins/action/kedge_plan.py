@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
     _supports_check_mode = True
-    _VALID_ARGS = frozenset({"archives", "dest", "inventory", "show"})
+    _VALID_ARGS = frozenset({"archives", "dest", "inventory", "logins", "show"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Plan.
@@ -61,7 +61,9 @@ class ActionModule(ActionBase):
         ``show`` prints the plan, with ``-v`` every instance of it; without it only warnings are printed.
         ``dest`` names a file that takes the plan as JSON; ``inventory`` one that takes hosts, groups and
         how each host is reached, its templates resolved, for tools that read inventories without Ansible.
-        Both are written for a plan with errors too: what has to be measured first may be one of them.
+        ``logins`` names one that takes the secrets of the clusters' logins, for a command that reads and
+        removes it at once. All are written for a plan with errors too: what has to be measured first may be
+        one of them.
         ``archives`` says what to do about the archives that services are installed from: ``ignore`` them,
         ``look`` at them, or ``need`` them, which makes a missing one an error; their checksums are then the
         plan's ``archives``, each read once however many hosts use it. ``need`` also looks at the certificates
@@ -105,6 +107,10 @@ class ActionModule(ActionBase):
         if dest := self._task.args.get("dest"):
             Path(dest).touch(mode=0o600)
             Path(dest).write_text(json.dumps(document, indent=1) + "\n")
+        logins = {name: secret for name, (_, secret) in own.items()}
+        if asked := self._task.args.get("logins"):
+            Path(asked).touch(mode=0o600)
+            Path(asked).write_text(json.dumps(logins) + "\n")
         if reached := self._task.args.get("inventory"):
             _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(reached).write_text(json.dumps(_connections(hostvars, groups), indent=1) + "\n")
@@ -114,7 +120,6 @@ class ActionModule(ActionBase):
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
         # A fact of its own, which nothing prints and nothing writes down.
-        logins = {name: secret for name, (_, secret) in own.items()}
         result["ansible_facts"] = {
             "kedge_plan": document,
             "kedge_secrets": {
