@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup setup-tests demo demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test clean distclean
+.PHONY: help setup setup-tests demo demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test bench-clients clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the
 	then $(RUN) molecule test --all; \
 	else echo "skipped: molecule: $$reason"; fi
 	$(RUN) python -m pytest -m fleet
+
+bench-clients: setup ## stock clients against the profiles, and acks against a killed leader: about 8 minutes
+	@$(RUN) $(BIN)/python -m bench.clients
 
 test: test-fast test-java test-kafka test-fleet ## everything
 

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "make test": ".ci/run",
     "make setup": "every target of the Makefile calls it",
     "make lint": "make test calls it",
+    "make bench-clients": "tests/kafka/test_three_brokers.py, its phases one by one",
     "make test-fast": "make test calls it",
     ".venv/bin/ansible-playbook -i inventories/mine plan.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/ansible-playbook -i inventories/mine deploy.yml": "tests/e2e/test_demo.py, on the local fleet",

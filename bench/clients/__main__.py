@@ -1,0 +1,163 @@
+"""Stock clients against each profile, settings of a consumer, and acks against a leader that is killed.
+
+    python -m bench.clients          all cases in rotation; writes bench/clients/report.md and results.json
+
+Three brokers on this machine's loopback, every topic with three copies and min.insync.replicas 2; the Java
+client of the same version, all cases in one process and with the same records. Its cores bound every case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from bench.clients.cases import Config, consumers, losses, producers
+from bench.clients.driver import DriverError, running_driver
+from bench.clients.phases import Bench, consumed, lost, produced, with_topic
+from bench.clients.tables import claim, loss_table, medians, table
+from local.broker_cluster import running_nodes
+from local.brokers import KAFKA_VERSION, kafka_jars
+
+HERE = Path(__file__).parent
+READ = "bench-read"
+#: A killed leader is replaced once its session is over.
+BROKERS = {"broker.session.timeout.ms": "3000", "log.segment.delete.delay.ms": "1000"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print and keep; 0 when every case has a figure, 1 when one failed, 2 when nothing can run."""
+    options = _parser().parse_args(arguments)
+    jars = kafka_jars()
+    if jars is None:
+        print("the jars of a broker are not cached: make setup", file=sys.stderr)
+        return 2
+    begin = time.monotonic()
+    try:
+        result = measure(options, jars)
+    except (DriverError, RuntimeError, KafkaException) as error:
+        print(error, file=sys.stderr)
+        return 1
+    result["took_s"] = round(time.monotonic() - begin)
+    text = report(result)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    (options.out / "report.md").write_text(text)
+    print(text)
+    return 0
+
+
+def measure(options: argparse.Namespace, jars: Path) -> dict[str, Any]:
+    """Run all repetitions of all cases in rotation on one cluster."""
+    cases = {"producers": producers(options.partitions), "consumers": consumers(options.partitions)}
+    killed = losses(1)
+    runs: dict[str, dict[str, list[dict[str, Any]]]] = {
+        role: {name: [] for name in named} for role, named in cases.items()
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="kedge-bench-clients-") as name,
+        running_nodes(jars, Path(name), 3, 512, BROKERS) as nodes,
+        running_driver(jars, Path(name)) as driver,
+    ):
+        bench = Bench(nodes, driver, options.partitions, options.record_bytes, options.warm_up,
+                      options.seconds, options.steady)  # fmt: skip
+        _warm(bench, cases)
+        for repetition in range(options.repetitions):
+            for number, (case, config) in enumerate(cases["producers"].items()):
+                _say(f"{repetition + 1} of {options.repetitions}: producer {case}")
+                topic = f"bench-{repetition}-{number}"
+                full = produced(bench, config, topic)
+                steady = produced(bench, config, f"{topic}-steady", options.steady)
+                runs["producers"][case].append({"full": full, "steady": steady})
+            for case, config in cases["consumers"].items():
+                _say(f"{repetition + 1} of {options.repetitions}: consumer {case}")
+                full = consumed(bench, config, READ)
+                steady = consumed(bench, config, "bench-steady", options.steady)
+                runs["consumers"][case].append({"full": full, "steady": steady})
+        loss = {}
+        for number, (case, config) in enumerate(killed.items()):
+            _say(f"leader killed, {case}")
+            loss[case] = lost(bench, config, f"bench-killed-{number}", options.loss_rate)
+    return {
+        "kafka": KAFKA_VERSION,
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "options": {k: v for k, v in vars(options).items() if k != "out"},
+        "cases": {**cases, "killed": killed},
+        "runs": runs,
+        "killed": loss,
+    }
+
+
+def report(result: dict[str, Any]) -> str:
+    """Return the report: conditions, three tables, and what came of the claim."""
+    asked = result["options"]
+    rows = {
+        role: {name: medians(runs) for name, runs in found.items()} for role, found in result["runs"].items()
+    }
+    conditions = (
+        f"Kafka {result['kafka']}, three brokers and the clients on one machine of {result['cores']} cores; "
+        f"{asked['partitions']} partitions, three copies, min.insync.replicas 2; records of "
+        f"{asked['record_bytes']} bytes; {asked['repetitions']} repetitions in rotation, "
+        f"{asked['seconds']:g} s each after {asked['warm_up']:g} s of warm-up; medians. Latency runs from "
+        "when a record was to be sent to its acknowledgement (producers) or to the poll that brought it "
+        "(consumers); requests are the Produce and the consumers' Fetch requests that the brokers counted."
+    )
+    return "\n".join([
+        "# Client profiles, measured", "", conditions, "",
+        table("Producers", rows["producers"], asked["steady"]),
+        loss_table(result["killed"], asked["loss_rate"]),
+        table("Consumers", rows["consumers"], asked["steady"]),
+        claim(rows["consumers"]), "",
+        "Made by `make bench-clients`; every repetition and each case's settings are in results.json.", "",
+    ])  # fmt: skip
+
+
+def _warm(bench: Bench, cases: dict[str, dict[str, Config]]) -> None:
+    """Have the code compiled by all kinds of cases, and the topics that are read filled."""
+    with_topic(bench, "bench-steady")
+    with_topic(bench, READ)
+    for number, config in enumerate(cases["producers"].values()):
+        produced(bench, config, f"bench-warm-{number}", seconds=2)
+    bench.driver.do(
+        "produce", topic=READ,
+        config={**cases["producers"]["durability"], "bootstrap.servers": bench.servers},
+        record_bytes=bench.record_bytes, warm_up_s=1, seconds=5,
+    )  # fmt: skip
+    consumed(bench, {}, READ)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.clients",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--record-bytes", type=int, default=200)
+    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=4, help="measured, each phase (default 4)")
+    parser.add_argument("--warm-up", type=float, default=1, help="seconds before that (default 1)")
+    parser.add_argument("--steady", type=int, default=2000, help="records/s of the steady phases")
+    parser.add_argument("--loss-rate", type=int, default=20_000, help="records/s while a leader is killed")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder of the report")
+    return parser
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    # librdkafka's threads of the admin clients may still wait for a broker that is gone.
+    os._exit(status)

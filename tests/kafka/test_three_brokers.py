@@ -1,0 +1,104 @@
+"""What needs copies: acks against a leader that is killed, what replication adds, and a measurement with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench.clients.cases import losses, producers
+from bench.clients.driver import Driver, running_driver
+from bench.clients.phases import Bench, consumed, lost, produced, with_topic
+from local.broker_cluster import Node, running_nodes
+from local.brokers import kafka_jars
+from tests.kafka.loads import ROOT
+from verify.limits import main as limits
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+QUICK = {"broker.session.timeout.ms": "3000"}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Node]]:
+    jars = kafka_jars()
+    if jars is None:
+        pytest.skip("Kafka's jars are not cached: make setup")
+    with running_nodes(jars, tmp_path_factory.mktemp("nodes"), 3, config=QUICK) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bench(nodes: Sequence[Node], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with running_driver(nodes[0].jars, tmp_path_factory.mktemp("driver")) as driver:
+        assert isinstance(driver, Driver)
+        yield Bench(nodes, driver, 3, 200, warm_up_s=0.5, seconds=1, steady=500)
+
+
+def test_a_phase_says_rates_latencies_requests_and_cpu(bench: Bench) -> None:
+    answer = produced(bench, producers(3)["balanced"], "phase", rate=500)
+    assert answer["records"] > 0
+    assert answer["failed"] == 0
+    assert answer["requests_per_s"]["Produce"] > 0
+    assert answer["brokers_cpu_s"] > 0
+    assert 0 < answer["latency_ms"]["p50"] <= answer["latency_ms"]["p99"] <= answer["latency_ms"]["p99.9"]
+
+
+def test_a_consumers_latency_runs_from_when_a_record_was_to_be_sent(bench: Bench) -> None:
+    with_topic(bench, "read")
+    late = {"fetch.min.bytes": "1000000", "fetch.max.wait.ms": "400"}
+    soon = consumed(bench, {}, "read", rate=500)["latency_ms"]["p50"]
+    assert consumed(bench, late, "read", rate=500)["latency_ms"]["p50"] > soon
+
+
+def test_what_all_copies_acknowledged_outlives_the_leader(bench: Bench) -> None:
+    found = lost(bench, losses(1)["acks=all"], "killed-all", 2000)
+    assert found["acked"] > 0
+    assert (found["lost"], found["doubled"]) == (0, 0)
+
+
+def test_what_nobody_acknowledged_is_lost_with_the_leader(bench: Bench) -> None:
+    assert lost(bench, losses(1)["acks=0"], "killed-0", 2000)["lost"] > 0
+
+
+def test_the_latency_of_replication_is_expected_and_measured(
+    nodes: Sequence[Node], bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = nodes[0].bootstrap_servers
+    limits(["--bootstrap-servers", servers, "--cluster", "leaf", "--measure", "--format", "json"])
+    rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)}
+    expected = rows["ms that replication is expected to add"]["found"]
+    assert 0 < expected < 1
+    assert rows["ms that replication was measured to add"]["found"] > expected
+    assert "3 copies" in rows["ms that replication was measured to add"]["because"]
+
+
+def test_a_measurement_with_copies_says_what_they_cost(nodes: Sequence[Node], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "verify.measure", "--cluster", "leaf", "--replication", "3"]
+    command += [
+        "--bootstrap-servers",
+        nodes[0].bootstrap_servers,
+        "--partitions",
+        "1,2",
+        "--repetitions",
+        "1",
+    ]
+    command += [
+        "--seconds",
+        "1",
+        "--warm-up",
+        "0.5",
+        "--runs",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "r.yml"),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    assert "the leader alone (acks=1): done" in done.stderr
+    (rates,) = yaml.safe_load((tmp_path / "r.yml").read_text())["recommended"]["kafka_partition_rates"]
+    assert rates["replication"] == 3
