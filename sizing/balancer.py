@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import math
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
-from sizing.balancer_security import plan_balancer_security
-from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
+from sizing.balancer_security import FILE, plan_balancer_security
+from sizing.model import MIB, Advice, Choice, Finding, Instance, Inventory, Part, Setting, Sheet
 from sizing.rest_memory import number
 from sizing.rest_process import SERVICE as REST
 from sizing.security import RestTls
@@ -15,10 +17,77 @@ from sizing.workload import KafkaRest, RestBalancer, role_variables
 SERVICE: Final = "rest_balancer"
 _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Balancing"
 _FACTS: Final = "REST proxy facts, Consumer instances behind HAProxy"
-_FILE: Final = "/etc/haproxy/haproxy.cfg"
+_OBSERVED: Final = "REST proxy facts, Observed on running proxies"
+_MANUAL: Final = "HAProxy 2.6 configuration manual"
+_HOMES: Final = 200_000
 _ENTRY_BYTES: Final = 200  # a key of up to 128 bytes and HAProxy's own
+_UNIT: Final = "/etc/systemd/system/rest-balancer@haproxy.service.d/10-kedge.conf"
+_ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
 _CLIENT_S: Final = 60
 _PRODUCE_S: Final = 60  # max.block.ms: how long a produce request may take with no broker
+_STOP_MORE_S: Final = 5
+_CHECK_S: Final = 5
+_FALL: Final = 3  # HAProxy's own default
+_CONNECTIONS: Final = 5_000  # where no workload says how many
+_PRIVILEGED: Final = 1024
+_SPARE_FILES: Final = 1_000
+_OWN_MIB: Final = 128  # its code, threads and tables without any connection
+_CONNECTION_BYTES: Final = 4_096  # of a connection and its stream, beside the buffers
+_BUFFER_BYTES: Final = 16_384  # HAProxy's own default; larger ones cost every connection memory
+#: What does not follow from the inventory: key, value, reason, source.
+_FIXED: Final = (
+    (
+        "timeout connect",
+        "5s",
+        "a little above the 3 s of a repeated connection packet, so that one that was lost is made good",
+        f"{_MANUAL}, timeout connect",
+    ),
+    (
+        "timeout check",
+        f"{_CHECK_S}s",
+        f"a produce over a change of leader may take seconds; {_FALL} checks that hang take "
+        f"{_FALL * _CHECK_S} s to put an instance out, and a refused connection puts it out sooner",
+        f"{_MANUAL}, timeout check",
+    ),
+    (
+        "default-server check",
+        f"inter 1s fall {_FALL} rise 1",
+        f"asked each second; out after {_FALL} failures in a row, so that one slow answer takes none out; in "
+        "after one success, because a record with an offset proves all that is asked",
+        f"{_MANUAL}, fall and rise ({_FALL} and 2 by default)",
+    ),
+    (
+        "retries",
+        2,
+        "a connection that was refused is tried again, each time at another instance: nothing had been sent",
+        f"{_MANUAL}, retries and option redispatch",
+    ),
+    (
+        "tune.bufsize",
+        _BUFFER_BYTES,
+        "the answer that makes a consumer is read whole, and is below 1 kB; bodies of other requests pass by",
+        f"{_MANUAL}, tune.bufsize (the default, to be left alone)",
+    ),
+    (
+        "tcp-response inspect-delay",
+        "1s",
+        "how long the body of an answer that makes a consumer is waited for; its head and body come at once",
+        _FACTS,
+    ),
+)
+
+
+class _Server(NamedTuple):
+    """An instance as the balancer knows it: its name, where it listens, and its ``id`` if it has one."""
+
+    name: str
+    address: str
+    identity: str
+
+    @property
+    def number(self) -> int:
+        """The number of the server in HAProxy: its own, so that no other server's coming changes it."""
+        return zlib.crc32(self.name.encode()) & 0x7FFFFFFF or 1
 
 
 def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
@@ -29,7 +98,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}
     findings: list[Finding] = []
     servers = [
-        (f"{host}:{instance.port}", f"{inventory.address(host)}:{instance.port}")
+        _Server(f"{host}:{instance.port}", f"{inventory.address(host)}:{instance.port}", instance.value("id"))
         for host, of_host in rest.services.items()
         for instance in of_host.get(REST, ())
     ]
@@ -52,17 +121,14 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
             findings += variables
             continue
         sheet = Sheet(f"{host} {SERVICE}@haproxy", advice, {})
-        sheet.put(
-            _FILE,
-            "bind",
-            "balancer.bind",
-            Choice(f"{inventory.address(host)}:{variables.port}", "the address that clients use", _GUIDE),
-        )
+        _address(sheet, inventory.address(host), variables)
         _stickiness(sheet, rest, variables)
+        for key, value, because, source in _FIXED:
+            sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source))
+        _health(sheet, inventory)
         plan_balancer_security(sheet, variables, *_instances(inventory))
-        because = f"one of {len(servers)} instances, each by itself: a host's instances restart one by one"
-        for name, address in servers:
-            sheet.put(_FILE, f"server {name}", "balancer.servers", Choice(address, because, _GUIDE))
+        _servers(sheet, servers)
+        _limits(sheet, inventory, variables.port)
         findings += sheet.findings
         services[host] = {SERVICE: (Instance("haproxy", sheet.by_file(), variables.port),)}
     if len(hosts) == 1 and len(servers) > 1:
@@ -71,40 +137,100 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
                 "note",
                 "balancer.single",
                 f"{hosts[0]} {SERVICE}",
-                f"one balancer stands before {len(servers)} instances, and forgets where consumers live "
-                "when it "
-                "restarts",
+                f"one balancer stands before {len(servers)} instances: while its host is down none is "
+                "reached, and afterwards it has forgotten the homes of consumers whose names clients chose",
                 "let consumers follow the URL that they are given (kafka_rest_consumers_via: instance), or "
-                "add a "
-                "second balancer with an address that moves",
+                "add a second balancer with an address that moves",
             )
         )
     return Part(services=services, findings=tuple(findings))
 
 
+def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
+    """Plan where the balancer listens, and where clients find it."""
+    port, address = variables.port, variables.address
+    told = Choice(f"{address or own}:{port}", "the address that clients use", _GUIDE)
+    sheet.put(FILE, "address", "balancer.bind", told)
+    because = f"on all addresses, for {address} is one that moves" if address else told.because
+    sheet.put(FILE, "bind", "balancer.bind", Choice(f"{_ANY if address else own}:{port}", because, _GUIDE))
+
+
 def _instances(inventory: Inventory) -> tuple[RestTls | None, Mapping[str, str]]:
     """Return how the instances' listeners are encrypted, and who may log in to them; alike on all hosts."""
-    host = inventory.group(REST)[0]
-    variables = role_variables(KafkaRest, REST, host, inventory.hosts[host])
-    return (None, {}) if isinstance(variables, list) else (variables.tls, variables.users)
+    variables = _proxies(inventory, inventory.group(REST)[0])
+    return (variables.tls, variables.users) if variables else (None, {})
+
+
+def _servers(sheet: Sheet, servers: list[_Server]) -> None:
+    """Plan the instances behind the balancer, and how a consumer's home is told from its name."""
+    because = f"one of {len(servers)} instances, each by itself: a host's instances restart one by one"
+    numbered = "made from its name, so that a home is remembered when other instances come and go"
+    for server in servers:
+        sheet.put(FILE, f"server {server.name}", "balancer.servers", Choice(server.address, because, _GUIDE))
+        number = Choice(server.number, numbered, f"{_MANUAL}, peers")
+        sheet.put(FILE, f"id {server.name}", "balancer.stickiness", number)
+        if server.identity:  # Strimzi's bridge has another key, and names of another form.
+            told = f"a consumer's generated name tells the process that made it, by its id {server.identity}"
+            home = Choice(f"rest-consumer-{server.identity}-", told, _OBSERVED)
+            sheet.put(FILE, f"home {server.name}", "balancer.stickiness", home)
+    if len({server.number for server in servers}) < len(servers):
+        sheet.error(
+            "balancer.servers",
+            "two instances would have one number in HAProxy",
+            "give one of their hosts another name, or another first port",
+        )
+
+
+def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
+    """Plan how many connections are taken, and what the process may use for them."""
+    told = [_proxies(inventory, host) for host in inventory.group(REST)]
+    connections = sum(p.workload.connections or 0 for p in told if p)
+    because = (
+        f"twice the {connections} connections of kafka_rest_workload"
+        if connections
+        else "an estimate: kafka_rest_workload.connections does not say how many clients keep open"
+    )
+    most = 2 * connections or _CONNECTIONS
+    sheet.put(FILE, "maxconn", "balancer.limits", Choice(most, because, f"{_MANUAL}, maxconn"))
+    files = 2 * most + _SPARE_FILES
+    because = f"two for each of {most} connections, one on each side, and {_SPARE_FILES} for its own use"
+    sheet.put(_UNIT, "LimitNOFILE", "balancer.limits", Choice(files, because, f"{_MANUAL}, maxconn"))
+    each = 2 * (2 * _BUFFER_BYTES + _CONNECTION_BYTES)
+    table = _HOMES * _ENTRY_BYTES
+    mib = _OWN_MIB + math.ceil(2 * (most * each + table) / MIB)
+    because = (
+        f"{_OWN_MIB} MiB of its own; by an estimate {each // 1024} KiB for each of {most} connections and "
+        f"{table // MIB} MiB of homes, twice, because an old process lives on for a while after a reload"
+    )
+    sheet.put(_UNIT, "MemoryMax", "balancer.limits", Choice(f"{mib}M", because, f"{_MANUAL}, tune.bufsize"))
+    if port < _PRIVILEGED:
+        because = f"port {port} is below {_PRIVILEGED}: the one right that listening there takes"
+        source = "capabilities(7), CAP_NET_BIND_SERVICE; user_namespaces(7)"
+        for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
+            sheet.put(_UNIT, key, "balancer.limits", Choice("CAP_NET_BIND_SERVICE", because, source))
+        because = "in a user namespace of its own the process would not have the right to the port"
+        sheet.put(_UNIT, "PrivateUsers", "balancer.limits", Choice("no", because, source))
+
+
+def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:
+    found = role_variables(KafkaRest, REST, host, inventory.hosts[host])
+    return None if isinstance(found, list) else found
 
 
 def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
-    """Plan how long and how many homes of consumer instances are remembered, and how long a request may "
-    "take."""
+    """Plan how many homes are remembered and for how long, and how long a request may take."""
     instances = [i for of_host in rest.services.values() for i in of_host.get(REST, ())]
     consumers = max((number(i.value("consumer.instance.timeout.ms")) or 0 for i in instances), default=0)
-    polls = max((number(i.value("consumer.request.timeout.ms")) or 0 for i in instances), default=0)
+    polls = _longest_poll_ms(instances)
     minutes = variables.consumer_minutes
     sheet.put(
-        _FILE,
+        FILE,
         "stick-table expire",
         "balancer.stickiness",
         Choice(
             f"{minutes}m",
             f"a consumer instance lives {consumers // 1000} s after its last request, and its home is "
-            "remembered for "
-            f"{minutes} minutes",
+            f"remembered for {minutes} minutes",
             _FACTS,
         ),
     )
@@ -112,30 +238,65 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         sheet.warning(
             "balancer.stickiness",
             f"rest_balancer_consumer_minutes is {minutes}, and a consumer instance lives {consumers} ms "
-            "after its last "
-            "request: its home is forgotten before it is gone",
+            "after its last request: its home is forgotten before it is gone",
             f"set rest_balancer_consumer_minutes to {consumers // 60_000 + 1} or more",
         )
     sheet.put(
-        _FILE,
+        FILE,
         "stick-table size",
         "balancer.stickiness",
         Choice(
-            200_000,
-            f"homes of consumer instances, by an estimate {200_000 * _ENTRY_BYTES // 1_000_000} MB when full",
+            _HOMES,
+            f"homes of consumer instances, by an estimate {_HOMES * _ENTRY_BYTES // 1_000_000} MB when full",
             _FACTS,
         ),
     )
     longest = max(_CLIENT_S, _PRODUCE_S + 30, 2 * polls // 1000)
     sheet.put(
-        _FILE,
+        FILE,
         "timeout server",
         "balancer.timeouts",
         Choice(
             f"{longest}s",
             f"a produce request may take {_PRODUCE_S} s where no broker answers, a read {polls} ms: the "
-            "balancer must "
-            "not give up before the proxy does",
-            "REST proxy facts, Observed on running proxies",
+            "balancer must not give up before the proxy does",
+            _OBSERVED,
         ),
     )
+    because = f"an old process of HAProxy lets requests end for as long as one may take, {longest} s"
+    sheet.put(FILE, "hard-stop-after", "balancer.timeouts", Choice(f"{longest}s", because, _OBSERVED))
+    because = f"a stop lets requests end, for {longest} s at most; systemd waits as long and a little more"
+    sheet.put(_UNIT, "TimeoutStopSec", "rollout.stop", Choice(longest + _STOP_MORE_S, because, _OBSERVED))
+    idle = f"an estimate: a client's connection without a request is kept for {_CLIENT_S} s"
+    for key in ("timeout client", "timeout http-keep-alive"):
+        sheet.put(FILE, key, "balancer.timeouts", Choice(f"{_CLIENT_S}s", idle, f"{_MANUAL}, {key}"))
+
+
+def drain_settings(
+    services: Mapping[str, Mapping[str, tuple[Instance, ...]]], planned: tuple[Instance, ...]
+) -> tuple[Setting, ...]:
+    """Return how long a balancer drains an instance: ``drain_seconds``, then ``finish_seconds``."""
+    polls = _longest_poll_ms(i for of_host in services.values() for i in of_host.get(REST, ()))
+    longest = planned[0].value("timeout server").removesuffix("s")
+    why = (
+        f"a read in flight ends within {polls} ms; from then on consumers of the instance are told that it "
+        "is down, for they would go on asking"
+    )
+    last = f"no request in flight is older than {longest} s: the balancer has given it up"
+    drain = str(math.ceil(polls / 1000) + 1)
+    return (
+        Setting("", "drain_seconds", drain, "rollout.drain", why, _OBSERVED),
+        Setting("", "finish_seconds", longest, "rollout.drain", last, _OBSERVED),
+    )
+
+
+def _longest_poll_ms(instances: Iterable[Instance]) -> int:
+    return max((number(i.value("consumer.request.timeout.ms")) or 0 for i in instances), default=0)
+
+
+def _health(sheet: Sheet, inventory: Inventory) -> None:
+    """Plan what an instance must do to be sent requests: a proxy without its brokers still answers a GET."""
+    proxies = inventory.group(REST)
+    topic = inventory.hosts[proxies[0]].get("kafka_rest_ready_topic", "kedge-ready")
+    because = "an instance is well when a record produced through it gets an offset, as readiness asks"
+    sheet.put(FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED))

@@ -11,8 +11,9 @@ from sizing.model import Choice, Setting, Sheet
 from sizing.security import KeyPair, RestTls, put_file
 from sizing.workload import RestBalancer
 
-_FILE: Final = "/etc/haproxy/haproxy.cfg"
-_FOLDER: Final = "/etc/haproxy"
+#: Where the configuration of the one balancer of a host lies.
+FOLDER: Final = "/etc/rest-balancer/haproxy"
+FILE: Final = f"{FOLDER}/haproxy.cfg"
 _MANUAL: Final = "HAProxy 2.6 configuration manual, 5 Bind and server options"
 
 
@@ -40,9 +41,9 @@ def plan_balancer_security(
 
 
 def _clients(sheet: Sheet, pair: KeyPair) -> None:
-    listener = f"{_FOLDER}/kedge-listener.pem"
+    listener = f"{FOLDER}/listener.pem"
     sheet.put(
-        _FILE,
+        FILE,
         "bind options",
         "balancer.tls",
         Choice(
@@ -56,7 +57,7 @@ def _clients(sheet: Sheet, pair: KeyPair) -> None:
 
 
 def _servers(sheet: Sheet, pair: KeyPair | None, instances: RestTls) -> None:
-    ca = f"{_FOLDER}/kedge-instances-ca.pem"
+    ca = f"{FOLDER}/instances-ca.pem"
     options = f"ssl verify required ca-file {ca}"
     if instances.clients == "required":
         if pair is None:
@@ -67,9 +68,9 @@ def _servers(sheet: Sheet, pair: KeyPair | None, instances: RestTls) -> None:
             )
             return
         # The same certificate on both sides.
-        options += f" crt {_FOLDER}/kedge-listener.pem"
+        options += f" crt {FOLDER}/listener.pem"
     because = "kafka_rest_tls is set; an instance whose certificate its ca did not sign is down"
-    sheet.put(_FILE, "default-server options", "balancer.tls", Choice(options, because, _MANUAL))
+    sheet.put(FILE, "default-server options", "balancer.tls", Choice(options, because, _MANUAL))
     put_file(sheet, ca, "balancer.tls", {"certificate": instances.ca})
 
 
@@ -84,9 +85,9 @@ def _logins(sheet: Sheet, variables: RestBalancer) -> None:
             "rest_balancer_users log in over connections that are not encrypted",
             "set rest_balancer_tls",
         )
-    users = f"{_FOLDER}/kedge-users.list"
+    users = f"{FOLDER}/users.list"
     because = f"{len(variables.users)} users of rest_balancer_users, by the digest of what they send"
-    sheet.put(_FILE, "users", "balancer.basic", Choice(users, because, _MANUAL))
+    sheet.put(FILE, "users", "balancer.basic", Choice(users, because, _MANUAL))
     for user, password in variables.users.items():
         digest = hashlib.sha256(token(user, password).encode()).hexdigest().upper()
         _secret(sheet, users, user, digest, "one of rest_balancer_users")
@@ -94,10 +95,10 @@ def _logins(sheet: Sheet, variables: RestBalancer) -> None:
 
 def _check(sheet: Sheet, users: Mapping[str, str]) -> None:
     """Plan the login of the health check, in a map beside the configuration, which may then be shown."""
-    check = f"{_FOLDER}/kedge-check.map"
+    check = f"{FOLDER}/check.map"
     user, password = next(iter(users.items()))
     sheet.put(
-        _FILE, "check login", "balancer.check", Choice(check, f"the health check logs in as {user}", _MANUAL)
+        FILE, "check login", "balancer.check", Choice(check, f"the health check logs in as {user}", _MANUAL)
     )
     _secret(sheet, check, "check", f"Basic {token(user, password)}", f"the login of {user}")
 

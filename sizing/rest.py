@@ -293,7 +293,8 @@ def _balancer_url(inventory: Inventory) -> str | None:
         return None
     port = inventory.hosts[hosts[0]].get("rest_balancer_port", 8080)
     scheme = "https" if inventory.hosts[hosts[0]].get("rest_balancer_tls") else "http"
-    return f"{scheme}://{inventory.address(hosts[0])}:{port}"
+    address = inventory.hosts[hosts[0]].get("rest_balancer_address") or inventory.address(hosts[0])
+    return f"{scheme}://{address}:{port}"
 
 
 def _stall_s(inventory: Inventory) -> float | None:

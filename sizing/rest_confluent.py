@@ -53,6 +53,7 @@ def plan_files(
         sheet,
         properties,
         workload,
+        process.stall_s,
         threads_deadlock=mapr,
         subject=f"{variables.distribution} {variables.version}",
     )

@@ -17,6 +17,7 @@ from sizing.workload import RestWorkload
 
 _THREADS: Final = 50  # consumer.threads
 _TIMEOUT_MS: Final = 1000  # consumer.request.timeout.ms
+_SHORTEST_INSTANCE_MS: Final = 20_000
 _INSTANCE_TIMEOUT_MS: Final = 300_000  # consumer.instance.timeout.ms
 _SESSION_MS: Final = 45_000  # session.timeout.ms of a consumer since 3.0
 _SHORTEST_SESSION_MS: Final = 6_000  # group.min.session.timeout.ms of a broker
@@ -94,9 +95,18 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
 
 
 def plan_consumers(
-    sheet: Sheet, file: str, workload: RestWorkload, *, threads_deadlock: bool, subject: str
+    sheet: Sheet,
+    file: str,
+    workload: RestWorkload,
+    stall_s: float | None,
+    *,
+    threads_deadlock: bool,
+    subject: str,
 ) -> int:
-    """Plan threads and the time-out of an instance that nobody asks any more; return the threads."""
+    """Plan threads and the time-out of an instance that nobody asks any more; return the threads.
+
+    ``stall_s`` is how long a group may get nothing.
+    """
     group = workload.largest_group
     documented = Choice(
         max(_THREADS, group + 1),
@@ -124,7 +134,37 @@ def plan_consumers(
             sheet.error("rest.consumer.threads", f"{message}: its rebalances deadlock on {subject}", fix)
         else:
             sheet.note("rest.consumer.threads", f"{message}: large parallel reads wait for each other", fix)
-    pause = workload.client_pause_ms
+    _plan_instance_timeout(sheet, file, workload.client_pause_ms, stall_s)
+    return count if count and count > 0 else _THREADS
+
+
+def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: float | None) -> None:
+    """Plan for how long a client that vanished holds its partitions: no longer than a stall may be."""
+    because = (
+        f"5 times the {pause_ms} ms for which a client may ask for nothing, 20 s at least: a client that "
+        "vanished holds its partitions this long, 304 s were measured at the default"
+    )
+    chosen = max(_SHORTEST_INSTANCE_MS, 5 * pause_ms)
+    least = pause_ms * 3 // 2
+    if stall_s is not None and (allowed := int(stall_s * 1000 * 2 / 3)) < chosen:
+        chosen = max(allowed, least)
+        because = (
+            f"two thirds of the {stall_s:g} s for which service_levels.rebalance.consume_stall_s lets a "
+            "group get nothing: a client that vanished holds its partitions this long, 304 s were measured "
+            "at the default"
+        )
+        if allowed < least:
+            because = (
+                f"half as much again as the {pause_ms} ms for which a client may ask for nothing; the "
+                f"{stall_s:g} s of consume_stall_s would need less"
+            )
+            sheet.warning(
+                "rest.consumer.instance_timeout",
+                f"a client that vanishes stops its partitions for {chosen / 1000:g} s, and "
+                f"service_levels.rebalance.consume_stall_s allows {stall_s:g} s",
+                f"have clients ask more often and say so (kafka_rest_workload.client_pause_ms, {pause_ms}), "
+                "or allow a longer stall",
+            )
     instance = sheet.put(
         file,
         "consumer.instance.timeout.ms",
@@ -134,20 +174,15 @@ def plan_consumers(
             "the default, 5 minutes; may be worth lowering",
             f"{GUIDE}, High Availability",
         ),
-        Choice(
-            max(20_000, 5 * pause),
-            f"5 times the {pause} ms for which a client may ask for nothing, 20 s at least: a client that "
-            "vanished holds its partitions this long, 304 s were measured at the default",
-            f"{MEASURED}, Groups and restarts",
-        ),
+        Choice(chosen, because, f"{MEASURED}, Groups and restarts"),
     )
-    if (ms := number(instance)) is not None and 0 <= ms <= pause:
+    if (ms := number(instance)) is not None and 0 <= ms <= pause_ms:
         sheet.error(
             "rest.consumer.instance_timeout",
-            f"consumer.instance.timeout.ms is {ms}, and a living client may ask for nothing for {pause} ms",
-            f"set it to {5 * pause}, or kafka_rest_workload.client_pause_ms to what is true",
+            f"consumer.instance.timeout.ms is {ms}, and a living client may ask for nothing for {pause_ms} "
+            "ms",
+            f"set it to {5 * pause_ms}, or kafka_rest_workload.client_pause_ms to what is true",
         )
-    return count if count and count > 0 else _THREADS
 
 
 def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fetch: bool) -> None:

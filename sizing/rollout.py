@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from sizing.balancer import SERVICE as BALANCER
+from sizing.balancer import drain_settings
 from sizing.model import Choice, Instance, Inventory, Part, Setting, Sheet
-from sizing.workload import KafkaBroker, KafkaRest
+from sizing.workload import KafkaBroker, KafkaRest, RestBalancer
 from sizing.workload_mirror import MirrorMaker
 from sizing.workload_streams import StreamsApp
 
@@ -19,6 +21,7 @@ _SERVICES: Final[Mapping[str, type[BaseModel]]] = {
     "kafka_broker": KafkaBroker,
     "mirror_maker": MirrorMaker,
     "streams_app": StreamsApp,
+    BALANCER: RestBalancer,
 }
 #: What is waited for, why that long, and where that is known from.
 _READY: Final[Mapping[str, tuple[str, str]]] = {
@@ -42,7 +45,16 @@ _READY: Final[Mapping[str, tuple[str, str]]] = {
         "it",
         "Kafka Streams documentation, Memory Management",
     ),
+    BALANCER: (
+        "an estimate: a balancer answers at once and sees an instance within a second; before a reload it "
+        "may have to learn for 10 s what it is to hand over",
+        "HAProxy 2.6 configuration manual, peers",
+    ),
 }
+_REPLICAS: Final = (
+    "an estimate: a broker that was down for a restart fetches what it missed in that time before its "
+    "replicas count as in sync"
+)
 _GATE: Final = (
     "a member that was killed is missed after its session of 45 s, and the group was seen to get nothing "
     "for 40; "
@@ -60,7 +72,10 @@ def plan_rollouts(inventory: Inventory, services: Mapping[str, Mapping[str, tupl
     found: dict[str, dict[str, tuple[Setting, ...]]] = {}
     for host, of_host in services.items():
         for service in of_host.keys() & _SERVICES.keys():
-            found.setdefault(host, {})[service] = _rollout(service, inventory.hosts[host])
+            planned = _rollout(service, inventory.hosts[host])
+            if service == BALANCER:
+                planned += drain_settings(services, of_host[service])
+            found.setdefault(host, {})[service] = planned
     return Part(rollouts=found)
 
 
@@ -78,6 +93,8 @@ def _rollout(service: str, variables: Mapping[str, Any]) -> tuple[Setting, ...]:
             ("gate_seconds", "rollout.gate", _GATE, _GROUPS),
             ("gate_max_lag", "rollout.lag", _LAG, _POLL),
         ]
+    if "replicas_seconds" in _SERVICES[service].model_fields:
+        rows.append(("replicas_seconds", "rollout.replicas", _REPLICAS, "Kafka documentation, Replication"))
     found = []
     for key, rule, because, said in rows:
         own = variables.get(f"{service}_{key}")

@@ -176,13 +176,16 @@ class KafkaBroker(Strict):
     tls: KeyPair | None = None
     settings: dict[str, Scalar] = {}
     open_files: Positive = 100000
+    replicas_seconds: Positive = 600
 
 
 class RestBalancer(Strict):
-    """The variables of the role rest_balancer."""
+    """The variables of the role rest_balancer; ``address`` is one that moves between several balancers."""
 
     port: Port = 8080
+    address: Name | None = None
     consumer_minutes: Positive = 10
+    ready_seconds: Positive = 30
     tls: KeyPair | None = None
     users: dict[Name, Password] = {}
 

@@ -85,6 +85,12 @@ class RebalanceLevels(_Levels):
     min_restarts: NonNegativeInt | None = None
 
 
+class ZombieLevels(_Levels):
+    """Seconds for which a member may hold partitions that it does not read; None: reported, not judged."""
+
+    held_s: NonNegativeFloat | None = None
+
+
 class MirrorLevels(_Levels):
     """How many of each anomaly are allowed over all mirrors, how far each may be behind; None: not judged.
 
@@ -150,6 +156,7 @@ class Levels(_Levels):
     throughput: ThroughputLevels = ThroughputLevels()
     latency: LatencyLevels = LatencyLevels()
     rebalance: RebalanceLevels = RebalanceLevels()
+    zombies: ZombieLevels = ZombieLevels()
     mirror: MirrorLevels = MirrorLevels()
     settings: SettingsLevels = SettingsLevels()
     partitions: PartitionsLevels = PartitionsLevels()

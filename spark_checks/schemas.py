@@ -61,7 +61,7 @@ GROUP_STATES: Final = _table("group:string at_us:long state:string members:int a
 #: One change of ownership; ``event`` is assigned, revoked or lost.
 ASSIGNMENTS: Final = _table("group:string consumer:string topic:string partition:int event:string at_us:long")
 
-#: Something done to an instance; ``action`` is drain, stop, start, ready, undrain or kill.
+#: Something done to an instance; ``action`` is drain, stop, start, reload, ready, undrain or kill.
 ACTIONS: Final = _table(
     "host:string service:string instance:string action:string started_us:long ended_us:long ok:boolean"
 )

@@ -75,21 +75,23 @@ def of_marks(secrets: Mapping[str, str], within: Any) -> dict[str, str]:
     return {mark: value for mark, value in secrets.items() if mark in text}
 
 
-def private_files(instance: Mapping[str, Any], secrets: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the files of an instance that hold secrets or certificates, for a role that copies them itself.
+def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the planned balancers: host, and the seconds that a drain of theirs and its end may take."""
+    return [
+        {"host": host, "drain": waits["drain_seconds"], "finish": waits["finish_seconds"]}
+        for host in plan["hosts"]
+        if planned_instances(plan, host, "rest_balancer")
+        for waits in [planned_rollout(plan, host, "rest_balancer")]
+    ]
 
-    Each has ``path``, ``parts`` (files of the control machine whose contents it holds, in their order) and
-    ``text``: a line a login, of logins by digest the digest alone.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for setting in instance["settings"]:
-        file = found.setdefault(setting["file"], {"path": setting["file"], "parts": [], "text": ""})
-        if setting.get("copied"):
-            file["parts"].append(setting["value"])
-        elif setting["value"] in secrets:
-            key = "" if setting["file"].endswith(".list") else f"{setting['key']} "
-            file["text"] += f"{key}{secrets[setting['value']]}\n"
-    return [file for file in found.values() if file["parts"] or file["text"]]
+
+def brokers_of(plan: Mapping[str, Any], cluster: str) -> int:
+    """Return how many brokers of a cluster are planned."""
+    return sum(
+        instance["name"] == cluster
+        for host in plan["hosts"]
+        for instance in planned_instances(plan, host, "kafka_broker")
+    )
 
 
 def state_file_probe(instance: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def load_spec(
             message = "verify.rest: no balancer is planned; say in verify.rest.url where REST clients go"
             raise ValueError(message)
         tls = any(s["key"] == "bind options" for s in planned[0]["settings"])
-        address = planned_value(planned[0], "bind")
+        address = planned_value(planned[0], "address")
         spec["rest"] = {**spec["rest"], "url": f"{'https' if tls else 'http'}://{address}"}
     return spec
 
@@ -239,7 +241,8 @@ class FilterModule:
             "http_produce_probe": http_produce_probe,
             "state_file_probe": state_file_probe,
             "kafka_probe": kafka_probe,
-            "private_files": private_files,
+            "brokers_of": brokers_of,
+            "draining_balancers": draining_balancers,
             "of_marks": of_marks,
             "load_spec": load_spec,
             "mirror_gate": mirror_gate,

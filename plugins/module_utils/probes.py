@@ -1,4 +1,4 @@
-"""Asks processes by network whether they do their job."""
+"""What says that an instance does its job: probes by their kinds, each answers a complaint, or None."""
 
 from __future__ import annotations
 
@@ -7,10 +7,30 @@ import json
 import socket
 import ssl
 import struct
+import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import Any
+
+from ansible.module_utils import haproxy
+from ansible.module_utils.journal_steps import missing_step
+
+
+def systemctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run systemctl."""
+    return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
+
+
+def main_pid(unit: str) -> str:
+    """Return the id of a unit's process, 0 while it has none."""
+    return systemctl("show", "--property=MainPID", "--value", unit).stdout.strip()
+
+
+def no_probe(_: dict[str, Any]) -> str | None:
+    """Hold at once: an active unit is all that is asked for."""
+    return None
 
 
 def encryption(probe: dict[str, Any]) -> ssl.SSLContext | None:
@@ -69,3 +89,41 @@ def kafka(probe: dict[str, Any]) -> str | None:
         return f"{probe['host']}:{probe['port']}: {error}"
     (error_code,) = struct.unpack(">h", head[8:10])
     return f"ApiVersions answered error {error_code}" if error_code else None
+
+
+def state_file(probe: dict[str, Any]) -> str | None:
+    """Hold when the unit's present process says in its file that it is in the wanted state."""
+    pid = main_pid(probe["unit"])
+    try:
+        found = json.loads(Path(probe["path"]).read_text())
+        if str(found["pid"]) != pid:
+            return f"{probe['path']} was written by an earlier process"
+        if found["state"] != probe["state"]:
+            behind = found.get("restoring_records", 0)
+            return f"its state is {found['state']}" + (f", {behind} records to restore" if behind else "")
+    except (OSError, ValueError, LookupError) as error:
+        return f"{probe['path']} tells no state: {error}"
+    return None
+
+
+def journal(probe: dict[str, Any]) -> str | None:
+    """Hold when the process has printed, since it started, a line for each step, one after the other.
+
+    For services that answer to nobody: ``steps`` are pairs, what is waited for and the pattern that shows
+    it.
+    """
+    invocation = systemctl("show", "--property=InvocationID", "--value", probe["unit"]).stdout.strip()
+    command = ["journalctl", f"_SYSTEMD_INVOCATION_ID={invocation}", "--no-pager", "-o", "cat"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    missing: str | None = missing_step(printed, probe["steps"])
+    return missing
+
+
+PROBES = {
+    "none": no_probe,
+    "http_produce": http_produce,
+    "kafka": kafka,
+    "state_file": state_file,
+    "journal": journal,
+    "haproxy": haproxy.complaint,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -19,6 +20,9 @@ _FORMATS = {
     ".args": "arguments.j2",
     ".conf": "jaas.conf.j2",
     ".yaml": "yaml.j2",
+    ".cfg": "haproxy.cfg.j2",
+    ".list": "lines.j2",
+    ".map": "map.j2",
 }
 #: Where vendors' packages put themselves, and read their configuration.
 _PACKAGES = PurePosixPath("/opt")
@@ -131,6 +135,10 @@ def _environment() -> jinja2.Environment:
     environment.filters["property_key"] = _property_key
     environment.filters["property_value"] = _property_value
     environment.filters["environment_value"] = _environment_value
+    environment.filters["regex_escape"] = re.escape
+    environment.filters["keys_from"] = lambda settings, start: [
+        s for s in settings if s["key"].startswith(start)
+    ]
     environment.filters["java_reason"] = _java_reason
     environment.filters["java_long"] = lambda value: f"{int(value)}L"
     environment.filters["java_int"] = lambda value: str(int(value))

@@ -7,8 +7,12 @@ DOCUMENTATION = r"""
 module: haproxy_drain
 short_description: Drain a server of HAProxy through its runtime socket, or put it back
 description:
-  - C(drain) sends no new request to the server and waits until those in flight have been answered.
+  - C(drain) sends no new request to the server and waits until those in flight have been answered. Consumers
+    whose home it is go on asking it; after C(drain_seconds) they are told that it is down, and the last
+    request is waited for. When the task is done the server has no request and gets none.
   - A server is not drained while another of its backend is not up.
+  - C(gone) drains a server for good; one that the balancer does not know is gone already, and the others
+    need not be up.
   - C(ready) puts it back and waits until its health check holds. With C(BACKEND/*) it puts back every server
     that a run left out of rotation when it was killed, and does not wait.
 options:
@@ -17,82 +21,83 @@ options:
   service: {type: str, description: "Name of the service in the evidence."}
   instance: {type: str, description: "Name of the instance in the evidence."}
   host: {type: str, description: "The instance's host in the evidence."}
-  state: {type: str, choices: [drain, ready], required: true, description: "What becomes true."}
-  seconds: {type: int, default: 60, description: "How long to wait."}
+  state: {type: str, choices: [drain, gone, ready], required: true, description: "What becomes true."}
+  drain_seconds: {type: int, default: 0, description: "How long consumers of the server may go on asking it."}
+  seconds: {type: int, default: 60, description: "How long to wait for the last request, or to be up."}
 author: Kedge
 """
 
-import csv
-import io
-import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.haproxy import ask, in_flight, servers
 
 POLL_SECONDS = 0.05
-#: Rows of the statistics that are no server.
-TOTALS = ("FRONTEND", "BACKEND")
+OUT = ("DRAIN", "MAINT")
 
 
-def ask(path: str, command: str) -> str:
-    """Send one command to the runtime socket and return the answer."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(path)
-        connection.sendall(command.encode() + b"\n")
-        pieces = []
-        while piece := connection.recv(65536):
-            pieces.append(piece)
-    return b"".join(pieces).decode().strip()
-
-
-def rows(path: str, backend: str) -> dict[str, dict[str, str]]:
-    """Return the statistics of a backend's servers by name."""
-    text = ask(path, "show stat").lstrip("# ")
-    found = csv.DictReader(io.StringIO(text))
-    return {r["svname"]: r for r in found if r["pxname"] == backend and r["svname"] not in TOTALS}
-
-
-def reached(state: str, server: dict[str, str]) -> bool:
-    """Return whether the server is where it should be: out of rotation without requests, or up."""
-    if state == "drain":
-        return server["status"].startswith(("DRAIN", "MAINT")) and server["scur"] == server["qcur"] == "0"
-    return server["status"].startswith("UP")
-
-
-def out_of_rotation(servers: dict[str, dict[str, str]]) -> list[str]:
+def out_of_rotation(found: dict[str, dict[str, str]]) -> list[str]:
     """Return the servers that somebody took out and did not put back."""
-    return sorted(n for n, s in servers.items() if s["status"].startswith(("DRAIN", "MAINT")))
+    return sorted(n for n, s in found.items() if s["status"].startswith(OUT))
 
 
-def refusal(state: str, name: str, servers: dict[str, dict[str, str]]) -> str | None:
+def refusal(state: str, name: str, found: dict[str, dict[str, str]]) -> str | None:
     """Return why a server must not be taken out, or None: the others have to carry its requests."""
-    if name not in servers:
-        return "the balancer has no such server; deploy it first"
-    down = sorted(n for n, s in servers.items() if n != name and not s["status"].startswith("UP"))
+    if name not in found:
+        return None if state == "gone" else "the balancer has no such server; deploy it first"
+    down = sorted(n for n, s in found.items() if n != name and not s["status"].startswith("UP"))
     if state == "drain" and down:
         return f"not drained, because {', '.join(down)} is not up; see what ails it first"
     return None
 
 
-def change(module: AnsibleModule, server: str, state: str) -> None:
+def change(module: AnsibleModule, state: str, server: str | None = None) -> None:
     """Tell the balancer; its answer is empty when it did as it was told."""
-    path = module.params["socket"]
-    if answer := ask(path, f"set server {server} state {state}"):
+    server = server or module.params["server"]
+    if answer := ask(module.params["socket"], f"set server {server} state {state}"):
         module.fail_json(msg=f"{server}: HAProxy refuses to set it to {state}: {answer}")
 
 
-def wait(module: AnsibleModule, backend: str, name: str) -> None:
-    """Wait until the server is where it should be."""
-    p = module.params
-    deadline = time.monotonic() + p["seconds"]
-    while not reached(p["state"], found := rows(p["socket"], backend)[name]):
-        if time.monotonic() > deadline:
-            module.fail_json(
-                msg=f"{p['server']} is not {p['state']} after {p['seconds']} s: status {found['status']}, "
-                f"requests in flight {found['scur']}"
-            )
+def await_true(holds: Callable[[], bool], seconds: float) -> bool:
+    """Wait until a condition holds; return whether it does."""
+    deadline = time.monotonic() + seconds
+    while not (true := holds()) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
+    return true
+
+
+def drain(module: AnsibleModule, name: str) -> None:
+    """Take the server out: first of new requests, then of its consumers' as well; it ends with none."""
+    p = module.params
+
+    def idle() -> bool:
+        return bool(in_flight(p["socket"], name) == 0)
+
+    change(module, "drain")
+    await_true(idle, p["drain_seconds"])
+    # Also where it is idle now: a consumer's next request would be cut by the stop.
+    change(module, "maint")
+    if not await_true(idle, p["seconds"]):
+        left = in_flight(p["socket"], name)
+        change(module, "ready")
+        module.fail_json(
+            msg=f"{p['server']}: {left} requests are still in flight {p['seconds']} s after the last was "
+            "sent there, which no proxy should take; it serves again, see its journal"
+        )
+
+
+def undrain(module: AnsibleModule, backend: str, name: str) -> None:
+    """Put the server back and wait until it is up."""
+    p = module.params
+
+    def status() -> str:
+        return str(servers(p["socket"], backend)[name]["status"])
+
+    change(module, "ready")
+    if not await_true(lambda: status().startswith("UP"), p["seconds"]):
+        module.fail_json(msg=f"{p['server']} is not up after {p['seconds']} s: status {status()}")
 
 
 def main() -> None:
@@ -104,7 +109,8 @@ def main() -> None:
             "service": {"type": "str"},
             "instance": {"type": "str"},
             "host": {"type": "str"},
-            "state": {"type": "str", "choices": ["drain", "ready"], "required": True},
+            "state": {"type": "str", "choices": ["drain", "gone", "ready"], "required": True},
+            "drain_seconds": {"type": "int", "default": 0},
             "seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -113,18 +119,20 @@ def main() -> None:
     backend, name = p["server"].split("/", 1)
     began = time.time_ns() // 1000
     try:
-        servers = rows(p["socket"], backend)
+        found = servers(p["socket"], backend)
         if name == "*":
-            left = out_of_rotation(servers)
+            left = out_of_rotation(found)
             for server in left if not module.check_mode else []:
-                change(module, f"{backend}/{server}", "ready")
+                change(module, "ready", f"{backend}/{server}")
             module.exit_json(changed=bool(left), servers=left, kedge_actions=[])
-        if wrong := refusal(p["state"], name, servers):
+        if wrong := refusal(p["state"], name, found):
             module.fail_json(msg=f"{p['server']}: {wrong}")
-        if module.check_mode:
-            module.exit_json(changed=not reached(p["state"], servers[name]), kedge_actions=[])
-        change(module, p["server"], p["state"])
-        wait(module, backend, name)
+        if module.check_mode or name not in found:
+            module.exit_json(changed=name in found, kedge_actions=[])
+        if p["state"] == "ready":
+            undrain(module, backend, name)
+        else:
+            drain(module, name)
     except OSError as error:
         if module.check_mode:
             module.exit_json(changed=False, msg=f"{p['socket']}: {error}", kedge_actions=[])
@@ -133,7 +141,7 @@ def main() -> None:
         "host": p["host"],
         "service": p["service"],
         "instance": p["instance"],
-        "action": "drain" if p["state"] == "drain" else "undrain",
+        "action": "undrain" if p["state"] == "ready" else "drain",
         "started_us": began,
         "ended_us": time.time_ns() // 1000,
         "ok": True,

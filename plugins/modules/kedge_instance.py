@@ -20,16 +20,18 @@ options:
   ready:
     type: dict
     default: {}
-    description: "Instance to probe: kind (none, http_produce, kafka, state_file, journal) and its needs."
+    description: "Instance name to probe: kind (a key of PROBES) and what it needs."
   secrets: {type: dict, default: {}, description: "What stands for each mark in the probes; never shown."}
   foreign: {type: str, default: "", description: "A release whose unit holds this text is no way back."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
   ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
   state:
     type: str
-    choices: [started, restarted, killed, absent]
+    choices: [started, restarted, reloaded, killed, absent]
     default: started
-    description: "What becomes true."
+    description:
+      - What becomes true. C(reloaded) has a running process take its release; where the unit changed, or no
+        process runs, it is restarted.
 author: Kedge
 """
 
@@ -41,15 +43,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import haproxy
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.journal_steps import missing_step
 from ansible.module_utils.node_lock import ROOT, held
-from ansible.module_utils.probes import http_produce, kafka
+from ansible.module_utils.probes import PROBES, main_pid, systemctl
 from ansible.module_utils.service_control import FAILED, act, warden_state
 
 SYSTEMD = Path("/etc/systemd/system")
 POLL_SECONDS = 0.1
 JOURNAL_LINES = 25
+STATES = ["started", "restarted", "reloaded", "killed", "absent"]
 
 
 def now_us() -> int:
@@ -132,16 +135,49 @@ class Instance:
         self.act("start", began, started.returncode == 0)
         if started.returncode:
             return started.stderr.strip() or "it does not start"
+        (self.home / "started").write_text(f"{self.current()}\n")
         wrong = self.wait_ready()
         self.act("ready", began, wrong is None)
         return wrong
 
-    def wait_ready(self, killed: str | None = None) -> str | None:
+    def reload(self) -> str | None:
+        """Have the process take the release in force and wait until it is ready; return what went wrong."""
+        probe = self.module.params["ready"].get(self.name, {})
+        deadline = time.monotonic() + self.module.params["ready_seconds"]
+        try:
+            while not haproxy.has_learned(probe["socket"]) and time.monotonic() < deadline:
+                time.sleep(POLL_SECONDS)
+            former = haproxy.worker(probe["socket"])
+        except OSError as error:
+            return f"{probe['socket']}: {error}"
+        began = now_us()
+        done = systemctl("reload", self.unit)
+        self.act("reload", began, done.returncode == 0)
+        if done.returncode:
+            return "its configuration is refused"
+        wrong = self.wait_ready(instead_of=former)
+        self.act("ready", began, wrong is None)
+        return wrong
+
+    def takes(self, release: str) -> bool:
+        """Return whether the process can take a release without a new start: its unit is the same."""
+        marker = self.home / "started"
+        if not marker.exists() or systemctl("is-active", "--quiet", self.unit).returncode:
+            return False
+        return self._unit_of(marker.read_text().strip()) == self._unit_of(release)
+
+    def _unit_of(self, release: str) -> dict[str, str]:
+        folder = self.home / "releases" / release
+        files = [folder / "unit.service", *folder.glob("systemd/*")]
+        return {file.name: file.read_text() for file in files if file.is_file()}
+
+    def wait_ready(self, killed: str | None = None, **more: Any) -> str | None:
         """Poll the probe until it holds; return its last complaint when time is up or the process ends.
 
         ``killed`` is the id of a process that was killed: its unit starts another, which is waited for.
+        ``more`` is added to the probe.
         """
-        probe = dict(self.module.params["ready"].get(self.name, {}))
+        probe = self.module.params["ready"].get(self.name, {}) | more
         if "login" in probe:
             probe["login"] = self.module.params["secrets"][probe["login"]]
         deadline = time.monotonic() + self.module.params["ready_seconds"]
@@ -174,7 +210,7 @@ class Instance:
         """Return whether its process has ended; Warden takes its time to start one, and may give up."""
         if self.control:
             return bool(warden_state(self.control) == FAILED)
-        return systemctl("is-active", "--quiet", self.unit).returncode != 0
+        return bool(systemctl("is-active", "--quiet", self.unit).returncode)
 
     def journal(self) -> str:
         """Return the last lines that the instance printed."""
@@ -185,36 +221,39 @@ class Instance:
         """Bring the instance to its release; return a message when it had to go back."""
         before = self.current()
         (self.home / "running").unlink(missing_ok=True)
-        if self.module.params["state"] == "restarted":
-            self.stop()
         release = self.release or before
         if release is None:
             return "no release is staged for it"
+        gently = self.module.params["state"] == "reloaded" and self.takes(release)
+        if self.module.params["state"] != "started" and not gently:
+            self.stop()
         # Also where the link is right already: a run that was killed may have left out the limits.
         self.put_in_force(release)
-        wrong = self.start()
+        wrong = self.reload() if gently else self.start()
         if wrong is None:
             if not self.control:
                 systemctl("enable", self.unit)
             self.mark(release)
             return None
         journal = self.journal()
-        return f"{wrong}; {self.go_back(release)}\nits journal ends with:\n{journal}"
+        return f"{wrong}; {self.go_back(release, gently=gently)}\nits journal ends with:\n{journal}"
 
     def mark(self, release: str) -> None:
         """Note the release that runs, and that it is one that became ready."""
         for name in ("running", "good"):
             (self.home / name).write_text(release + "\n")
 
-    def go_back(self, release: str) -> str:
-        """Put the last release that became ready back and start it; return what came of it."""
-        act("stop", self.unit, self.control)
+    def go_back(self, release: str, *, gently: bool = False) -> str:
+        """Put the last release that became ready back and have it run; return what came of it."""
+        if not gently:
+            act("stop", self.unit, self.control)
         marker = self.home / "good"
         good = marker.read_text().strip() if marker.exists() else None
         if good is None or not (self.home / "releases" / good).is_dir():
-            return "there is no previous release to put back, so it is stopped"
+            return f"there is no previous release to put back, so it is {'left' if gently else 'stopped'}"
         if good == release:
-            return "it ran this release before, so there is nothing to put back; it is stopped"
+            left = "left as it is" if gently else "stopped"
+            return f"it ran this release before, so there is nothing to put back; it is {left}"
         unit = (self.home / "releases" / good / "unit.service").read_text()
         foreign = self.module.params["foreign"]
         if foreign and foreign in unit:
@@ -225,7 +264,7 @@ class Instance:
         unit_file.write_text(unit)
         systemctl("daemon-reload")
         self.put_in_force(good)
-        wrong = self.start()
+        wrong = self.reload() if gently and self.takes(good) else self.start()
         if wrong is not None:
             return f"the previous release {good} was put back and does not become ready either ({wrong})"
         self.mark(good)
@@ -240,58 +279,6 @@ class Instance:
         shutil.rmtree(self.home)
 
 
-def systemctl(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run systemctl."""
-    return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
-
-
-def main_pid(unit: str) -> str:
-    """Return the id of a unit's process, 0 while it has none."""
-    return systemctl("show", "--property=MainPID", "--value", unit).stdout.strip()
-
-
-def no_probe(_: dict[str, Any]) -> str | None:
-    """Hold at once: an active unit is all that is asked for."""
-    return None
-
-
-def state_file(probe: dict[str, Any]) -> str | None:
-    """Hold when the unit's present process says in its file that it is in the wanted state."""
-    pid = main_pid(probe["unit"])
-    try:
-        found = json.loads(Path(probe["path"]).read_text())
-        if str(found["pid"]) != pid:
-            return f"{probe['path']} was written by an earlier process"
-        if found["state"] != probe["state"]:
-            behind = found.get("restoring_records", 0)
-            return f"its state is {found['state']}" + (f", {behind} records to restore" if behind else "")
-    except (OSError, ValueError, LookupError) as error:
-        return f"{probe['path']} tells no state: {error}"
-    return None
-
-
-def journal(probe: dict[str, Any]) -> str | None:
-    """Hold when the process has printed, since it started, a line for each step, one after the other.
-
-    For services that answer to nobody: ``steps`` are pairs, what is waited for and the pattern that shows
-    it.
-    """
-    invocation = systemctl("show", "--property=InvocationID", "--value", probe["unit"]).stdout.strip()
-    command = ["journalctl", f"_SYSTEMD_INVOCATION_ID={invocation}", "--no-pager", "-o", "cat"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    missing: str | None = missing_step(printed, probe["steps"])
-    return missing
-
-
-PROBES = {
-    "none": no_probe,
-    "http_produce": http_produce,
-    "kafka": kafka,
-    "state_file": state_file,
-    "journal": journal,
-}
-
-
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -304,11 +291,7 @@ def main() -> None:
             "foreign": {"type": "str", "default": ""},
             "controls": {"type": "dict", "default": {}},
             "ready_seconds": {"type": "int", "default": 60},
-            "state": {
-                "type": "str",
-                "choices": ["started", "restarted", "killed", "absent"],
-                "default": "started",
-            },
+            "state": {"type": "str", "choices": STATES, "default": "started"},
         },
         supports_check_mode=True,
     )

@@ -107,8 +107,9 @@ def current(unit: str, name: str) -> Path | None:
     return link.resolve() if link.is_symlink() and link.exists() else None
 
 
-#: Files that name a release: the one with which the process runs, and the last one that became ready.
-MARKERS = ("running", "good")
+#: Files that name a release: the one with which the process runs, the last one that became ready, and the one
+#: with which the process was started, for it may have taken others by reload since.
+MARKERS = ("running", "good", "started")
 
 
 def marked(unit: str, name: str, what: str) -> str | None:

@@ -15,6 +15,7 @@ from spark_checks.checks import (
     rebalance,
     settings,
     throughput,
+    zombies,
 )
 from spark_checks.levels import Levels
 from spark_checks.model import Result
@@ -30,6 +31,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "throughput": throughput.check,
     "latency": latency.check,
     "rebalance": rebalance.check,
+    "zombies": zombies.check,
     "mirror": mirror.check,
     "settings": settings.check,
     "partitions": partitions.check,
@@ -42,9 +44,9 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
     """Return the checks that a run calls for.
 
     What run.json names decides, never what evidence was found: a run without mirrors has no parity to show,
-    and one without Streams applications no memory and no outputs, unless a service level asks for them. One
-    that only compares mirrors has no load to judge. A service level of null for ``settings.different`` says
-    that settings are not asked for.
+    one without Streams applications no memory and no outputs, and one without consumers through REST no
+    zombies, unless a service level asks for them. One that only compares mirrors has no load to judge. A
+    service level of null for ``settings.different`` says that settings are not asked for.
     """
     wanted = dict(CHECKS)
     if not run.mirrors and "mirror" not in levels.model_fields_set:
@@ -53,6 +55,9 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
         del wanted["memory"]
     if not any(app.output for app in run.applications) and "outputs" not in levels.model_fields_set:
         del wanted["outputs"]
+    by_rest = any(group.via == "rest" for group in run.groups.values())
+    if not by_rest and "zombies" not in levels.model_fields_set:
+        del wanted["zombies"]
     if levels.settings.different is None:
         del wanted["settings"]
     return wanted if run.loaded else {"mirror": wanted["mirror"]}

@@ -40,6 +40,9 @@ ELSEWHERE = {
     ".venv/bin/python -m verify.limits --inventory inventories/mine --cluster leaf": (
         "tests/kafka/test_limits.py, by --bootstrap-servers"
     ),
+    ".venv/bin/python -m bench.rest --inventory inventories/mine": (
+        "tests/unit/test_bench_rest.py, without a fleet"
+    ),
     ".venv/bin/python -m sizing.profiles --inventory inventories/mine --out build": "test_sizing_profiles.py",
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from plugins.filter.kedge import planned_value, staged_release, topics_that_may_grow
+from plugins.module_utils import haproxy, probes
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
 
@@ -44,22 +45,22 @@ def answering() -> Iterator[dict[str, Any]]:
 
 
 def test_an_instance_that_answers_with_an_offset_is_ready(answering: dict[str, Any]) -> None:
-    assert kedge_instance.http_produce(answering["probe"]) is None
+    assert probes.http_produce(answering["probe"]) is None
 
 
 def test_a_200_with_an_error_inside_is_not_ready(answering: dict[str, Any]) -> None:
     answering["body"] = {"offsets": [{"partition": None, "offset": None, "error_code": 50003, "error": "x"}]}
-    assert "50003" in str(kedge_instance.http_produce(answering["probe"]))
+    assert "50003" in str(probes.http_produce(answering["probe"]))
 
 
 def test_an_answer_without_offsets_is_not_ready(answering: dict[str, Any]) -> None:
     answering["body"] = {}
-    assert kedge_instance.http_produce(answering["probe"]) is not None
+    assert probes.http_produce(answering["probe"]) is not None
 
 
 def test_an_error_status_is_not_ready(answering: dict[str, Any]) -> None:
     answering["status"] = 503
-    assert "503" in str(kedge_instance.http_produce(answering["probe"]))
+    assert "503" in str(probes.http_produce(answering["probe"]))
 
 
 class FakeSystemd:
@@ -83,6 +84,7 @@ def test_a_killed_instance_is_ready_when_another_process_is(
 ) -> None:
     systemd = FakeSystemd(comes_back)
     monkeypatch.setattr(kedge_instance, "systemctl", systemd)
+    monkeypatch.setattr("ansible.module_utils.probes.systemctl", systemd)
     monkeypatch.setattr(kedge_instance.Instance, "journal", lambda _: "last words")
     seen: list[str] = []
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: seen.append(systemd.pid))
@@ -101,21 +103,21 @@ def test_a_killed_instance_is_ready_when_another_process_is(
 
 
 def test_a_closed_port_is_no_broker() -> None:
-    assert kedge_instance.kafka({"host": "127.0.0.1", "port": 1}) is not None
+    assert probes.kafka({"host": "127.0.0.1", "port": 1}) is not None
 
 
-@pytest.mark.parametrize(
-    ("state", "row", "holds"),
-    [
-        ("drain", {"scur": "0", "qcur": "0", "status": "DRAIN"}, True),
-        ("drain", {"scur": "1", "qcur": "0", "status": "DRAIN"}, False),
-        ("drain", {"scur": "0", "qcur": "2", "status": "DRAIN"}, False),
-        ("ready", {"scur": "0", "qcur": "0", "status": "UP"}, True),
-        ("ready", {"scur": "0", "qcur": "0", "status": "DOWN"}, False),
-    ],
-)
-def test_a_server_is_drained_only_without_requests(state: str, row: dict[str, str], holds: bool) -> None:
-    assert haproxy_drain.reached(state, row) is holds
+def test_requests_in_flight_are_those_of_all_backends_that_know_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "# pxname,svname,qcur,scur\nrest,a,0,1\nrest,b,0,7\nrest_consumers,a,1,2\nrest,BACKEND,0,9\n"
+    monkeypatch.setattr(haproxy, "ask", lambda *_: text)
+    assert haproxy.in_flight("socket", "a") == 4
+
+
+def test_a_process_that_still_learns_could_not_hand_its_table_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags, holds in (("0x11", False), ("0x33", True), ("0x1103", True), ("0x0", False)):
+        monkeypatch.setattr(haproxy, "ask", lambda *_, f=flags: f"0x55: id=balancer disabled=0 flags={f} x=1")
+        assert haproxy.has_learned("socket") is holds
 
 
 def test_a_value_that_the_plan_lacks_is_named() -> None:
@@ -148,6 +150,12 @@ def test_an_instance_is_not_drained_while_another_is_down() -> None:
 
 def test_a_server_that_the_balancer_does_not_know_is_told() -> None:
     assert "no such server" in str(haproxy_drain.refusal("drain", "c:8082", {"a:8082": UP}))
+
+
+def test_a_server_that_goes_for_good_needs_no_others() -> None:
+    servers = {"a:8082": UP, "b:8082": {**UP, "status": "DOWN"}}
+    assert haproxy_drain.refusal("gone", "a:8082", servers) is None
+    assert haproxy_drain.refusal("gone", "c:8082", servers) is None
 
 
 def test_what_a_killed_restart_left_drained_is_found() -> None:

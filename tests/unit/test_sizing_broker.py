@@ -58,6 +58,18 @@ def test_the_balancer_serves_every_instance_and_outlasts_a_slow_request() -> Non
     assert not of_rule(plan, "rest.balancing")
 
 
+def test_an_address_that_moves_is_what_clients_are_told_and_is_listened_for() -> None:
+    common = {"rest_balancer_address": "192.0.2.10"}
+    plan = make_plan(
+        rest(1, groups={"rest_balancer": ("lb1", "lb2")}, common=common, consumers_via="balancer")
+    )
+    for host in ("lb1", "lb2"):
+        (balancer,) = plan.services[host]["rest_balancer"]
+        assert (balancer.value("bind"), balancer.value("address")) == ("0.0.0.0:8080", "192.0.2.10:8080")
+    (proxy, *_) = plan.services["rest1"]["kafka_rest"]
+    assert "192.0.2.10:8080" in proxy.value("advertised.listeners")
+
+
 def test_a_home_that_is_forgotten_before_its_consumer_is_gone_is_a_warning() -> None:
     inventory = rest(
         1,

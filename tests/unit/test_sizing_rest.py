@@ -201,6 +201,18 @@ def test_a_killed_proxy_stops_its_groups_no_longer_than_the_service_level() -> N
     assert planned(new, "consumer.session.timeout.ms") == ""
 
 
+def test_a_vanished_client_holds_its_partitions_no_longer_than_the_service_level() -> None:
+    levels = {"service_levels": {"rebalance": {"consume_stall_s": 15}}}
+    key = "consumer.instance.timeout.ms"
+    assert planned(rest(1, common=levels), key) == "10000"
+    assert not of_rule(make_plan(rest(1, common=levels)), "rest.consumer.instance_timeout", "warning")
+    slow = rest(1, {"client_pause_ms": 20_000}, common=levels)
+    assert planned(slow, key) == "30000"  # never shorter than a living client's silence
+    (warning,) = of_rule(make_plan(slow), "rest.consumer.instance_timeout", "warning")
+    assert "for 30 s, and service_levels.rebalance.consume_stall_s allows 15 s" in warning.message
+    assert planned(rest(1), key) == "30000"
+
+
 def test_the_documented_plan_has_the_guides_flags_to_the_letter_and_no_measured_key() -> None:
     flags = planned(rest(1, common=DOCUMENTED), "KAFKAREST_JVM_PERFORMANCE_OPTS")
     assert flags.startswith(f"{GUIDE_G1} ")

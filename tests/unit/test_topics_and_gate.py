@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from plugins.modules import kafka_replicas_gate
 from plugins.modules.kafka_group_gate import complaint
 from plugins.modules.kafka_topics_present import compare, replication_drift, too_many_copies, unplanned
 
@@ -71,3 +75,26 @@ def test_lag_above_baseline_and_allowance_keeps_the_gate_closed() -> None:
 def test_a_group_that_lost_its_members_keeps_the_gate_closed() -> None:
     assert complaint({}, {}, {"g": 100}, 50) == "group g had members before and has none now"
     assert complaint({}, {}, None, 50) is None
+
+
+def cluster(brokers: int, *partitions: tuple[int, list[int], list[int]]) -> Any:
+    found = {
+        number: SimpleNamespace(id=number, leader=leader, isrs=in_sync, replicas=replicas)
+        for number, (leader, in_sync, replicas) in enumerate(partitions)
+    }
+    topics = {"t": SimpleNamespace(partitions=found)}
+    return SimpleNamespace(brokers=dict.fromkeys(range(brokers)), topics=topics)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        (cluster(3, (1, [1, 2, 3], [1, 2, 3]), (2, [2], [2])), None),
+        (cluster(2, (1, [1, 2], [1, 2])), "2 of 3 brokers are there"),
+        (cluster(3, (1, [1, 2, 3], [1, 2, 3]), (1, [1, 3], [1, 2, 3])), "t-1 with 2 of 3 replicas in sync"),
+        (cluster(3, (-1, [2], [2])), "t-0 with no leader"),
+    ],
+)
+def test_no_broker_is_stopped_while_a_partition_lacks_a_replica(metadata: Any, said: str | None) -> None:
+    complaint = kafka_replicas_gate.complaint(metadata, 3)
+    assert complaint is None if said is None else said in str(complaint)

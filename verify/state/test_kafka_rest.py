@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from sizing.jetty import ACCEPT_QUEUE
 from verify.state.conftest import Instances, contents, differing, in_file, value
 
 testinfra_hosts = ["ansible://kafka_rest"]
@@ -57,6 +60,15 @@ def test_each_instance_is_a_running_unit_of_its_own(host: Any, planned: Planned)
 def test_each_instance_listens_on_its_port(host: Any, planned: Planned) -> None:
     for instance in ours(planned):
         assert host.socket(f"tcp://0.0.0.0:{instance['port']}").is_listening, instance["port"]
+
+
+def test_connections_wait_in_a_queue_as_long_as_the_plan_counts_with(host: Any, planned: Planned) -> None:
+    if any(s["key"] == "bridge.id" for s in planned("kafka_rest")[0]["settings"]):
+        pytest.skip("Strimzi's bridge has the kernel's own length")
+    for instance in planned("kafka_rest"):
+        # Of a listening socket ss prints the length of its queue where others have what they sent.
+        (line,) = host.check_output("ss -Hltn sport = :%s", instance["port"]).splitlines()
+        assert int(line.split()[2]) == ACCEPT_QUEUE, f"port {instance['port']}"
 
 
 def agent(instance: dict[str, Any]) -> str | None:

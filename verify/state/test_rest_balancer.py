@@ -10,12 +10,13 @@ from typing import Any
 from verify.state.conftest import Instances, value
 
 testinfra_hosts = ["ansible://rest_balancer"]
+RUN = "/run/rest-balancer/haproxy"
 Planned = Callable[[str], Instances]
 
 
 def test_haproxy_runs_and_starts_with_the_host(host: Any) -> None:
-    assert host.service("haproxy").is_running
-    assert host.service("haproxy").is_enabled
+    assert host.service("rest-balancer@haproxy").is_running
+    assert host.service("rest-balancer@haproxy").is_enabled
 
 
 def test_haproxy_listens_where_clients_come(host: Any, planned: Planned) -> None:
@@ -25,7 +26,7 @@ def test_haproxy_listens_where_clients_come(host: Any, planned: Planned) -> None
 
 def test_every_planned_instance_is_up(host: Any, planned: Planned) -> None:
     ask = (
-        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/haproxy/admin.sock'); "
+        f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{RUN}/admin.sock'); "
         "s.sendall(b'show stat\\n'); print(b''.join(iter(lambda: s.recv(65536), b'')).decode())"
     )
     text = host.check_output("python3 -c %s", ask)
@@ -36,6 +37,7 @@ def test_every_planned_instance_is_up(host: Any, planned: Planned) -> None:
         assert {name: status.get(name) for name in servers} == dict.fromkeys(servers, "UP")
 
 
-def test_the_runtime_socket_is_for_root_and_haproxy_alone(host: Any) -> None:
-    socket = host.file("/run/haproxy/admin.sock")
-    assert socket.mode == 0o660
+def test_the_sockets_are_for_root_and_the_balancer_alone(host: Any) -> None:
+    for name in ("admin", "peers"):
+        socket = host.file(f"{RUN}/{name}.sock")
+        assert (socket.user, socket.mode) == ("rest-balancer", 0o600)

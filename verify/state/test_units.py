@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePosixPath
 from typing import Any
 
 from verify.state.conftest import name_of
@@ -13,10 +15,12 @@ UNITS = {
     "kafka_rest": "kafka-rest@*",
     "mirror_maker": "mirror-maker@*",
     "streams_app": "streams-app@*",
-    "rest_balancer": "haproxy",
+    "rest_balancer": "rest-balancer@*",
 }
 #: systemd's own measure, from 0 to 10; what is below 2 it calls OK.
 MOST_EXPOSED = 2.0
+LIMITS = ("MemoryMax", "LimitNOFILE", "TasksMax")
+BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def units(plan: dict[str, Any], host: Any) -> list[str]:
@@ -60,3 +64,23 @@ def test_a_jvm_that_ends_by_sigterm_has_not_failed(host: Any, plan: dict[str, An
 def test_each_unit_runs_as_a_user_of_its_own(host: Any, plan: dict[str, Any]) -> None:
     for unit in units(plan, host):
         assert shown(host, unit, "User") not in ("", "root"), unit
+
+
+def test_planned_limits_are_in_force(host: Any, plan: dict[str, Any]) -> None:
+    of_host = plan["hosts"].get(name_of(host), {"services": {}})["services"]
+    planned = [s for part in of_host.values() for i in part["instances"] for s in i["settings"]]
+    for setting in planned:
+        path = PurePosixPath(setting["file"])
+        unit = path.parent.name.removesuffix(".service.d")
+        # What a vendor's control runs is under no unit of ours.
+        if setting["key"] in LIMITS and path.name == "10-kedge.conf" and unit in units(plan, host):
+            assert shown(host, unit, setting["key"]) == in_bytes(str(setting["value"])), (
+                unit,
+                setting["key"],
+            )
+
+
+def in_bytes(value: str) -> str:
+    """A number of bytes, as systemd tells it."""
+    match = re.fullmatch(r"(\d+)([KMG])", value)
+    return str(int(match[1]) * BYTES[match[2]]) if match else value

@@ -33,9 +33,14 @@ _COMPLAIN_EVERY_S: Final = 10.0
 
 
 def to_sample(description: ConsumerGroupDescription) -> Sample:
-    """Reduce librdkafka's description of a group to what the watcher needs."""
+    """Reduce librdkafka's description of a group to what the watcher needs.
+
+    A member's name tells its host as well: behind a REST proxy that is where the proxy runs.
+    """
     members = {
-        member.member_id: frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions)
+        f"{member.member_id} on {member.host.removeprefix('/')}": frozenset(
+            (tp.topic, tp.partition) for tp in member.assignment.topic_partitions
+        )
         for member in description.members
     }
     state = _STATES.get(description.state, "Unknown")

@@ -1,0 +1,187 @@
+"""What the advice for REST proxies is worth on a fleet of one's own, side by side.
+
+    python -m bench.rest --inventory INV     writes report.md and results.json into --out
+
+Deploys the inventory's proxies with other variables, case after case in rotation, loads them directly from
+this machine, and deploys the inventory as it stands at the end. Not for a fleet that serves anybody: every
+case restarts the proxies. Parts: requests (records a request, sessions), split (two processes against one of
+the same heap), advice (stock, documented, measured), collectors, reads (settings of a consumer), restarts
+(TERM and KILL under a group).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.rest.cases import ADVICE, COLLECTORS, READS, REQUESTS, SPLIT, Produce, Variant
+from bench.rest.drive import LoadError, produce, read
+from bench.rest.fleet import FleetError, deployed, end, proxies, put_back
+from bench.rest.restarts import Group
+from sizing.reading import InventoryError
+
+#: A part's figures: case -> measure -> one value a repetition.
+Figures = dict[str, dict[str, list[float]]]
+_VARIANTS: Final = {"split": SPLIT, "advice": ADVICE, "collectors": COLLECTORS}
+PARTS: Final = ("requests", *_VARIANTS, "reads", "restarts")
+_UNITS: Final = {"records_per_s": "records/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "mb_per_s": "MB/s"}
+_AFTER_KILL_S: Final = 45.0
+_MEMBERS: Final = 8
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and report; 0 when every part has its figures, 1 when one failed, 2 for wrong input."""
+    options = _parser().parse_args(arguments)
+    try:
+        before = proxies(options.inventory, {})
+    except (InventoryError, FleetError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    began = time.monotonic()
+    found: dict[str, Figures] = {}
+    try:
+        with put_back(options.inventory):
+            for part in options.parts:
+                found[part] = measure(part, options)
+    except (FleetError, LoadError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    result = {
+        "distribution": before.distribution,
+        "version": before.version,
+        "instances": len(before.urls),
+        "cores_of_this_machine": os.cpu_count(),
+        "repetitions": options.repetitions,
+        "seconds": options.seconds,
+        "record_bytes": options.record_bytes,
+        "took_s": round(time.monotonic() - began),
+        "figures": found,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    (options.out / "report.md").write_text(text := report(result))
+    print(text)
+    return 0
+
+
+def measure(part: str, options: argparse.Namespace) -> Figures:
+    """Return the figures of one part; its cases take turns, so that none has a machine that is warmer."""
+    found: Figures = {}
+    if part == "requests":
+        urls = deployed(options.inventory, {}).urls
+        for _ in range(options.repetitions):
+            for name, load in REQUESTS.items():
+                _say(f"{part}: {name}")
+                _keep(found, name, produce(urls, options.topic, load, options.record_bytes, options.seconds))
+    elif part == "restarts":
+        for repetition in range(options.repetitions):
+            for signal in ("TERM", "KILL"):
+                _say(f"{part}: {signal}, {repetition + 1} of {options.repetitions}")
+                _keep(found, signal, _restart(options, signal))
+    else:
+        for _ in range(options.repetitions):
+            for variant in READS if part == "reads" else _VARIANTS[part]:
+                _say(f"{part}: {variant.name}")
+                _keep(found, variant.name, _variant(part, variant, options))
+    return found
+
+
+def _variant(part: str, variant: Variant, options: argparse.Namespace) -> dict[str, float]:
+    """Deploy a variant, warm it up and load it; a JVM that has just started does half."""
+    urls = deployed(options.inventory, variant.extra).urls
+    warm = Produce(100)
+    produce(urls, options.topic, warm, options.record_bytes, options.warm_up)
+    if part == "reads":
+        return {"mb_per_s": read(urls[0], options.topic, options.seconds)}
+    return produce(urls, options.topic, warm, options.record_bytes, options.seconds)
+
+
+def _restart(options: argparse.Namespace, signal: str) -> dict[str, float]:
+    """End a proxy while a group reads; return for how long nobody, and one partition, got nothing."""
+    fleet = proxies(options.inventory, {})
+    host, unit, _ = fleet.instances[0]
+    others = fleet.urls[1:] or fleet.urls
+    with Group(fleet.urls, options.topic, _MEMBERS) as group:
+        load = (others, options.topic, Produce(10, clients=4), options.record_bytes)
+        produce(*load, options.warm_up)
+        since = time.monotonic()
+        end(options.inventory, host, unit, signal)
+        produce(*load, _AFTER_KILL_S if signal == "KILL" else _AFTER_KILL_S / 3)
+        nobody, worst = group.longest_silence(since, time.monotonic())
+    return {"nobody_s": nobody, "worst_partition_s": worst}
+
+
+def _keep(found: Figures, name: str, measured: Mapping[str, float]) -> None:
+    for key, value in measured.items():
+        found.setdefault(name, {}).setdefault(key, []).append(value)
+
+
+def report(result: Mapping[str, Any]) -> str:
+    """Return the report: conditions, then a table a part, with ratios to its first case."""
+    what = f"{result['distribution']} {result['version']}"
+    lines = [
+        "# The advice for REST proxies, measured on this fleet",
+        "",
+        f"{what}, {result['instances']} instances, loaded from a machine with "
+        f"{result['cores_of_this_machine']} cores; {result['repetitions']} repetitions in rotation of "
+        f"{result['seconds']:g} s, records of {result['record_bytes']} bytes. Medians; the spread is the "
+        "range of the repetitions over the median. A ratio is to the first case of its table; one within the "
+        "spread is none.",
+    ]
+    if result["distribution"] == "sandbox":
+        lines += [
+            "",
+            "**These are figures of the sandbox**, which stands in for a vendor's proxy: its clients are "
+            "Kafka's own, its HTTP side is not the vendor's. A vendor's proxy has to be measured itself.",
+        ]
+    for part, cases in result["figures"].items():
+        lines += ["", f"## {part}", "", *_table(cases)]
+    return "\n".join([*lines, ""])
+
+
+def _table(cases: Figures) -> Iterable[str]:
+    measures = list(next(iter(cases.values())))
+    heads = [_UNITS.get(measure, measure.replace("_", " ")) for measure in measures]
+    yield f"| case | {' | '.join(heads)} | ratio | spread |"
+    yield f"|---|{'---|' * (len(heads) + 2)}"
+    first = statistics.median(next(iter(cases.values()))[measures[0]])
+    for name, found in cases.items():
+        medians = [statistics.median(found[measure]) for measure in measures]
+        ratio = f"{medians[0] / first:.2f}" if first else "-"
+        values = found[measures[0]]
+        spread = f"{(max(values) - min(values)) / medians[0]:.0%}" if medians[0] else "-"
+        yield f"| {name} | {' | '.join(f'{m:,.1f}' for m in medians)} | {ratio} | {spread} |"
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.rest",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--inventory", "-i", type=Path, required=True, help="the fleet that is measured")
+    parser.add_argument(
+        "--topic", default="kedge-verify-rest", help="written to and read (default %(default)s)"
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5, help="measured, each case (default 5)")
+    parser.add_argument("--warm-up", type=float, default=5, help="seconds before that (default 5)")
+    parser.add_argument("--record-bytes", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder of the report")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

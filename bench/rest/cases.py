@@ -1,0 +1,79 @@
+"""What is compared: settings deployed side by side, and loads that are sent to each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Produce:
+    """A closed loop of clients that send arrays of records; without ``session`` each on a new connection."""
+
+    records: int
+    clients: int = 16
+    session: bool = True
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Variables over the inventory's, by which a case differs from the others of its part."""
+
+    name: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: Records a request, and what a connection of its own for each costs.
+REQUESTS: Final = {
+    "1 record": Produce(1),
+    "10 records": Produce(10),
+    "100 records": Produce(100),
+    "1000 records": Produce(1000),
+    "1 record, new connections": Produce(1, session=False),
+    "100 records, new connections": Produce(100, session=False),
+}
+
+#: Two processes against one with the same heap in all, on each host.
+SPLIT: Final = (
+    Variant("one process", {"kafka_rest_instances_per_host": 1, "kafka_rest_heap_mib": 1024}),
+    Variant(
+        "two processes, half the heap each", {"kafka_rest_instances_per_host": 2, "kafka_rest_heap_mib": 512}
+    ),
+)
+
+#: The whole advice, and the collector alone. Stock is what a process runs with where nothing is said.
+_STOCK: Final = {
+    "KAFKAREST_JVM_PERFORMANCE_OPTS": "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 "
+    "-XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true",
+}
+ADVICE: Final = (
+    Variant("stock", {"kafka_rest_settings": _STOCK, "kafka_rest_heap_mib": 256}),
+    Variant("documented", {"advice": "documented"}),
+    Variant("measured", {"advice": "measured"}),
+)
+_G1: Final = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
+COLLECTORS: Final = tuple(
+    Variant(
+        name, {"kafka_rest_heap_mib": 1024, "kafka_rest_settings": {"KAFKAREST_JVM_PERFORMANCE_OPTS": flags}}
+    )
+    for name, flags in {
+        "the guide's set": f"{_G1} -XX:G1HeapRegionSize=16M -XX:MetaspaceSize=96m",
+        "the guide's set without the region size": f"{_G1} -XX:MetaspaceSize=96m",
+        "nothing set": "-Dkedge.bench=nothing",
+        "Parallel": "-XX:+UseParallelGC",
+    }.items()
+)
+
+#: How one consumer reads a backlog.
+READS: Final = tuple(
+    Variant(name, {"kafka_rest_settings": settings})
+    for name, settings in {
+        "default": {"consumer.receive.buffer.bytes": 65536},
+        "consumer.iterator.backoff.ms=5": {
+            "consumer.receive.buffer.bytes": 65536,
+            "consumer.iterator.backoff.ms": 5,
+        },
+        "consumer.receive.buffer.bytes=-1": {"consumer.receive.buffer.bytes": -1},
+    }.items()
+)

@@ -1,0 +1,146 @@
+"""Loads by HTTP in processes of their own, without a library between them and the socket."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from bench.rest.cases import Produce
+
+_BINARY: Final = {
+    "Content-Type": "application/vnd.kafka.binary.v2+json",
+    "Accept": "application/vnd.kafka.v2+json",
+}
+_JSON: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
+_READ: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
+_TIMEOUT_S: Final = 30.0
+
+
+class LoadError(Exception):
+    """A proxy did not do as asked; the text is one line."""
+
+
+class Work(NamedTuple):
+    """What one process of clients does: who is asked, by how many threads, with which body, for how long."""
+
+    url: str
+    topic: str
+    threads: int
+    body: bytes
+    session: bool
+    seconds: float
+
+
+def produce(
+    urls: Sequence[str], topic: str, load: Produce, record_bytes: int, seconds: float
+) -> dict[str, float]:
+    """Send for a time; return records_per_s, p50_ms and p99_ms of the requests that got an offset.
+
+    Raises:
+        LoadError: when a request is answered with anything but an offset for each record.
+    """
+    value = base64.b64encode(os.urandom(record_bytes)).decode()
+    body = json.dumps({"records": [{"value": value}] * load.records}).encode()
+    workers = min(len(urls) * 2, load.clients, 4)
+    works = [
+        Work(urls[n % len(urls)], topic, load.clients // workers, body, load.session, seconds)
+        for n in range(workers)
+    ]
+    with ProcessPoolExecutor(workers) as pool:
+        took = [each for found in pool.map(_clients, works) for each in found]
+    if not took:
+        raise LoadError(f"{urls[0]}: no request was answered within {seconds:g} s")
+    cuts = statistics.quantiles(took, n=100) if len(took) > 1 else took * 99
+    return {
+        "records_per_s": len(took) * load.records / seconds,
+        "p50_ms": cuts[49] * 1000,
+        "p99_ms": cuts[98] * 1000,
+    }
+
+
+def _clients(work: Work) -> list[float]:
+    took: list[float] = []
+    failed: list[str] = []
+    threads = [threading.Thread(target=_client, args=(work, took, failed)) for _ in range(work.threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise LoadError(failed[0])
+    return took
+
+
+def _client(work: Work, took: list[float], failed: list[str]) -> None:
+    deadline = time.monotonic() + work.seconds
+    connection = _connection(work.url)
+    try:
+        while (began := time.monotonic()) < deadline and not failed:
+            if not work.session:
+                connection.close()
+                connection = _connection(work.url)
+            entries = _asked(connection, "POST", f"/topics/{work.topic}", work.body, _BINARY)["offsets"]
+            if any(entry.get("error_code") or entry.get("offset") is None for entry in entries):
+                raise LoadError(f"{work.url}: a record was answered with {entries[0]}")
+            if (ended := time.monotonic()) < deadline:
+                took.append(ended - began)
+    except (OSError, http.client.HTTPException, ValueError, LookupError, LoadError) as error:
+        failed.append(f"{work.url}: {type(error).__name__}: {error}")
+    finally:
+        connection.close()
+
+
+def read(url: str, topic: str, seconds: float) -> float:
+    """Read a topic from its begin with one new consumer; return MB/s of values from the first ones on."""
+    connection = _connection(url)
+    group = f"bench-{time.time_ns()}"
+    body = json.dumps({"format": "binary", "auto.offset.reset": "earliest"}).encode()
+    name = _asked(connection, "POST", f"/consumers/{group}", body, _JSON)["instance_id"]
+    base = f"/consumers/{group}/instances/{name}"
+    try:
+        _asked(connection, "POST", f"{base}/subscription", json.dumps({"topics": [topic]}).encode(), _JSON)
+        got, first, last = 0, 0.0, 0.0
+        deadline = time.monotonic() + 4 * seconds
+        while time.monotonic() < deadline and (not first or last - first < seconds):
+            records = _asked(connection, "GET", f"{base}/records", None, _READ)
+            if records:
+                last = time.monotonic()
+                if first:
+                    got += sum(len(record["value"]) * 3 // 4 for record in records)
+                first = first or last
+        if last <= first:
+            raise LoadError(f"{url}: a consumer got nothing of {topic} within {4 * seconds:g} s")
+        return got / (last - first) / 1e6
+    finally:
+        connection.request("DELETE", base, headers=_JSON)
+        connection.getresponse().read()
+        connection.close()
+
+
+def _connection(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    return http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=_TIMEOUT_S)
+
+
+def _asked(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: bytes | None,
+    headers: dict[str, str],
+) -> Any:
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    if answer.status // 100 != 2:
+        raise LoadError(f"{method} {path}: HTTP {answer.status} {text[:200].decode(errors='replace')}")
+    return json.loads(text) if text else None

@@ -1,0 +1,101 @@
+"""The fleet under test: deployed with other variables, and put back as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sizing.plan import make_plan
+from sizing.reading import read_inventory
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_PLAYBOOK: Final = str(Path(sys.executable).with_name("ansible-playbook"))
+
+
+class FleetError(Exception):
+    """The fleet cannot be brought to what is to be measured; the text says what a playbook said last."""
+
+
+@dataclass(frozen=True)
+class Proxies:
+    """What is measured: whose proxies, and host, unit and URL of each."""
+
+    distribution: str
+    version: str
+    instances: tuple[tuple[str, str, str], ...]
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The URL of each instance."""
+        return tuple(url for _, _, url in self.instances)
+
+
+def deployed(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
+    """Deploy with these variables over the inventory's; return what runs then."""
+    play(inventory, "deploy.yml", extra)
+    return proxies(inventory, extra)
+
+
+def proxies(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
+    """Return the planned proxies, plain ones alone: their listeners are asked without a login."""
+    found = read_inventory(inventory, [json.dumps(dict(extra))] if extra else [])
+    hosts = found.group("kafka_rest")
+    if not hosts:
+        raise FleetError(f"{inventory}: the group kafka_rest has no host")
+    if any(found.hosts[host].get(f"kafka_rest_{what}") for host in hosts for what in ("tls", "users")):
+        raise FleetError(
+            f"{inventory}: kafka_rest_tls or kafka_rest_users is set; measure a fleet without them"
+        )
+    services = make_plan(found).services
+    instances = tuple(
+        (host, f"kafka-rest@{instance.name}", f"http://{found.address(host)}:{instance.port}")
+        for host in hosts
+        for instance in services.get(host, {}).get("kafka_rest", ())
+    )
+    one = found.hosts[hosts[0]]
+    return Proxies(str(one["kafka_rest_distribution"]), str(one["kafka_rest_version"]), instances)
+
+
+def play(inventory: Path, playbook: str, extra: Mapping[str, Any]) -> None:
+    """Run a playbook; raises FleetError with its last lines where it fails."""
+    done = subprocess.run(
+        [_PLAYBOOK, "-i", str(inventory), playbook, "-e", json.dumps(dict(extra))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+    )
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise FleetError(f"{playbook} failed: " + " | ".join(line.strip() for line in lines[-8:]))
+
+
+def end(inventory: Path, host: str, unit: str, signal: str) -> None:
+    """End an instance: TERM and a new start, or KILL, after which its unit starts it again."""
+    command = f"systemctl kill --kill-whom=main --signal=KILL {unit}"
+    if signal == "TERM":
+        command = f"systemctl restart {unit}"
+    tool = str(Path(sys.executable).with_name("ansible"))
+    subprocess.run(
+        [tool, host, "-i", str(inventory), "-m", "ansible.builtin.command", "-a", command],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+
+
+@contextlib.contextmanager
+def put_back(inventory: Path) -> Iterator[None]:
+    """Deploy the inventory as it stands when the measurement ends, however it ends."""
+    try:
+        yield
+    finally:
+        play(inventory, "deploy.yml", {})

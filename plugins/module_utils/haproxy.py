@@ -1,0 +1,72 @@
+"""HAProxy's runtime socket: what its servers do, and which process answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import socket
+from typing import Any
+
+#: Rows of the statistics that are no server.
+TOTALS = ("FRONTEND", "BACKEND")
+#: The bits of a peers section that say that it has learned what there was to learn; HAProxy, peers.h.
+LEARNED = 0x3
+
+
+def ask(path: str, command: str) -> str:
+    """Send one command to the runtime socket and return the answer; raises OSError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(path)
+        connection.sendall(command.encode() + b"\n")
+        pieces = []
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces).decode().strip()
+
+
+def servers(path: str, backend: str) -> dict[str, dict[str, str]]:
+    """Return the statistics of a backend's servers by name."""
+    return {r["svname"]: r for r in _rows(path) if r["pxname"] == backend}
+
+
+def in_flight(path: str, server: str) -> int:
+    """Return how many requests a server has, in all backends that know it."""
+    return sum(int(r["scur"] or 0) + int(r["qcur"] or 0) for r in _rows(path) if r["svname"] == server)
+
+
+def _rows(path: str) -> list[dict[str, str]]:
+    text = ask(path, "show stat").lstrip("# ")
+    return [r for r in csv.DictReader(io.StringIO(text)) if r["svname"] not in TOTALS]
+
+
+def worker(path: str) -> str:
+    """Return the id of the process that answers."""
+    found = re.search(r"^Pid: (\d+)", ask(path, "show info"), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def has_learned(path: str) -> bool:
+    """Return whether the process could hand its table over in a reload.
+
+    One that has just started waits for others to teach it, five seconds each for its predecessor and for its
+    peers; until then it teaches nobody, and a reload would forget what it has.
+    """
+    found = re.search(r"flags=0x([0-9a-f]+)", ask(path, "show peers"))
+    return found is None or int(found[1], 16) & LEARNED == LEARNED
+
+
+def complaint(probe: dict[str, Any]) -> str | None:
+    """Return why a balancer does not do its job, or None: it answers, and has seen an instance well.
+
+    ``probe`` has ``socket``, ``backend``, and ``instead_of``, a process that must no longer answer.
+    """
+    try:
+        if worker(probe["socket"]) == probe.get("instead_of"):
+            return "the process with the former configuration still answers"
+        found = servers(probe["socket"], probe["backend"])
+    except OSError as error:
+        return f"{probe['socket']}: {error}"
+    well = [n for n, s in found.items() if s["status"].startswith("UP") and s["check_status"] != "INI"]
+    said = ", ".join(f"{n} {s['status']}" for n, s in sorted(found.items())) or "it knows none"
+    return None if well else f"no instance is up: {said}"

@@ -1,0 +1,216 @@
+"""Four REST proxies on two hosts behind a balancer, with 500 requests a second: rolled, and a host killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import yaml
+
+from local.engine import find_engine
+from tests.kafka.loads import LoadRun, await_that, kill_quietly
+
+ROOT = Path(__file__).resolve().parents[2]
+INVENTORY = "tests/e2e/inventory_rest"
+LEVELS = ROOT / INVENTORY / "group_vars" / "all" / "main.yml"
+BALANCER: Final = "http://10.78.7.31:8080"
+TOPIC: Final = "kedge-verify-rest"
+GROUP: Final = "kedge-verify-rest"
+REQUESTS_PER_S: Final = 500
+JSON: Final = {"Content-Type": "application/vnd.kafka.v2+json"}
+BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def deploy(*arguments: str) -> str:
+    playbook = str(Path(sys.executable).with_name("ansible-playbook"))
+    done = run(playbook, "-i", INVENTORY, "deploy.yml", *arguments)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def fleet(action: str) -> None:
+    done = run("-m", "local.fleet", action, "--inventory", INVENTORY)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[None]:
+    fleet("up")
+    try:
+        deploy()
+        yield
+    finally:
+        fleet("down")
+
+
+@pytest.fixture
+def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
+    """A load of single-record requests, warm; what it leaves is judged by ``audited``."""
+    del deployed
+    rest = {
+        "topic": TOPIC,
+        "url": BALANCER,
+        "records_per_s": REQUESTS_PER_S,
+        "records_per_request": 1,
+        "producers": 2,
+        "consumers": 4,
+        "group": GROUP,
+    }
+    started = LoadRun(
+        tmp_path,
+        {
+            "run_id": f"rest-{time.time_ns()}",
+            "cluster": "leaf",
+            "bootstrap_servers": "10.78.7.11:9092",
+            "rest": rest,
+            "warm_up_s": 3,
+            "min_s": 5,
+            "max_s": 240,
+            "drain_s": 60,
+        },
+    ).start()
+    try:
+        started.await_phase("running")
+        yield started
+    finally:
+        kill_quietly(started)
+
+
+def audited(load: LoadRun) -> dict[str, Any]:
+    """End the load and have the audit judge it; return the checks by name."""
+    load.enough()
+    assert load.ended() == 0, load.output.read_text()[-2000:]
+    levels = yaml.safe_load(LEVELS.read_text())["service_levels"]
+    slo = load.folder / "slo.yml"
+    slo.write_text(yaml.safe_dump({**levels, "settings": {"different": None}}))
+    out = load.folder / "report"
+    done = run(
+        "-m",
+        "spark_checks",
+        *("--evidence", str(load.folder / "evidence")),
+        "--slo",
+        str(slo),
+        "--out",
+        str(out),
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return {check["name"]: check for check in json.loads((out / "verdicts.json").read_text())["checks"]}
+
+
+class Consumers:
+    """Consumers of a group of their own, with chosen and with generated names, which poll all the time.
+
+    They go through the balancer only. ``wrong`` collects what no client may ever see: an answer that there is
+    no such consumer from another process than the one that made it.
+    """
+
+    def __init__(self) -> None:
+        self.wrong: list[str] = []
+        self.answers: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(6)]
+
+    def __enter__(self) -> Consumers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _run(self, number: int) -> None:
+        made = 0
+        with httpx.Client(base_url=BALANCER, timeout=30) as client:
+            while not self._stop.is_set():
+                made += 1
+                body = {"format": "binary"} | ({"name": f"mine-{number}-{made}"} if number % 2 else {})
+                answer = client.post("/consumers/watched", json=body, headers=JSON)
+                if answer.status_code != httpx.codes.OK:
+                    continue
+                home, name = answer.headers["X-Served-By"], answer.json()["instance_id"]
+                self._poll(client, home, f"/consumers/watched/instances/{name}")
+
+    def _poll(self, client: httpx.Client, home: str, path: str) -> None:
+        client.post(f"{path}/subscription", json={"topics": ["kedge-ready"]}, headers=JSON)
+        while not self._stop.wait(0.05):
+            answer = client.get(f"{path}/records", headers=BINARY)
+            self.answers[answer.status_code] = self.answers.get(answer.status_code, 0) + 1
+            if answer.status_code == httpx.codes.NOT_FOUND:
+                by = answer.headers.get("X-Served-By")
+                if by != home:
+                    self.wrong.append(f"{path} of {home} was answered by {by}: {answer.text}")
+                return
+        with contextlib.suppress(httpx.HTTPError):
+            client.delete(path, headers=JSON)
+
+
+def leave_a_zombie() -> None:
+    """Join the load's group as a client that vanishes: its instance reads once, and is asked no more."""
+    with httpx.Client(base_url=BALANCER, timeout=30) as client:
+        base = client.post(f"/consumers/{GROUP}", json={"format": "binary"}, headers=JSON).json()["base_uri"]
+        client.post(f"{base}/subscription", json={"topics": [TOPIC]}, headers=JSON)
+        await_that(lambda: client.get(f"{base}/records", headers=BINARY).json(), "the zombie has read", 30)
+
+
+def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothing(load: LoadRun) -> None:
+    leave_a_zombie()
+    with Consumers() as consumers:
+        wanted = {"kafka_rest_settings": {"producer.linger.ms": 3}, "rest_balancer_consumer_minutes": 11}
+        output = deploy("-e", json.dumps(wanted))
+    # Four proxies were restarted, and the balancer reloaded.
+    assert len(re.findall("TASK .*Restart the instance with its planned release", output)) == 5
+    checks = audited(load)
+    ledger = load.table("ledger")
+    assert set(ledger["outcome"]) == {"acked"}, ledger[ledger["outcome"] != "acked"]["error"].value_counts()
+    assert len(ledger) > REQUESTS_PER_S * 20
+    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    # Consumers whose process was restarted are told so by that process, or by the balancer while it is down.
+    assert consumers.wrong == []
+    assert set(consumers.answers) <= {200, 404, 503}, consumers.answers
+    assert consumers.answers[200] > 100
+    zombies = checks["zombies"]
+    assert zombies["anomalies"]["zombie"]["count"] >= 1, zombies
+    assert any(
+        "10.78.7.2" in e["member"] and e["partitions"] for e in zombies["anomalies"]["zombie"]["examples"]
+    )
+
+
+def test_a_host_killed_under_load_costs_no_acknowledged_record(load: LoadRun) -> None:
+    killed_us = time.time_ns() // 1000
+    before = load.state()
+    find_engine().run("kill", "kedge-e2e-rest-rest2")
+    load.await_acked(before["acked"] + 20 * REQUESTS_PER_S)
+    await_that(lambda: load.state()["recreated"] > before["recreated"], "consumers were made elsewhere")
+    checks = audited(load)
+    assert checks["delivery"]["anomalies"].get("lost", {"count": 0})["count"] == 0
+    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    ledger = load.table("ledger")
+    missed = ledger[ledger["outcome"] != "acked"]
+    # What was in flight on the host is not known to have arrived; once it is out, every request succeeds.
+    assert (missed["intended_us"] < killed_us + 15e6).all(), missed["error"].value_counts()
+    assert len(missed) < REQUESTS_PER_S
+    fleet("up")
+    deploy()
+    assert deploy().count("changed=0") == 5  # each host, and the control machine

@@ -1,0 +1,198 @@
+"""HAProxy with the file that the plan makes, in front of two processes that answer as REST proxies do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from plugins.module_utils.rendering import render_instance
+from sizing.plan import make_plan
+from tests.rest_inventories import rest
+
+UUID = "0b5f3c2e-8d4a-4a3e-9f67-1f2a3b4c5d6e"
+OFFSET: dict[str, Any] = {"offsets": [{"partition": 0, "offset": 7, "error_code": None, "error": None}]}
+ERROR_INSIDE: dict[str, Any] = {
+    "offsets": [{"partition": None, "offset": None, "error_code": 50003, "error": "no broker"}]
+}
+LIMIT_S = 20
+
+
+class Proxy(ThreadingHTTPServer):
+    """Stands in for a REST proxy: it knows the consumers that it made, and what a produce is answered."""
+
+    daemon_threads = True
+
+    def __init__(self, identity: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.identity = identity
+        self.consumers: set[str] = set()
+        self.produced = OFFSET
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Proxy
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path.startswith("/topics/"):
+            return self._answer(200, self.server.produced)
+        name = body.get("name") or f"rest-consumer-{self.server.identity}-{UUID}"
+        self.server.consumers.add(f"{self.path}/instances/{name}")
+        return self._answer(200, {"instance_id": name, "base_uri": f"{self.path}/instances/{name}"})
+
+    def do_GET(self) -> None:
+        known = self.path.removesuffix("/records") in self.server.consumers
+        self._answer(200 if known else 404, {"by": self.server.identity})
+
+    def _answer(self, status: int, document: dict[str, Any]) -> None:
+        text = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Balancer:
+    """A running HAProxy: where it listens, and its runtime socket."""
+
+    def __init__(self, client: httpx.Client, socket_path: Path) -> None:
+        self.client, self._socket = client, socket_path
+
+    def ask(self, command: str) -> str:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self._socket))
+            connection.sendall(command.encode() + b"\n")
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+    def status(self, server: str) -> str:
+        fields = [line.split(",") for line in self.ask("show stat").splitlines()]
+        return next(row[17] for row in fields if row[:2] == ["rest", server])
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def file_of_plan() -> str:
+    plan = make_plan(rest(1, groups={"rest_balancer": ("lb1",)}, instances_per_host=2)).to_json()
+    (instance,) = plan["hosts"]["lb1"]["services"]["rest_balancer"]["instances"]
+    return render_instance("rest-balancer", instance)["haproxy.cfg"]
+
+
+@pytest.fixture
+def proxies() -> Iterator[list[Proxy]]:
+    started = [Proxy("rest1-8082"), Proxy("rest1-8083")]
+    yield started
+    for proxy in started:
+        proxy.shutdown()
+        proxy.server_close()
+
+
+@pytest.fixture
+def balancer(proxies: list[Proxy], tmp_path: Path) -> Iterator[Balancer]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = file_of_plan()
+    for proxy, planned in zip(proxies, ("8082", "8083"), strict=True):
+        text = re.sub(rf"( server rest1:{planned}) \S+", rf"\1 127.0.0.1:{proxy.server_port}", text)
+    text = re.sub(r"bind lb1:\d+", f"bind 127.0.0.1:{port}", text)
+    text = text.replace("\n    log /dev/log local0 notice", "")
+    runtime = tmp_path / "admin.sock"
+    text = text.replace("/run/rest-balancer/haproxy/", f"{tmp_path}/")
+    (tmp_path / "haproxy.cfg").write_text(text)
+    haproxy = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/sbin")
+    assert haproxy is not None
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen([haproxy, "-db", "-f", tmp_path / "haproxy.cfg"], stdout=log, stderr=log)
+    try:
+        until(lambda: runtime.exists() or running.poll() is not None)
+        assert running.poll() is None, (tmp_path / "log").read_text()
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_S) as client:
+            found = Balancer(client, runtime)
+            until(lambda: all(found.status(f"rest1:{p}").startswith("UP") for p in (8082, 8083)))
+            yield found
+    finally:
+        running.terminate()
+        running.wait()
+
+
+def test_every_number_of_the_file_is_the_plans() -> None:
+    text = file_of_plan()
+    for line in ("timeout server 90s", "timeout client 60s", "timeout connect 5s", "timeout check 5s"):
+        assert f"    {line}\n" in text
+    assert "size 200000 expire 10m" in text
+
+
+def test_consumer_is_answered_by_its_home_whether_its_name_is_given_or_made(balancer: Balancer) -> None:
+    for group in ("g1", "g2", "g3", "g4"):
+        for body in ({}, {"name": "mine"}):
+            base = balancer.client.post(f"/consumers/{group}", json=body).json()["base_uri"]
+            assert [balancer.client.get(f"{base}/records").status_code for _ in range(4)] == [200] * 4
+
+
+def test_generated_name_finds_its_home_when_the_table_is_empty(balancer: Balancer) -> None:
+    base = balancer.client.post("/consumers/g", json={}).json()["base_uri"]
+    balancer.ask("clear table rest")
+    assert [balancer.client.get(f"{base}/records").status_code for _ in range(4)] == [200] * 4
+
+
+def test_home_that_is_down_is_said_to_be_down(balancer: Balancer) -> None:
+    base = balancer.client.post("/consumers/g", json={}).json()["base_uri"]
+    home = "rest1:8082" if "8082" in base else "rest1:8083"
+    balancer.ask(f"set server rest/{home} state maint")
+    answer = balancer.client.get(f"{base}/records")
+    assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)
+    assert balancer.client.post("/topics/t", json={}).status_code == 200
+    balancer.ask(f"set server rest/{home} state ready")
+    until(lambda: balancer.client.get(f"{base}/records").status_code == 200)
+
+
+def test_consumer_of_a_process_that_just_died_is_answered_by_no_other(
+    balancer: Balancer, proxies: list[Proxy]
+) -> None:
+    for name in ("a", "b"):  # one in each process
+        assert balancer.client.post("/consumers/g", json={"name": name}).status_code == 200
+    proxies[0].shutdown()
+    proxies[0].server_close()
+    answers = [balancer.client.get(f"/consumers/g/instances/{name}/records") for name in ("a", "b")]
+    assert sorted(a.status_code for a in answers) == [200, 503]
+    assert next(a for a in answers if a.status_code == 503).json()["error_code"] == 50302
+    # What was never sent goes to the other, also before a health check has noticed.
+    assert [balancer.client.post("/topics/t", json={}).status_code for _ in range(4)] == [200] * 4
+
+
+def test_draining_home_still_answers_its_consumers(balancer: Balancer) -> None:
+    base = balancer.client.post("/consumers/g", json={}).json()["base_uri"]
+    home = "rest1:8082" if "8082" in base else "rest1:8083"
+    balancer.ask(f"set server rest/{home} state drain")
+    assert balancer.client.get(f"{base}/records").status_code == 200
+
+
+def test_instance_whose_produce_fails_inside_a_200_is_taken_out(
+    balancer: Balancer, proxies: list[Proxy]
+) -> None:
+    proxies[0].produced = ERROR_INSIDE
+    until(lambda: balancer.status("rest1:8082").startswith("DOWN"))
+    assert balancer.status("rest1:8083").startswith("UP")
+    proxies[0].produced = OFFSET
+    until(lambda: balancer.status("rest1:8082").startswith("UP"))

@@ -1,0 +1,90 @@
+"""The bench of REST proxies: what it counts, and what its report says; the fleet is not needed for that."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+
+from bench.rest.__main__ import report
+from bench.rest.cases import Produce
+from bench.rest.drive import LoadError, produce
+from bench.rest.restarts import Group
+
+OFFSET: dict[str, Any] = {"partition": 0, "offset": 1, "error_code": None}
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Stands in for a REST proxy that takes every record, or none where ``entry`` says so."""
+
+    protocol_version = "HTTP/1.1"
+    entry = OFFSET
+    connections: ClassVar[set[Any]] = set()
+
+    def do_POST(self) -> None:
+        Proxy.connections.add(self.client_address)
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["records"]
+        text = json.dumps({"offsets": [Proxy.entry] * len(sent)}).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n"
+        self.wfile.write(head.encode() + text)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Proxy.entry, Proxy.connections = OFFSET, set()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_records_are_counted_and_sessions_keep_their_connection(url: str) -> None:
+    found = produce([url], "t", Produce(10, clients=2), 20, 0.5)
+    assert found["records_per_s"] > 10
+    assert found["p99_ms"] >= found["p50_ms"] > 0
+    assert len(Proxy.connections) == 2
+    produce([url], "t", Produce(10, clients=2, session=False), 20, 0.5)
+    assert len(Proxy.connections) > 6
+
+
+def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
+    Proxy.entry = {"partition": None, "offset": None, "error_code": 50003}
+    with pytest.raises(LoadError, match="50003"):
+        produce([url], "t", Produce(1, clients=1), 20, 0.5)
+
+
+def test_silence_is_that_of_all_and_that_of_the_worst_partition() -> None:
+    group = Group(("http://h:1",), "t", 0)
+    group.got = {0: [1.0, 2.0, 9.0], 1: [1.5, 4.0, 6.0]}
+    assert group.longest_silence(1.0, 10.0) == (3.0, 7.0)
+
+
+def test_the_report_has_ratios_with_their_spread_and_marks_the_sandbox() -> None:
+    figures = {
+        "one": {"records_per_s": [100.0, 110.0, 90.0]},
+        "two": {"records_per_s": [150.0, 150.0, 150.0]},
+    }
+    result = {
+        "distribution": "sandbox",
+        "version": "1.0.0",
+        "instances": 4,
+        "cores_of_this_machine": 2,
+        "repetitions": 3,
+        "seconds": 5.0,
+        "record_bytes": 100,
+        "figures": {"split": figures},
+    }
+    text = report(result)
+    assert "| one | 100.0 | 1.00 | 20% |" in text
+    assert "| two | 150.0 | 1.50 | 0% |" in text
+    assert "machine with 2 cores" in text
+    assert "figures of the sandbox" in text
+    assert "figures of the sandbox" not in report(result | {"distribution": "confluent"})

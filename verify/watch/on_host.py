@@ -1,0 +1,60 @@
+"""Runs on a host, given to its Python as text: one line a second about the processes of some units.
+
+Each line is a JSON list of ``[unit, at_us, rss_bytes, cpu_us, fds]``, empty while no unit runs, so that the
+program ends soon after nobody reads it any more. Times are by the host's clock. It uses nothing but the
+standard library and what every systemd has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+_US = 1_000_000
+
+
+def main_pids(units: list[str]) -> dict[str, int]:
+    """Return the main process of each unit that has one."""
+    shown = subprocess.run(
+        ["systemctl", "show", "--property=Id,MainPID", "--", *units],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    ).stdout
+    # A blank line parts the units; which of the two properties comes first is systemd's choice.
+    found = [dict(line.split("=", 1) for line in one.splitlines()) for one in shown.split("\n\n")]
+    pids = {one.get("Id", "").rsplit(".service", 1)[0]: int(one.get("MainPID", 0)) for one in found}
+    return {unit: pids[unit] for unit in units if pids.get(unit)}
+
+
+def sample(unit: str, pid: int) -> tuple[str, int, int, int, int]:
+    """Return one sample of a process; raises OSError when it has ended or may not be looked into."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:  # noqa: PTH123 - starts sooner without pathlib
+        # A process's name may hold blanks and brackets: the fields are counted after it.
+        fields = file.read().rsplit(")", 1)[1].split()
+    fds = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+    at_us = time.time_ns() // 1000
+    cpu_us = (int(fields[11]) + int(fields[12])) * _US // os.sysconf("SC_CLK_TCK")
+    return unit, at_us, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu_us, fds
+
+
+def main(units: list[str], interval_s: float = 1.0) -> None:
+    """Print samples on absolute ticks until the reader is gone; a late one skips ticks, it shifts none."""
+    tick = time.monotonic()
+    while True:
+        samples = []
+        for unit, pid in main_pids(units).items():
+            # A process that ends while it is looked at has no sample.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                samples.append(sample(unit, pid))
+        print(json.dumps(samples), flush=True)
+        tick += interval_s * (1 + int((time.monotonic() - tick) / interval_s))
+        time.sleep(max(0.0, tick - time.monotonic()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,178 @@
+"""`python -m verify.watch.processes --run-dir runs/ID --inventory INV`: every planned process, once a second.
+
+One SSH connection a host brings a line a second (verify.watch.on_host), which becomes rows of the table
+processes: memory, CPU time and open files of each instance's main process. ``heap_bytes`` stays null: asking
+a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and what was
+missed is a gap. Ends with the load, or with the playbook (``KEDGE_PARENT_PID``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from verify.collect.hosts import Access, CollectError, read_access
+from verify.evidence import EvidenceWriter, rows_to_columns
+from verify.load.process import Ending
+
+_PROGRAM: Final = Path(__file__).with_name("on_host.py")
+#: Services whose "instance" is no process, or whose main process leaves the work to others.
+_NO_UNIT: Final = frozenset({"host_tuning", "rest_balancer"})
+_AGAIN_S: Final = 2.0
+_LOOK_S: Final = 0.5
+_END_S: Final = 5.0
+
+#: The service and the instance of each unit of a host.
+Units = Mapping[str, tuple[str, str]]
+
+
+def planned_units(plan: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return the units of each host that has any, each with its service and the instance's name."""
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for host, part in plan["hosts"].items():
+        for service, of_service in part["services"].items():
+            if service not in _NO_UNIT:
+                for instance in of_service["instances"]:
+                    name = str(instance["name"])
+                    found.setdefault(host, {})[f"{service.replace('_', '-')}@{name}"] = (service, name)
+    return found
+
+
+def ssh_command(access: Access, units: Units) -> list[str]:
+    """Return the command that brings a host's samples."""
+    options = {
+        "BatchMode": "yes",
+        "ConnectTimeout": "10",
+        "ServerAliveInterval": "5",
+        "StrictHostKeyChecking": access.strict,
+        "Port": str(access.port),
+        "User": access.user,
+        "IdentityFile": access.key,
+        "UserKnownHostsFile": access.known_hosts,
+    }
+    given = [word for name, value in options.items() if value for word in ("-o", f"{name}={value}")]
+    remote = [
+        *(["sudo", "-n"] if access.become else []),
+        *("python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units),
+    ]
+    return ["ssh", *given, access.address, shlex.join(remote)]
+
+
+def rows(host: str, units: Units, line: str) -> list[dict[str, Any]]:
+    """Return the rows that a line of a host's samples makes; raises ValueError when it is not one."""
+    made = []
+    for unit, at_us, rss_bytes, cpu_us, fds in json.loads(line):
+        service, instance = units[unit]
+        who = {"host": host, "service": service, "instance": instance}
+        made.append({**who, "at_us": at_us, "rss_bytes": rss_bytes, "cpu_us": cpu_us, "fds": fds})
+    return made
+
+
+class HostWatcher:
+    """Writes one host's samples from a thread of its own, until stopped."""
+
+    def __init__(self, host: str, units: Units, command: list[str], evidence: Path) -> None:
+        self._host, self._units, self._command = host, units, command
+        self._writer = EvidenceWriter(evidence, "processes", f"watch-{host}")
+        self._stop = threading.Event()
+        self._ssh: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"processes-{host}", daemon=True)
+        self._complaint = ""
+
+    def start(self) -> None:
+        """Begin sampling."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End sampling and put what was sampled on disk."""
+        self._stop.set()
+        with self._lock:
+            if self._ssh is not None:
+                self._ssh.terminate()
+        self._thread.join(_END_S)
+        self._writer.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            said = self._read()
+            if not self._stop.is_set() and said != self._complaint:
+                self._complaint = said
+                print(f"{self._host}: no samples of its processes: {said}", file=sys.stderr, flush=True)
+            self._stop.wait(_AGAIN_S)
+
+    def _read(self) -> str:
+        """Read one connection to its end; return why it ended."""
+        with self._lock:
+            if self._stop.is_set():
+                return ""
+            pipe = subprocess.PIPE
+            self._ssh = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
+            )
+        with self._ssh as ssh:
+            assert ssh.stdout is not None
+            assert ssh.stderr is not None
+            for line in ssh.stdout:
+                try:
+                    found = rows(self._host, self._units, line)
+                except (ValueError, KeyError, TypeError):
+                    ssh.terminate()
+                    return f"not a line of samples: {line.strip()[:80]!r}"
+                if found:
+                    columns = rows_to_columns("processes", found)
+                    self._writer.append(columns)
+            lines = ssh.stderr.read().strip().splitlines()
+        return lines[-1] if lines else f"ssh ended with {ssh.returncode}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Sample until the load has ended; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m verify.watch.processes", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with plan.json")
+    parser.add_argument("--inventory", required=True, help="how the hosts are reached")
+    options = parser.parse_args(arguments)
+    parent = os.environ.get("KEDGE_PARENT_PID")
+    ending = Ending(int(parent) if parent else None)
+    try:
+        plan = json.loads((options.run_dir / "plan.json").read_text(encoding="utf-8"))
+        units = planned_units(plan)
+        hosts = read_access(options.inventory, sorted(units))
+    except (CollectError, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    watchers = [
+        HostWatcher(
+            host.name, units[host.name], ssh_command(host, units[host.name]), options.run_dir / "evidence"
+        )
+        for host in hosts
+    ]
+    for watcher in watchers:
+        watcher.start()
+    pause = threading.Event()
+    while not ending and not ended(options.run_dir):
+        pause.wait(_LOOK_S)
+    for watcher in watchers:
+        watcher.stop()
+    return 0
+
+
+def ended(run_dir: Path) -> bool:
+    """Tell whether the run's load is over; one that has not begun is not."""
+    try:
+        state = json.loads((run_dir / "load.state").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    return state["phase"] in ("done", "failed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
