@@ -107,6 +107,7 @@ def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have
 ) -> None:
     done = SimpleNamespace(returncode=0, stdout="", stderr="")
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: done)
+    monkeypatch.setattr(kedge_instance, "act", lambda *_: done)
     monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
     monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path / "systemd")
     home = tmp_path / "mirror-maker" / "metrics-0"
