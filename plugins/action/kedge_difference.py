@@ -39,7 +39,9 @@ class ActionModule(ActionBase):
         logins = facts_here["kedge_secrets"]["clusters"]
         said: dict[str, list[str]] = {}
         for host in task_vars["groups"]["all"]:
-            facts = task_vars["hostvars"][host].get("ansible_facts") or {}
+            # Only hosts that were asked have facts, and looking costs milliseconds a host.
+            asked = host in reached["compare"]
+            facts = (task_vars["hostvars"][host].get("ansible_facts") or {}) if asked else {}
             compared = dict(facts.get("kedge_compared", {}))
             if host in reached["unreached"]:
                 compared["ssh"] = {"unreachable": reached["unreached"][host]}

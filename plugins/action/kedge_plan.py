@@ -43,6 +43,16 @@ _CONNECTION = (
     "ansible_become_user",
     "ansible_python_interpreter",
 )
+#: What decides where SSH would connect to.
+_WAY = (
+    "ansible_connection",
+    "ansible_host",
+    "ansible_port",
+    "ansible_ssh_common_args",
+    "ansible_ssh_extra_args",
+    "ansible_ssh_host",
+    "ansible_ssh_port",
+)
 _CONTROL_PATH = Path("~/.ansible/cp/kedge-%C").expanduser()
 _COLORS = {"error:": "red", "warning:": "bright purple"}
 display = Display()
@@ -74,7 +84,11 @@ class ActionModule(ActionBase):
         hostvars = task_vars["hostvars"]
         groups = {name: tuple(hosts) for name, hosts in task_vars["groups"].items()}
         try:
-            hosts = {host: resolved(host, hostvars[host]) for host in groups.get("all", ())}
+            hosts, ways = {}, {}
+            for host in groups.get("all", ()):
+                variables = hostvars[host]
+                hosts[host] = resolved(host, variables)
+                ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
         except InventoryError as error:
             raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from error
         inventory = Inventory(hosts=hosts, groups=groups)
@@ -122,6 +136,8 @@ class ActionModule(ActionBase):
         # A fact of its own, which nothing prints and nothing writes down.
         result["ansible_facts"] = {
             "kedge_plan": document,
+            # Resolving variables costs milliseconds a host: once is enough.
+            "kedge_ways": ways,
             "kedge_secrets": {
                 "settings": secrets,
                 "clusters": logins,

@@ -37,12 +37,12 @@ class ActionModule(ActionBase):
         """Knock at every host that has something to compare, many at once."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        hostvars = task_vars["hostvars"]
-        plan = hostvars["localhost"]["ansible_facts"]["kedge_plan"]
+        facts = task_vars["hostvars"]["localhost"]["ansible_facts"]
+        plan, known = facts["kedge_plan"], facts["kedge_ways"]
         able = comparing_roles(ROOT / "roles")
         planned = {host: list(of_host["services"]) for host, of_host in plan["hosts"].items()}
         compare = {h: own for h, services in planned.items() if (own := [s for s in services if s in able])}
-        ways = [_way(host, hostvars[host]) for host in compare]
+        ways = [_way(host, known[host]) for host in compare]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             answers = dict(zip(compare, pool.map(unanswered, ways), strict=True))
         found = {

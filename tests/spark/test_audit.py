@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,7 +14,8 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from spark_checks import output, report
+from spark_checks import output, report, session
+from spark_checks.__main__ import main
 from spark_checks.job import Audit, audit
 from spark_checks.levels import Levels
 from spark_checks.model import Recommendation, more_partitions
@@ -65,7 +64,12 @@ def test_the_report_stands_alone_and_says_what_was_counted(passed: Audit) -> Non
     assert all(axis["title"]["text"] for axis in axes)
 
 
-def test_one_missing_record_fails_the_command_and_is_named(tmp_path: Path) -> None:
+def test_one_missing_record_fails_the_command_and_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command in this process: tests/kafka and tests/e2e start it as one of its own."""
+    monkeypatch.setattr(session, "start", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     evidence, out = tmp_path / "evidence", tmp_path / "report"
     write_evidence(evidence, 11_000)
     file = next((evidence / "records").glob("rest-*.parquet"))
@@ -74,14 +78,12 @@ def test_one_missing_record_fails_the_command_and_is_named(tmp_path: Path) -> No
     pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), file)
     slo = tmp_path / "slo.yml"
     slo.write_text("rebalance: {min_restarts: 2}\n")
-    command = [sys.executable, "-m", "spark_checks", "--evidence", str(evidence), "--slo", str(slo)]
-    done = subprocess.run(
-        [*command, "--out", str(out), "--master", "local[2]"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1, done.stderr
+    status = main(["--evidence", str(evidence), "--slo", str(slo), "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert status == 1, printed
     place = {key: gone[key] for key in ("producer", "seq", "topic", "partition", "offset")}
     line = "lost: " + ", ".join(f"{key} {value}" for key, value in place.items())
-    assert line in done.stdout
+    assert line in printed
     document = json.loads((out / "verdicts.json").read_text())
     assert document["verdict"] == "fail"
     (lost,) = document["checks"][0]["anomalies"].values()
