@@ -17,6 +17,7 @@ from sizing.client_profiles import (
 )
 from sizing.keys import check_keys, numbers
 from sizing.model import KIB, MIB, Finding, Inventory, Part, Setting, Sheet
+from sizing.numbers import check_numbers
 from sizing.profiled import check_acks, choice
 from sizing.topics import planned_partitions
 from sizing.values import number
@@ -207,6 +208,15 @@ def _check_topics(
 
 
 def _key_findings(client: Client) -> list[Finding]:
+    whole = [
+        finding
+        for role, own in (("producer", client.producer_settings), ("consumer", client.consumer_settings))
+        for finding in check_numbers(f"kafka_clients: {client.name}.{role}_settings", "all", own)
+    ]
+    return whole + _unknown_keys(client)
+
+
+def _unknown_keys(client: Client) -> list[Finding]:
     if client.library == "librdkafka":
         return []
     version = client_version(client.library, client.version)

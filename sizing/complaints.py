@@ -75,9 +75,14 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
     if kind == "contradiction":
         name = prefix + _path([*steps, context["field"]])
         return wrong_variable(name, where, f"contradicts itself: {context['why']}", context["fix"])
+    if kind == "literal_error" and steps[-1] == "[key]":  # of a mapping whose keys are known
+        steps.pop()
+        kind, known = "extra_forbidden", re.findall(r"'([^']+)'", context["expected"])
+    else:
+        known = _fields(model, steps[:-1]) if kind == "extra_forbidden" else []
     name = prefix + _path(steps)
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(steps[-1]), _fields(model, steps[:-1]), n=1)
+        near = difflib.get_close_matches(str(steps[-1]), known, n=1)
         mend = f"did you mean {prefix}{_path([*steps[:-1], near[0]])}?" if near else "take it out"
         return wrong_variable(name, where, "is not known", mend)
     if kind == "missing":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -26,6 +27,23 @@ _BUSY: Final = ("kafka_rest", "rest_balancer", "load_generator")
 _RESERVE_MIB: Final = 512
 _JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
 #: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
+#: Settings of which the rules know, to hold a person's own against.
+_PLANNED: Final = (
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_max",
+    "net.core.somaxconn",
+    "net.core.wmem_max",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+    "vm.max_map_count",
+    "vm.swappiness",
+)
+_LIKE: Final = 0.93
 _DROPPED: Final = {
     "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
     "net.ipv4.tcp_fack": "the kernel keeps the name and does nothing with it",
@@ -82,8 +100,13 @@ def plan_hosts(
                 ),
             )
         for key in sheet.rest_of_own(_SYSCTL, "host.own"):
+            near = difflib.get_close_matches(key, _PLANNED, n=1, cutoff=_LIKE)
             if "." not in key:
                 findings.append(_no_sysctl(host, key))
+            elif near and key not in _PLANNED:
+                sheet.warning(
+                    "host.own", f"{key} is nearly called as another setting", f"did you mean {near[0]}?"
+                )
             elif key in _DROPPED:
                 sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
         findings += sheet.findings

@@ -8,6 +8,7 @@ from typing import Final
 
 from sizing.keys import check_keys
 from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
+from sizing.numbers import check_numbers
 from sizing.topic_rates import check_rates, rates_of
 from sizing.verification import service_levels
 from sizing.workload import KafkaCluster, cluster_names, clusters
@@ -68,6 +69,7 @@ def plan_topics(inventory: Inventory) -> Part:
         findings += sheet.findings
         where = f"kafka_topics: {topic.name}"
         findings += check_keys("topic", known[topic.cluster].version, topic.settings, where)
+        findings += check_numbers(f"kafka_topics: {topic.name}.settings", "all", topic.settings)
         planned.setdefault(topic.cluster, {}).setdefault(topic.name, tuple(sheet.settings))
     for name in sorted(planned):
         findings += _cluster_findings(inventory, name, known[name], planned[name])

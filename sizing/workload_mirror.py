@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, PositiveFloat
 
 from sizing.client_profiles import Profile
 from sizing.model import Finding, Inventory
+from sizing.numbers import check_names, check_numbers
 from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "mirror_maker"
@@ -93,6 +94,12 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
             wrong += variables
             continue
         found[host] = variables
+        for name, flow in variables.flows.items():
+            where = f"mirror_maker_flows.{name}"
+            wrong += check_numbers(f"{where}.producer_settings", host, flow.producer_settings)
+            wrong += check_numbers(f"{where}.consumer_settings", host, flow.consumer_settings)
+            wrong += check_numbers(f"{where}.settings", host, flow.settings)
+            wrong += check_names(f"{where}.environment", host, flow.environment)
         for name, flow in variables.flows.items():
             other, same = first.setdefault(name, (host, flow))
             if same != flow:

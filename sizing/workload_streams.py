@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PositiveFloat
 
 from sizing.model import Finding, Inventory
+from sizing.numbers import check_names, check_numbers
 from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "streams_app"
@@ -63,6 +65,18 @@ RocksDbKey = Literal[
 ]
 
 
+#: What RocksDB's Java classes CompactionStyle and CompressionType have, as Kafka Streams can use it.
+_STYLES: Final = ("LEVEL", "UNIVERSAL", "FIFO")
+_COMPRESSIONS: Final = (
+    "NO_COMPRESSION",
+    "SNAPPY_COMPRESSION",
+    "ZLIB_COMPRESSION",
+    "LZ4_COMPRESSION",
+    "LZ4HC_COMPRESSION",
+    "ZSTD_COMPRESSION",
+)
+
+
 class StreamsApp(Strict):
     """The variables of the role streams_app.
 
@@ -113,6 +127,9 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
             wrong += variables
             continue
         found[host] = variables
+        wrong += check_numbers("streams_app_settings", host, variables.settings)
+        wrong += check_names("streams_app_environment", host, variables.environment)
+        wrong += _rocksdb(host, dict(variables.rocksdb.items()))
         for number, store in enumerate(variables.stores):
             where = f"streams_app_stores[{number}]"
             if store.kind != "key_value" and store.window_ms is None:
@@ -126,3 +143,19 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
             fix = "name each once; count says how many are alike"
             wrong.append(wrong_variable("streams_app_stores", host, f"holds {name} twice", fix))
     return found, wrong
+
+
+def _rocksdb(host: str, values: Mapping[str, Any]) -> Iterator[Finding]:
+    """Complain of values that the RocksDB class could not be compiled with, or would refuse at its start."""
+    for key, value in values.items():
+        known = {"compaction.style": _STYLES, "compression": _COMPRESSIONS}.get(key)
+        name = f"streams_app_rocksdb.{key}"
+        if known is not None:
+            if value not in known:
+                yield wrong_variable(name, host, f"is {value!r}", f"write one of {', '.join(known)}")
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            yield wrong_variable(name, host, f"is {value!r}", "write a number")
+        elif key == "high.priority.ratio" and not 0 <= value < 1:
+            yield wrong_variable(name, host, f"is {value}", "write a share from 0 to below 1, such as 0.1")
+        elif key != "high.priority.ratio" and (value <= 0 or value != int(value)):
+            yield wrong_variable(name, host, f"is {value}", "write a whole number above 0")

@@ -241,3 +241,37 @@ def test_a_variable_at_the_beginning_of_a_sentence_keeps_its_spelling() -> None:
 def test_a_pattern_that_is_none_says_why() -> None:
     (error,) = errors(mirrors(1, flow={"topics": ["metrics[.*"]}))
     assert "topics[0] is 'metrics[.*': no regular expression (unterminated character set" in error.message
+
+
+def of_client(**settings: Any) -> Inventory:
+    client = {"name": "a", "cluster": "leaf", "library": "java", "version": "4.1.0", "profile": "durability"}
+    return of_topics({"partitions": 1}, kafka_clients=[client | settings])
+
+
+@pytest.mark.parametrize(
+    ("inventory", "severity", "said", "fix"),
+    [
+        (streams(1, rocksdb={"compaction.stile": "LEVEL"}), "error", "compaction.stile is not known", "did you mean streams_app_rocksdb.compaction.style?"),
+        (streams(1, rocksdb={"compaction.style": "LEVELED"}), "error", "is 'LEVELED'", "write one of LEVEL, UNIVERSAL, FIFO"),
+        (streams(1, rocksdb={"high.priority.ratio": 2}), "error", "ratio is 2", "write a share from 0 to below 1, such as 0.1"),
+        (streams(1, rocksdb={"write.buffer.bytes": "16MB"}), "error", "bytes is '16MB'", "write a number"),
+        (streams(1, rocksdb={"write.buffer.count": 0}), "error", "count is 0", "write a whole number above 0"),
+        (streams(1, settings={"producer.batch.size": "1MB"}), "error", "takes a whole number", "write a whole number, without a unit"),
+        (streams(1, environment={"KAFKA_HEAP_OPT": "-Xmx1g"}), "warning", "KAFKA_HEAP_OPT is read by nothing", "did you mean KAFKA_HEAP_OPTS?"),
+        (mirrors(1, flow={"environment": {"KAFKA_OPT": "-Da=b"}}), "warning", "KAFKA_OPT is read by nothing", "did you mean KAFKA_OPTS?"),
+        (mirrors(1, flow={"producer_settings": {"linger.ms": "15s"}}), "error", "producer_settings.linger.ms is '15s'", "write it in milliseconds, without a unit"),
+        (mirrors(1, flow={"consumer_settings": {"fetch.max.bytes": "1M"}}), "error", "fetch.max.bytes is '1M'", "write it in bytes, without a unit"),
+        (of_topics({"partitions": 1, "settings": {"retention.ms": "7d"}}), "error", "retention.ms is '7d'", "write it in milliseconds, without a unit"),
+        (of_client(producer_settings={"linger.ms": "5ms"}), "error", "linger.ms is '5ms'", "write it in milliseconds, without a unit"),
+        (rest(1, common={"host_tuning_settings": {"net.core.somaxcon": 1}}), "warning", "net.core.somaxcon is nearly called", "did you mean net.core.somaxconn?"),
+    ],
+)  # fmt: skip
+def test_own_values_that_nothing_could_take_are_found(
+    inventory: Inventory, severity: str, said: str, fix: str
+) -> None:
+    found = [f for f in make_plan(inventory).findings if said in f.message]
+    assert [(f.severity, f.fix) for f in found] == [(severity, fix)]
+
+
+def test_a_name_that_is_nearly_one_of_kafkas_does_not_take_the_application_out_of_the_plan() -> None:
+    assert "streams_app" in make_plan(streams(1, environment={"KAFKA_HEAP_OPT": "-Xmx1g"})).services["st1"]
