@@ -167,10 +167,9 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> 
         "kafka_broker",
         variables.stop_seconds,
         "a controlled stop moves the leaders away one at a time, in a few ms each, and a killed broker "
-        "reads its "
-        "logs when it starts; as long as Confluent's units wait",
-        "Configure Kafka for High Throughput, Increasing the number of partitions may decrease availability; "
-        "Confluent's package units",
+        "reads its logs when it starts; as long as Confluent's units wait",
+        "Configure Kafka for High Throughput, Increasing the number of partitions may decrease "
+        "availability; Confluent's package units",
     )
     sheet.put(
         file,
@@ -179,8 +178,7 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> 
         Choice(
             f"{mib + _OUTSIDE_MIB}M",
             f"{mib} MiB heap and an estimated {_OUTSIDE_MIB} MiB outside it are not taken back for other "
-            "services; no MemoryMax, "
-            "which would count the page cache that a broker lives on",
+            "services; no MemoryMax, which would count the page cache that a broker lives on",
             "systemd.resource-control; Kafka documentation, Hardware and OS",
         ),
     )

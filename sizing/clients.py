@@ -138,9 +138,8 @@ def _check_levels(
             if delivery.get(kind, 0) == 0:
                 sheet.error(
                     "clients.idempotence",
-                    f"client {client.name} has no idempotence, and service_levels.delivery.{kind} is 0: "
-                    "a retry "
-                    "can double and reorder records",
+                    f"client {client.name} has no idempotence, and service_levels.delivery.{kind} is 0: a "
+                    "retry can double and reorder records",
                     "set enable.idempotence: true in producer_settings, or allow it",
                 )
                 break
@@ -156,9 +155,8 @@ def _check_levels(
         if isinstance(wanted, int | float) and waits >= wanted:
             sheet.error(
                 "clients.latency",
-                f"client {client.name} waits up to {key}={waits}, and "
-                f"service_levels.latency.kafka.{level} is "
-                f"{wanted:g}",
+                f"client {client.name} waits up to {key}={waits}, and service_levels.latency.kafka.{level} "
+                f"is {wanted:g}",
                 f"use profile latency, or set {key} below {wanted:g}",
             )
 
@@ -169,8 +167,7 @@ def _check_version(sheet: Sheet, client: Client) -> None:
         sheet.warning(
             "clients.partitioner",
             f"client {client.name} sets partitioner.class to {partitioner}, which turns the adaptive "
-            "partitioner off "
-            "(since 3.3)",
+            "partitioner off (since 3.3)",
             "take partitioner.class out",
         )
     for role, own in (("producer", client.producer_settings), ("consumer", client.consumer_settings)):
@@ -200,9 +197,8 @@ def _check_topics(
         if copies > 1 and in_sync < 2:
             sheet.warning(
                 "clients.min_insync",
-                f"topic {topic} of client {client.name} has no min.insync.replicas of 2: acks=all is "
-                "content with "
-                "the leader alone when the other copies are away",
+                f"topic {topic} of client {client.name} has no min.insync.replicas of 2: acks=all is content "
+                "with the leader alone when the other copies are away",
                 f"set min.insync.replicas: 2 in the settings of topic {topic}",
             )
 

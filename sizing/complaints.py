@@ -188,8 +188,7 @@ def _path(steps: Sequence[Any]) -> str:
 
 
 def _fields(model: type[BaseModel], steps: Sequence[Any]) -> list[str]:
-    """Return the names known at a path below a model; places in lists and keys of mappings are passed "
-    "over."""
+    """Return the names known at a path below a model; places in lists, and keys, are passed over."""
     for step in steps:
         field = model.model_fields.get(str(step))
         if field is None:

@@ -187,8 +187,7 @@ def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instanc
                     "host.memory",
                     f"{host}: host_memory_mib",
                     f"host_memory_mib is {facts.memory_mib}, and the services of the host may take {total} "
-                    "MiB: "
-                    f"{parts}",
+                    f"MiB: {parts}",
                     "move a service to another host, plan fewer instances or a smaller workload, "
                     + ("set a smaller streams_app_rocksdb_mib, " if "streams_app" in needs else "")
                     + "or correct host_memory_mib",
@@ -201,8 +200,7 @@ def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instanc
                     "host.memory",
                     f"{host}: host_memory_mib",
                     f"the services of the host may take {total} of its {facts.memory_mib} MiB ({parts}), "
-                    "which "
-                    f"leaves less than {_RESERVE_MIB} to the system and its page cache",
+                    f"which leaves less than {_RESERVE_MIB} to the system and its page cache",
                     "plan fewer instances or a smaller workload, or give the host more memory",
                 )
             )
@@ -228,8 +226,7 @@ def _high_load(sheet: Sheet) -> None:
         "queues",
         4096,
         "the longest accept queue that a process may ask for; HAProxy and Strimzi's bridge do, kafka-rest "
-        "asks for 50 "
-        "whatever this says",
+        "asks for 50 whatever this says",
     )
     put("net.core.netdev_max_backlog", "queues", 16_384, "packets that wait for a processor in a burst")
     put("net.ipv4.tcp_max_syn_backlog", "queues", 8192, "connections that are being opened in a burst")
@@ -250,15 +247,13 @@ def _high_load(sheet: Sheet) -> None:
     sheet.note(
         "host.obsolete",
         f"net.ipv4.tcp_tw_recycle=1 ({_HIGH_LOAD}) is not planned: Linux has it no more since 4.12, and "
-        "sysctl "
-        "would end with an error",
+        "sysctl would end with an error",
         "nothing; tcp_tw_reuse stays at the kernel's own value",
     )
 
 
 def _buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
-    """Plan how far a connection's buffers may grow: for many connections, or to hold what a long link "
-    "holds."""
+    """Plan how far a connection's buffers may grow: for many of them, or to hold what a long link holds."""
     size, because, source = _MAX_BUFFER, "so that a long way does not slow a connection down", _HIGH_LOAD
     rule = "host.buffers"
     if link and (2 * link[0] > size or not busy):

@@ -102,8 +102,7 @@ def _misspelt(inventory: Inventory) -> Iterator[Finding]:
 
 @cache
 def _near(name: str) -> str | None:
-    """Return the known variable that a name is probably meant to be; None where it is one, or none is "
-    "near."""
+    """Return the known variable that a name is probably meant to be; None where it is one, or none is near."""
     known = _known()
     if name in known or name.startswith(("ansible_", "_")):
         return None
@@ -132,8 +131,8 @@ def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator
             f"{name}.version",
             "all",
             f"is {cluster.version}, which is no version of Apache Kafka that today's clients talk to",
-            "write Kafka's own version, 2.1 or later (Confluent Platform 7.9 carries Kafka 3.9, 8.0 "
-            "carries 4.0)",
+            "write Kafka's own version, 2.1 or later (Confluent Platform 7.9 carries Kafka 3.9, 8.0 carries "
+            "4.0)",
         )
     if cluster.brokers is None and cluster.bootstrap_servers is None:
         yield wrong_variable(

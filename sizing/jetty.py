@@ -130,8 +130,8 @@ def accept_queue_finding(sheet: Sheet, instances: int) -> None:
     sheet.note(
         "jetty.accept_queue",
         f"connections that arrive at once wait in an accept queue of {ACCEPT_QUEUE} a process, "
-        f"{ACCEPT_QUEUE * instances} on this host: nothing sets Jetty's, and net.core.somaxconn does "
-        "not change it",
+        f"{ACCEPT_QUEUE * instances} on this host: nothing sets Jetty's, and net.core.somaxconn does not "
+        "change it",
         "let clients keep their connections, and put a balancer or more instances before bursts beyond that",
     )
 

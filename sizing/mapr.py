@@ -58,8 +58,7 @@ def stream_commands(host: str, port: int, address: str, variables: KafkaRest) ->
             f'--data \'{{"records":[{{"value":{{"a":1}}}},{{"value":{{"a":2}}}}]}}\' '
             f"http://{address}:{port}/topics/{topic_in_url(path, 'TOPIC')}",
             "a path and a topic in a URL are encoded: / is %2F and : is %3A; with the default stream "
-            "/topics/TOPIC "
-            "does",
+            "/topics/TOPIC does",
             f"{_ARTICLE}, About the URL for the topic",
         ),
     )
@@ -70,8 +69,7 @@ def stream_commands(host: str, port: int, address: str, variables: KafkaRest) ->
 
 
 def topic_in_url(path: str, topic: str) -> str:
-    """Return how a topic of a stream is written in a URL: ``/streams/test:t`` is "
-    "``%2Fstreams%2Ftest%3At``."""
+    """Return how a topic of a stream is written in a URL: ``/s:t`` is ``%2Fs%3At``."""
     return quote(f"{path}:{topic}", safe="")
 
 
@@ -79,8 +77,7 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
     bare = Choice(
         _BUFFER_MS,
         "the client would wait 3000 ms for more records before it sends; under about 125 ms the waiting "
-        "costs "
-        "one or two cores",
+        "costs one or two cores",
         f"{_ARTICLE}, Fix very high latency for single API call",
     )
     prefixed = numbers(variables.version) >= _PREFIXED
@@ -148,7 +145,6 @@ def _check_buffer(sheet: Sheet, milliseconds: int | None) -> None:
         sheet.warning(
             "rest.mapr.buffer",
             f"the buffer time is {milliseconds} ms: below about {_BUFFER_MS} ms the processor's use rises, "
-            "at 0 one "
-            f"or two cores are busy all the time ({_ARTICLE}, Fix very high latency)",
+            f"at 0 one or two cores are busy all the time ({_ARTICLE}, Fix very high latency)",
             f"set it to {_BUFFER_MS} or more, unless the latency is worth the cores",
         )

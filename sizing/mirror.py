@@ -123,8 +123,7 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[F
                 sheet.error(
                     "mirror.loop",
                     f"{variable}.topics and mirror_maker_flows.{other}.topics both hold {shared[0]}, in "
-                    "opposite "
-                    "directions: records would go round for ever",
+                    "opposite directions: records would go round for ever",
                     "mirror it one way, or with MirrorMaker 2 and replication_policy default",
                 )
     return sheet.findings
@@ -179,9 +178,8 @@ def _check_targets(
     if missing:
         sheet.error(
             "mirror.target_topics",
-            f"{', '.join(missing)} on {flow.source} has no topic on {flow.target}, whose brokers create "
-            "none by "
-            "themselves: the processes would wait for ever",
+            f"{', '.join(missing)} on {flow.source} has no topic on {flow.target}, whose brokers create none "
+            "by themselves: the processes would wait for ever",
             f"declare it in kafka_topics for cluster {flow.target} too",
         )
 
@@ -198,8 +196,7 @@ def _check_place(
             sheet.warning(
                 "mirror.direction",
                 f"mirror_maker_flows.{name}.direction is {flow.direction}, so its hosts belong beside "
-                "cluster "
-                f"{end} in {wanted}; {host} is in {own}",
+                f"cluster {end} in {wanted}; {host} is in {own}",
                 f"move the host, or set direction to {'pull' if flow.direction == 'push' else 'push'}",
             )
 
@@ -227,26 +224,22 @@ def _count(
         sheet.note(
             "mirror.processes",
             f"flow {name} has {count} processes by measurement (its hosts have {cores} cores for it, and "
-            "more "
-            f"processes than cores brought nothing once batches were full; {MEASURED}) where {_PARALLEL} "
-            "says "
-            f"{largest}, the partitions of the largest topic",
+            f"more processes than cores brought nothing once batches were full; {MEASURED}) where "
+            f"{_PARALLEL} says {largest}, the partitions of the largest topic",
             f"set advice: documented to follow the document, or mirror_maker_flows.{name}.processes",
         )
     elif spec.processes is None:
         sheet.note(
             "mirror.processes",
             f"flow {name} has {count} processes, as many as its largest topic has partitions, on "
-            f"{len(hosts)} "
-            f"hosts: {spread} ({_PARALLEL})",
+            f"{len(hosts)} hosts: {spread} ({_PARALLEL})",
             "none",
         )
     if count > largest:
         sheet.warning(
             "mirror.processes",
             f"mirror_maker_flows.{name}.processes is {count}, and the largest topic has {largest} "
-            "partitions: "
-            f"{count - largest} processes would idle",
+            f"partitions: {count - largest} processes would idle",
             f"set it to {largest} or less",
         )
     if count < len(hosts):
@@ -274,9 +267,8 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
     if needed > carrying:
         sheet.warning(
             "mirror.round_trip",
-            f"flow {flow.name} is to carry {spec.mb_per_s:g} MB/s, and {carrying} producers with a "
-            "request of "
-            f"{request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms carry "
+            f"flow {flow.name} is to carry {spec.mb_per_s:g} MB/s, and {carrying} producers with a request "
+            f"of {request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms carry "
             f"{carrying * each:.1f} MB/s before compression",
             f"use {needed} processes and a topic of as many partitions, larger messages, or direction pull",
         )

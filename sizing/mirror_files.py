@@ -178,8 +178,8 @@ def _jvm(sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, task
     limit = heap + _BESIDE_HEAP_MIB
     unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
     because = (
-        f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and "
-        "direct buffers"
+        f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and direct "
+        "buffers"
     )
     sheet.put(unit, "MemoryMax", "mirror.memory", Choice(f"{limit}M", because, "systemd.resource-control(5)"))
     because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
@@ -333,7 +333,7 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
     put("listeners", "rest", f"http://{ADDRESS}:0", "any free port of this host, for the other workers only")
     delay = min(_REBALANCE_DELAY_MS, max(10_000, spec.latency_budget_ms // 2))
     because = (
-        f"tasks of a worker that went wait this long for it: half of the latency budget of "
+        "tasks of a worker that went wait this long for it: half of the latency budget of "
         f"{spec.latency_budget_ms} ms, 10 s at least, the default of 5 minutes at most"
     )
     put(f"{there}.scheduled.rebalance.max.delay.ms", "rebalance", delay, because)

@@ -195,8 +195,8 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
     elif request > limits.message_bytes:
         sheet.warning(
             "mirror.producer.message_bytes",
-            f"max.request.size of flow {name} is {request}, above the {limits.message_bytes} that "
-            f"cluster {spec.target} takes ({limits.message_source})",
+            f"max.request.size of flow {name} is {request}, above the {limits.message_bytes} that cluster "
+            f"{spec.target} takes ({limits.message_source})",
             f"set max.request.size to {limits.message_bytes}, or leave it out",
         )
     if batch > ratio * limits.message_bytes + 1:
@@ -235,7 +235,6 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
         sheet.warning(
             "mirror.producer.order",
             f"max.in.flight.requests.per.connection of flow {name} is {in_flight}: a batch that is sent "
-            "again "
-            "comes after later ones",
+            "again comes after later ones",
             "take it out: MirrorMaker sets 1",
         )

@@ -50,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen or chosen[0] not in plan.clients:
         known = ", ".join(sorted(plan.clients)) or "none"
         print(
-            f"kafka_clients of {options.inventory} has no client {options.client or 'at all'}; "
-            f"there is {known}",
+            f"kafka_clients of {options.inventory} has no client {options.client or 'at all'}; there is "
+            f"{known}",
             file=sys.stderr,
         )
         return 2

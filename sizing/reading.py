@@ -180,8 +180,8 @@ def resolved(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
             shown = f" is {str(template)!r}" if isinstance(template, str) else ""
             place = _place(template)
             message = (
-                f"{place + ': ' if place else ''}{name} of {host}{shown}: {one_line(error)}; "
-                "define what it uses, or write the value itself"
+                f"{place + ': ' if place else ''}{name} of {host}{shown}: {one_line(error)}; define what it "
+                "uses, or write the value itself"
             )
             raise InventoryError(message) from error
     return found

@@ -1,5 +1,4 @@
-"""Rules for REST proxies: which hosts get how many, for whom, and whether they can stand beside each "
-"other."""
+"""Rules for REST proxies: which hosts get how many, for whom, and whether they can stand together."""
 
 from __future__ import annotations
 
@@ -204,12 +203,11 @@ def _check_place(
     if here is not None and cluster.data_center is not None and here != cluster.data_center:
         sheet.warning(
             "rest.data_center",
-            f"the proxy is in data center {here}, its cluster {variables.cluster} in "
-            f"{cluster.data_center}: it should "
-            "only be used for clusters of its own (Confluent REST Proxy production guide, Network)",
-            f"place proxies of {variables.cluster} in {cluster.data_center}, and mirror the topics that "
-            "are needed "
-            "elsewhere",
+            f"the proxy is in data center {here}, its cluster {variables.cluster} in {cluster.data_center}: "
+            "it should only be used for clusters of its own (Confluent REST Proxy production guide, "
+            "Network)",
+            f"place proxies of {variables.cluster} in {cluster.data_center}, and mirror the topics that are "
+            "needed elsewhere",
         )
 
 
@@ -265,8 +263,8 @@ def _balancing(
                     "rest.stickiness",
                     f"{host} {SERVICE}",
                     f"the balancer {other['url']} is not sticky, and a consumer instance lives in one of "
-                    f"{instances} "
-                    f"processes: requests that reach another one are answered with 404 ({source})",
+                    f"{instances} processes: requests that reach another one are answered with 404 "
+                    f"({source})",
                     "make it sticky by consumer instance, or let consumers follow the base_uri that they "
                     "are given",
                 ),
@@ -280,8 +278,7 @@ def _balancing(
                     SERVICE,
                     f"{instances} instances, and no balancer in the inventory ({source})",
                     "add a host to the group rest_balancer, describe yours in kafka_rest_balancer, or let "
-                    "each "
-                    "client choose an instance",
+                    "each client choose an instance",
                 ),
             )
     return list(found.values())

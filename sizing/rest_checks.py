@@ -66,8 +66,7 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
             sheet.warning(
                 "rest.dont_touch",
                 f"{key} is {own[key]}, and changing it may lead to very poor performance ({GUIDE}, Don't "
-                "Touch "
-                "These Settings): shorter costs a core, longer costs latency",
+                "Touch These Settings): shorter costs a core, longer costs latency",
                 f"take it out; consumer.receive.buffer.bytes=-1 reads faster for less ({MEASURED}, Reading)",
             )
     for key in sorted(own.keys() & _NO_EFFECT):
@@ -80,8 +79,7 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
         sheet.warning(
             "rest.forced",
             "producer.enable.idempotence is true, and the proxy sets it to false: a request that is sent "
-            "again may "
-            "be there twice",
+            "again may be there twice",
             "take it out, and let readers tell a repeated record by its content",
         )
     flags = str(own.get("KAFKAREST_JVM_PERFORMANCE_OPTS", own.get("JAVA_OPTS", "")))
@@ -90,8 +88,7 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
             sheet.warning(
                 "rest.gc",
                 f"{flag} is set: {found}, where G1 did 87,400 records/s with pauses of 28 to 30 ms "
-                f"({MEASURED}, "
-                "Garbage collectors)",
+                f"({MEASURED}, Garbage collectors)",
                 "take it out, or hold the pauses and the throughput of a run against your service levels",
             )
     if "JMX_PORT" in own:
@@ -163,8 +160,7 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
         sheet.note(
             "rest.cores",
             f"the host has {facts.cores} cores; at least {_CORES} are recommended ({GUIDE}, CPUs), fewer "
-            "serve a "
-            "low throughput",
+            "serve a low throughput",
             "compare the measured throughput with the load before giving the host more of it",
         )
     size = workload.record_bytes
@@ -187,23 +183,20 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "rest.record_bytes",
             f"records have {size} bytes, and the proxy's producer refuses more than {request}",
             f"set producer.max.request.size to {2 * size} in kafka_rest_settings, and max.message.bytes of "
-            "the "
-            "topics with it",
+            "the topics with it",
         )
     per_request = workload.records_per_request
     if per_request == 1:
         sheet.warning(
             "rest.records_per_request",
-            "each request carries one record: 2,006 records/s were measured so, 56,400 with 10 in a "
-            "request and "
-            f"193,000 with 100 ({MEASURED}, Producing)",
+            "each request carries one record: 2,006 records/s were measured so, 56,400 with 10 in a request "
+            f"and 193,000 with 100 ({MEASURED}, Producing)",
             "let clients send arrays of records over a connection that they keep",
         )
     elif per_request >= 1000:
         sheet.note(
             "rest.records_per_request",
             f"{per_request} records in a request give little more throughput than 100, and take 70 instead "
-            "of 8 ms "
-            f"({MEASURED}, Producing)",
+            f"of 8 ms ({MEASURED}, Producing)",
             "let clients send about 100 records in a request",
         )

@@ -113,8 +113,7 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         "kafka_rest",
         process.variables.stop_seconds,
         "stopping took 0.05 to 0.4 s idle, 54 s with a call to brokers that are away; beyond it clients "
-        "wait for "
-        "nothing",
+        "wait for nothing",
         "REST proxy facts, Observed on running proxies",
     )
     limit = resident_limit(heap_mib, load)
@@ -135,9 +134,8 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         Choice(
             max(least, needed),
             f"{_DESCRIPTORS}, {_CONSUMER_DESCRIPTORS} for each of {load.consumers} consumer instances and "
-            "one for "
-            f"each of {2 * connections} connections are {needed}; {least}, as the package's unit has it, "
-            "at least",
+            f"one for each of {2 * connections} connections are {needed}; {least}, as the package's unit has "
+            "it, at least",
             "confluent-kafka-rest.service; REST proxy measurements, Memory per consumer instance",
         ),
     )

@@ -171,8 +171,7 @@ def _advertised(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> Non
     own = f"{process.scheme}://{process.address}:{process.port}"
     follow = (
         "a consumer lives in one process and follows the URL that it is told, so each instance is "
-        "addressable by "
-        "itself"
+        "addressable by itself"
     )
     name = Choice(process.address, follow, f"{GUIDE}, host.name")
     if variables.consumers_via == "balancer":
@@ -207,8 +206,7 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, *, mapr: boo
     else:
         because = (
             "kafka_rest_consumers_via is balancer: consumers reach their process through it, by the home "
-            "that it "
-            "learned"
+            "that it learned"
         )
         sheet.put(
             file,

@@ -47,8 +47,8 @@ def plan_logs(
     )
     each = log_mib // _FILES
     because = (
-        f"{_FILES} files of {each} MiB are kafka_rest_log_mib, {log_mib}; a proxy without "
-        f"a broker was seen to write {_FLOOD} MB in a minute"
+        f"{_FILES} files of {each} MiB are kafka_rest_log_mib, {log_mib}; a proxy without a broker was seen "
+        f"to write {_FLOOD} MB in a minute"
     )
     for key, value in _log4j1(logs, each) if old else _log4j2(logs, each):
         sheet.put(
@@ -108,9 +108,9 @@ def plan_flood(sheet: Sheet, file: str, key: str) -> None:
         None,
         Choice(
             "none",
-            f"what clients did up to 3.9: with no broker reachable kafka-rest 8.3.1 wrote {_FLOOD} MB of "
-            "log in a minute, 7.9.9 80 kB; the client asks the brokers that it knew last, so restart it "
-            "where all of them have new addresses at once",
+            f"what clients did up to 3.9: with no broker reachable kafka-rest 8.3.1 wrote {_FLOOD} MB of log "
+            "in a minute, 7.9.9 80 kB; the client asks the brokers that it knew last, so restart it where "
+            "all of them have new addresses at once",
             _OBSERVED,
         ),
     )

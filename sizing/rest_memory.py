@@ -142,8 +142,7 @@ def cached_buffers(load: Load) -> Choice | None:
         return None
     because = (
         f"{load.readers} readers hold {outside:.0f} MiB of buffers outside the heap, more than the "
-        f"{_OUTSIDE_MIB} "
-        "of the JVM itself; with buffers above 256 KiB not kept, 13 MiB of a reader became 5"
+        f"{_OUTSIDE_MIB} of the JVM itself; with buffers above 256 KiB not kept, 13 MiB of a reader became 5"
     )
     return Choice(
         "-Djdk.nio.maxCachedBufferSize=262144", because, f"{MEASURED}, Memory per consumer instance"
@@ -160,8 +159,8 @@ def request_max_bytes(heap_mib: int, load: Load) -> Choice:
     value = min(REQUEST_MAX_BYTES, max(4 * MIB, 2 ** (max(1, room).bit_length() - 1)))
     because = (
         f"a full read takes {FULL_READ} times its limit, so {load.readers} readers at {value // MIB} MiB "
-        f"take {FULL_READ * load.readers * value // MIB} MiB of the {heap_mib} MiB heap; a read moves "
-        "2 to 3 MB at default settings"
+        f"take {FULL_READ * load.readers * value // MIB} MiB of the {heap_mib} MiB heap; a read moves 2 to 3 "
+        "MB at default settings"
     )
     return Choice(value, because, f"{MEASURED}, Memory per consumer instance")
 

@@ -113,8 +113,7 @@ def instance_count(
     sheet.note(
         "rest.heap.split",
         f"{needed} instances instead of {count}: {variables.workload.consumers} consumer instances on "
-        f"{count} "
-        f"would need {one} MiB of heap each, above {HEAP_LIMIT_MIB}",
+        f"{count} would need {one} MiB of heap each, above {HEAP_LIMIT_MIB}",
         "nothing; spread the consumers over more hosts to have fewer",
     )
     return needed, small_fetch
@@ -128,8 +127,7 @@ def _from_cores(
         sheet.note(
             "rest.dedicated",
             "the host runs other services as well, so it gets one proxy; a dedicated host has the best "
-            "performance "
-            "(MapR article, Run the Proxy on dedicated server(s))",
+            "performance (MapR article, Run the Proxy on dedicated server(s))",
             "give the proxies hosts of their own, or set kafka_rest_instances_per_host",
         )
         return load
@@ -138,9 +136,8 @@ def _from_cores(
         sheet.note(
             "rest.instances",
             f"one instance on {facts.cores} cores by measurement (two processes did 0.85 to 0.99 of one "
-            "where no "
-            f"core is idle; {MEASURED}, Producing), where MapR article, Cluster Architecture says two or "
-            "more",
+            f"where no core is idle; {MEASURED}, Producing), where MapR article, Cluster Architecture says "
+            "two or more",
             "set kafka_rest_instances_per_host to 2 where one has to serve while the other restarts",
         )
         cores = 1
@@ -159,10 +156,9 @@ def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
         sheet.warning(
             "rest.load",
             f"{workload.records_per_s} records/s in requests of {workload.records_per_request} ask for "
-            f"{wanted} "
-            f"processes of {_CORES_MEASURED} cores ({each} records/s each: half of what {size} records a "
-            "request "
-            f"did warm; {MEASURED}, Producing), and {facts.cores} cores have room for {room}",
+            f"{wanted} processes of {_CORES_MEASURED} cores ({each} records/s each: half of what {size} "
+            f"records a request did warm; {MEASURED}, Producing), and {facts.cores} cores have room for "
+            f"{room}",
             "send more records in a request, or spread the load over more hosts",
         )
     return min(wanted, room)

@@ -87,8 +87,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
         sheet.warning(
             "rest.consumer.latency",
             f"records are wanted within {wanted} ms, and the slowest percent of reads took "
-            f"{_FIRST_RECORD_MS} "
-            f"ms with fetch.min.bytes=1; {reach}",
+            f"{_FIRST_RECORD_MS} ms with fetch.min.bytes=1; {reach}",
             "let those consumers speak Kafka's own protocol, or raise delivery_latency_ms",
         )
     return number(timeout) or _TIMEOUT_MS
@@ -115,7 +114,7 @@ def plan_consumers(
     )
     measured = Choice(
         _THREADS,
-        f"the default: reads wait in a queue since the new consumer, and one thread served a group of 8; the "
+        "the default: reads wait in a queue since the new consumer, and one thread served a group of 8; the "
         f"largest group has {group} members",
         f"{MEASURED}, Groups and restarts",
     )
@@ -208,8 +207,7 @@ def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fe
             Choice(
                 SMALL_FETCH_BYTES,
                 f"{SMALL_FETCH_BYTES // MIB} MiB instead of 50 keep the heap within 8 GiB, and read 39.0 "
-                "MB/s "
-                "instead of 43.8",
+                "MB/s instead of 43.8",
                 f"{MEASURED}, Reading",
             ),
         )
@@ -224,9 +222,8 @@ def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fe
         Choice(
             session,
             f"two thirds of the {stall_s:g} s for which service_levels.rebalance.consume_stall_s lets a "
-            "group get "
-            f"nothing: a killed proxy stops its groups for the whole session, {_SESSION_MS // 1000} s by "
-            "default",
+            "group get nothing: a killed proxy stops its groups for the whole session, "
+            f"{_SESSION_MS // 1000} s by default",
             f"{MEASURED}, Groups and restarts",
         ),
     )
@@ -249,8 +246,7 @@ def plan_producer(sheet: Sheet, file: str, workload: RestWorkload) -> None:
         Choice(
             0,
             "a request of one record waits out the linger of 5 ms that clients have since 4.0: 0 gave 2.6 "
-            "times "
-            "the records with 16 clients, 4.9 times with one",
+            "times the records with 16 clients, 4.9 times with one",
             f"{MEASURED}, Producing",
         ),
     )
@@ -269,11 +265,9 @@ def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> in
         worst = load.readers * limit // MIB
         sheet.note(
             "rest.memory.worst_case",
-            f"average and worst case of a process: {load.readers} readers hold {load.fetched_mib:g} MiB "
-            "each on "
-            f"average; all of them filled to consumer.request.max.bytes of {limit / MIB:g} MiB hold "
-            f"{worst} MiB of "
-            f"records, {3 * worst} MiB as measured, beside a heap of {heap_mib} MiB",
+            f"average and worst case of a process: {load.readers} readers hold {load.fetched_mib:g} MiB each "
+            f"on average; all of them filled to consumer.request.max.bytes of {limit / MIB:g} MiB hold "
+            f"{worst} MiB of records, {3 * worst} MiB as measured, beside a heap of {heap_mib} MiB",
             "nothing, where reads are short; else lower consumer.request.max.bytes, or the readers a process",
         )
     return limit

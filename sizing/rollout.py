@@ -27,8 +27,7 @@ _SERVICES: Final[Mapping[str, type[BaseModel]]] = {
 _READY: Final[Mapping[str, tuple[str, str]]] = {
     "kafka_rest": (
         "a proxy answered 1.5 to 2.8 s after its start; the rest is for a slow host, and for brokers that "
-        "are "
-        "starting too",
+        "are starting too",
         "REST proxy facts, Observed on running proxies",
     ),
     "kafka_broker": (
@@ -57,13 +56,11 @@ _REPLICAS: Final = (
 )
 _GATE: Final = (
     "a member that was killed is missed after its session of 45 s, and the group was seen to get nothing "
-    "for 40; "
-    "that, a rebalance and the catching up fit into it"
+    "for 40; that, a rebalance and the catching up fit into it"
 )
 _LAG: Final = (
     "so many records behind count as caught up whatever it was before: an estimate, 20 answers of 500 "
-    "records, "
-    "for a lag breathes with what is being read"
+    "records, for a lag breathes with what is being read"
 )
 
 

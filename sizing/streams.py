@@ -88,9 +88,8 @@ def _check_bound(sheet: Sheet, state: State) -> None:
         return
     each = memtables / state.writing
     what = (
-        f"{state.writing} databases that take writes have {each:.1f} MiB of memtables each, under the "
-        "floor of "
-        f"{FLOOR_MIB:g} MiB ({MEASURED})"
+        f"{state.writing} databases that take writes have {each:.1f} MiB of memtables each, under the floor "
+        f"of {FLOOR_MIB:g} MiB ({MEASURED})"
     )
     fix = f"set streams_app_rocksdb_mib to {round(memtables * FLOOR_MIB / each / 0.75)}, or use more hosts"
     if each <= STARVED_MIB:
@@ -130,8 +129,8 @@ def _app_findings(
     if widest and instances > widest:
         sheet.warning(
             "streams.instances",
-            f"{name} has {instances} instances, and its widest store {widest} partitions: the others "
-            "would idle",
+            f"{name} has {instances} instances, and its widest store {widest} partitions: the others would "
+            "idle",
             "use fewer hosts or instances, or more partitions",
         )
     unproven = [jar.path for jar in spec.jars if jar.sha256 is None]
@@ -169,8 +168,8 @@ def _check_version(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None)
             if numbers(running) < (4, 2):
                 sheet.error(
                     "streams.protocol",
-                    f"streams_app_group_protocol is streams, and {what} is {running}: it is ready from "
-                    "4.2 on",
+                    f"streams_app_group_protocol is streams, and {what} is {running}: it is ready from 4.2 "
+                    "on",
                     "set streams_app_group_protocol to classic",
                 )
 
@@ -184,16 +183,14 @@ def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:
     joins = sum(s.count for s in spec.stores if s.kind == "join")
     more = (
         f"; {joins} joins keep two stores each, so it is {counted.stores} stores, {counted.databases} "
-        "databases "
-        f"and {counted.unbounded_mib:.0f} MB"
+        f"databases and {counted.unbounded_mib:.0f} MB"
         if joins
         else ""
     )
     sheet.note(
         "streams.memory.unbounded",
-        f"without a bound the RocksDB of {article.stores} stores would take {article.unbounded_mib:.0f} "
-        "MB over all "
-        f"instances (partitions x segments x 98 MB){more}",
+        f"without a bound the RocksDB of {article.stores} stores would take {article.unbounded_mib:.0f} MB "
+        f"over all instances (partitions x segments x 98 MB){more}",
         "none: the plan bounds it",
     )
 

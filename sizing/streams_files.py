@@ -142,8 +142,8 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
         week = streams_memory.restore_bytes(spec.stores, app.carriers, 7 * _DAY_MS) / 1e6
         because = (
             "as long as the longest window is kept, 10 minutes at least, against clocks that differ; a "
-            "restore reads "
-            f"{read:.0f} MB, with the default of a day {day:.0f} MB, with the brokers' 7 days {week:.0f} MB"
+            f"restore reads {read:.0f} MB, with the default of a day {day:.0f} MB, with the brokers' 7 days "
+            f"{week:.0f} MB"
         )
         section = f"{ARTICLE}, Stateful Operation and Change log restore process"
         put(key, "changelog", additional_ms, because, section)
@@ -190,9 +190,8 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
         _DOCUMENTED_BATCH, max(_STOCK_BATCH, math.ceil(_RECORDS_A_BATCH * spec.record_bytes / 1024) * 1024)
     )
     because = (
-        f"{_STOCK_BATCH} bytes hold {_STOCK_BATCH / spec.record_bytes:.1f} records of "
-        f"{spec.record_bytes} bytes, "
-        f"{batch} hold {batch // spec.record_bytes}: fewer requests"
+        f"{_STOCK_BATCH} bytes hold {_STOCK_BATCH / spec.record_bytes:.1f} records of {spec.record_bytes} "
+        f"bytes, {batch} hold {batch // spec.record_bytes}: fewer requests"
     )
     documented = Choice(_DOCUMENTED_BATCH, "1 MB, so that there are fewer requests", section)
     measured = Choice(batch, because, f"{section}; streams_app_record_bytes")
@@ -257,8 +256,7 @@ def _standbys(sheet: Sheet, app: App, file: str, additional_ms: int) -> int:
         sheet.warning(
             "streams.standbys",
             f"num.standby.replicas is {value}, and there are {app.hosts * spec.instances_per_host} "
-            "instances: a "
-            "standby is never on the instance of its partition",
+            "instances: a standby is never on the instance of its partition",
             f"set streams_app_standbys to {app.hosts * spec.instances_per_host - 1} or less",
         )
     return value

@@ -114,8 +114,7 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
     floor = math.ceil(state.writing * FLOOR_MIB / MEMTABLE_SHARE / 64) * 64
     measured_because = (
         f"{FLOOR_MIB:g} MiB of memtables for each of {state.writing} databases that take writes, and "
-        "memtables take "
-        f"{MEMTABLE_SHARE:.0%} of the bound"
+        f"memtables take {MEMTABLE_SHARE:.0%} of the bound"
     )
     measured = max(256, floor)
     if measured > room >= 64:

@@ -47,8 +47,7 @@ def plan_process(sheet: Sheet, process: Process) -> None:
             "listeners",
             management_port(process.port),
             f"health and metrics, {_MANAGEMENT_OFFSET} above the instance's port: with the default of 8081 "
-            "the "
-            "second instance would not start",
+            "the second instance would not start",
         )
     put("http.producer.enabled", "api", "true", "clients produce")
     put(
@@ -62,8 +61,7 @@ def plan_process(sheet: Sheet, process: Process) -> None:
         "consumer.instance_timeout",
         max(20, 5 * workload.client_pause_ms // 1000),
         f"5 times the {workload.client_pause_ms} ms for which a client may ask for nothing, 20 s at least: "
-        "an "
-        "instance that nobody asks holds its partitions for ever by default",
+        "an instance that nobody asks holds its partitions for ever by default",
         f"{_DOCUMENTATION}; {MEASURED}, Groups and restarts",
     )
     if modern:

@@ -76,8 +76,7 @@ def check_rates(sheet: Sheet, topic: Topic, rates: Rates) -> None:
             sheet.warning(
                 "topics.ceiling",
                 f"topic {topic.name} is to reach {topic.target_mb_per_s:g} MB/s x growth {topic.growth:g}; "
-                f"{what}: "
-                "nothing is known of what the cluster carries beyond that",
+                f"{what}: nothing is known of what the cluster carries beyond that",
                 "measure with more --clients, from machines of their own",
             )
         elif topic.target_mb_per_s > ceiling:
@@ -86,15 +85,13 @@ def check_rates(sheet: Sheet, topic: Topic, rates: Rates) -> None:
                 f"no number of partitions gives topic {topic.name} its {topic.target_mb_per_s:g} MB/s: "
                 f"{what}",
                 f"lower target_mb_per_s to {math.floor(ceiling)} or less, add brokers, or change what the "
-                "records "
-                "cost (codec, acks, larger batches), and measure again",
+                "records cost (codec, acks, larger batches), and measure again",
             )
         else:
             sheet.warning(
                 "topics.ceiling",
                 f"topic {topic.name} reaches its {topic.target_mb_per_s:g} MB/s, but not {topic.growth:g} "
-                "times "
-                f"that: {what}",
+                f"times that: {what}",
                 "plan for more brokers before it grows",
             )
 

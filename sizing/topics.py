@@ -155,8 +155,7 @@ def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) 
         sheet.error(
             "topics.rates",
             f"topic {topic.name} has a target, and no measurement of cluster {topic.cluster} was made with "
-            "its "
-            "codec and acks",
+            "its codec and acks",
             f"measure: python -m verify.measure --cluster {topic.cluster} --codec {topic.codec or 'none'} "
             f"--acks {topic.acks or 'all'}",
         )

@@ -112,8 +112,7 @@ def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
                     "all",
                     f"is missing beside {where}.target_mb_per_s",
                     "measure what one partition takes and gives: python -m verify.measure writes it into a "
-                    "vars "
-                    f"file; or give it, also {where}.consumption_mb_per_s, or {where}.partitions",
+                    f"vars file; or give it, also {where}.consumption_mb_per_s, or {where}.partitions",
                 )
             )
         seen.setdefault(key, where)
