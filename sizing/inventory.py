@@ -102,7 +102,7 @@ def _misspelt(inventory: Inventory) -> Iterator[Finding]:
 
 @cache
 def _near(name: str) -> str | None:
-    """Return the known variable that a name is probably meant to be; None where it is one, or none is near."""
+    """Return the known variable that a name is probably meant to be; None where it is one or like none."""
     known = _known()
     if name in known or name.startswith(("ansible_", "_")):
         return None
