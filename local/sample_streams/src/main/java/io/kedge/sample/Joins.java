@@ -25,8 +25,9 @@ final class Joins {
     private Joins() {}
 
     /** What is joined, how often, and over which time. */
-    record Shape(String left, String right, String output, int joins, Duration window, Duration grace) {
-        /** Reads SAMPLE_LEFT, SAMPLE_RIGHT (the left without it), SAMPLE_OUTPUT, SAMPLE_JOINS and the times. */
+    record Shape(
+            String left, String right, String output, int joins, Duration window, Duration grace, boolean changelogs) {
+        /** Reads SAMPLE_LEFT, SAMPLE_RIGHT (the left without it), _OUTPUT, _JOINS, _CHANGELOGS and the times. */
         static Shape of(Map<String, String> environment) {
             String left = environment.getOrDefault("SAMPLE_LEFT", "sample-input");
             return new Shape(
@@ -35,7 +36,8 @@ final class Joins {
                     environment.getOrDefault("SAMPLE_OUTPUT", "sample-output"),
                     Integer.parseInt(environment.getOrDefault("SAMPLE_JOINS", "8")),
                     Duration.ofMillis(Long.parseLong(environment.getOrDefault("SAMPLE_WINDOW_MS", "60000"))),
-                    Duration.ofMillis(Long.parseLong(environment.getOrDefault("SAMPLE_GRACE_MS", "60000"))));
+                    Duration.ofMillis(Long.parseLong(environment.getOrDefault("SAMPLE_GRACE_MS", "60000"))),
+                    Boolean.parseBoolean(environment.getOrDefault("SAMPLE_CHANGELOGS", "true")));
         }
     }
 
@@ -50,13 +52,15 @@ final class Joins {
         for (int number = 0; number < shape.joins(); number++) {
             String name = "join-" + number;
             byte[] suffix = ("#" + number).getBytes(StandardCharsets.US_ASCII);
+            StreamJoined<byte[], byte[], byte[]> stores = StreamJoined.with(
+                            Serdes.ByteArray(), Serdes.ByteArray(), Serdes.ByteArray())
+                    .withName(name)
+                    .withStoreName(name);
             left.join(
                             right,
                             (one, other) -> sameIdentity(one, other) ? one : null,
                             windows,
-                            StreamJoined.with(Serdes.ByteArray(), Serdes.ByteArray(), Serdes.ByteArray())
-                                    .withName(name)
-                                    .withStoreName(name))
+                            shape.changelogs() ? stores : stores.withLoggingDisabled())
                     .filter((key, value) -> value != null)
                     .map((key, value) -> KeyValue.pair(joined(key, suffix), value))
                     .to(shape.output(), Produced.with(Serdes.ByteArray(), Serdes.ByteArray()));

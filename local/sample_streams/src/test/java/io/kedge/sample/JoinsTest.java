@@ -52,6 +52,18 @@ class JoinsTest {
         }
     }
 
+    @Test
+    void stores_have_changelogs_unless_told_otherwise() {
+        for (boolean changelogs : new boolean[] {true, false}) {
+            Map<String, String> shape = Map.of("SAMPLE_JOINS", "1", "SAMPLE_CHANGELOGS", String.valueOf(changelogs));
+            try (TopologyTestDriver driver = driver(shape)) {
+                input(driver, "sample-input").pipeInput(KEY, value('a'));
+                boolean logged = driver.producedTopicNames().stream().anyMatch(name -> name.endsWith("-changelog"));
+                assertEquals(changelogs, logged);
+            }
+        }
+    }
+
     private static TopologyTestDriver driver(Map<String, String> shape) {
         Properties properties = new Properties();
         properties.put("application.id", "test");

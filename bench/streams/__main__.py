@@ -1,0 +1,166 @@
+"""Stock RocksDB and the bounded class side by side: throughput and RSS over the bound, over time, latency.
+
+    python -m bench.streams                  all parts; writes bench/streams/streams.json and docs/streams.svg
+    python -m bench.streams --part curve     one part into the same file: curve, time, latency, restore
+
+One broker and one application on this machine share its cores, which bounds every case alike; parts measured
+in one call see the same load. curve and time read a backlog without changelogs, so that RocksDB is pressed as
+hard as this machine can; latency and restore run the sample as it is deployed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.streams import cases, run
+from bench.streams.figures import knee, memory, over_time, percentiles, rate
+from bench.streams.plot import draw
+from bench.streams.run import Bench
+from local.application import SAMPLE_JAR
+from local.brokers import kafka_jars, running_broker
+from sizing.streams_memory import state
+from sizing.workload_streams import StreamsApp
+
+HERE = Path(__file__).parent
+RESULT = HERE / "streams.json"
+PLOT = HERE.parents[1] / "docs" / "streams.svg"
+PARTS: Final = ("curve", "time", "latency", "restore")
+#: How fast the backlog had come: segments follow its time, not this machine's.
+CAME_PER_S: Final = 600
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, keep and draw; 0 when every case has its figures, 1 when not, 2 when nothing can run."""
+    parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
+    parser.add_argument("--part", action="append", choices=PARTS, default=[])
+    parser.add_argument("--case", action="append", default=[], help="some of the part's")
+    parser.add_argument("--curve-s", type=float, default=40, help="for each bound")
+    parser.add_argument("--time-s", type=float, default=120)
+    parser.add_argument("--latency-s", type=float, default=20)
+    parser.add_argument("--records", type=int, default=200_000, help="of the backlog")
+    parser.add_argument("--records-per-s", type=float, default=40, help="where they are sent at a rate")
+    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--plot", type=Path, default=PLOT)
+    options = parser.parse_args(arguments)
+    jars = kafka_jars()
+    if jars is None or not SAMPLE_JAR.is_file():
+        print("the jars of a broker, or the sample application, are missing: make setup", file=sys.stderr)
+        return 2
+    result: dict[str, Any] = json.loads(options.out.read_text()) if options.out.is_file() else {}
+    failed = []
+    for part in options.part or PARTS:
+        found = measure(part, options, jars)
+        failed += [name for name, about in found["cases"].items() if "failed" in about]
+        result[part] = found
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(summary(result), indent=1))
+    if wrong := draw(result, options.plot):
+        print(f"no plot: {wrong}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def measure(part: str, options: argparse.Namespace, jars: Path) -> dict[str, Any]:
+    """Run the cases of one part on one broker, one after the other."""
+    chosen = {
+        "curve": cases.CURVE,
+        "time": cases.OVER_TIME,
+        "latency": cases.LATENCY,
+        "restore": cases.PLANNED,
+    }
+    found: dict[str, Any] = {}
+    backlog = part in ("curve", "time")
+    with (
+        tempfile.TemporaryDirectory(prefix="kedge-bench-streams-") as name,
+        running_broker(jars, 512) as broker,
+    ):
+        run.prepare(broker)
+        if backlog:
+            run.fill(broker, options.records, CAME_PER_S)
+        bench = Bench(broker, Path(name), options.records)
+        for case, about in chosen[part].items():
+            if options.case and case not in options.case:
+                continue
+            print(f"{part}: {case}", file=sys.stderr, flush=True)
+            try:
+                found[case] = _one(part, bench, case, about, options)
+            except (RuntimeError, TimeoutError) as error:
+                print(error, file=sys.stderr)
+                found[case] = {"failed": str(error).splitlines()[0]}
+    return {
+        "command": f"python -m bench.streams --part {part}",
+        "cases": found,
+        "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
+        "load_at_the_end": round(os.getloadavg()[0], 1),
+    }
+
+
+def _one(part: str, bench: Bench, name: str, case: cases.Case, options: argparse.Namespace) -> dict[str, Any]:
+    if part == "restore":
+        return run.restored(bench, name, case, options.latency_s, options.records_per_s)
+    planned = plan_figures(case, changelogs=part == "latency")
+    if part == "latency":
+        seen = run.paced(bench, name, case, options.latency_s, options.records_per_s)
+        # The first seconds pay for compiling; every record after them counts.
+        late = seen["latency_ms"][len(seen["latency_ms"]) // 4 :]
+        figures: dict[str, Any] = {"sent": seen["sent"], "came_out": len(seen["latency_ms"])} | percentiles(
+            late
+        )
+    else:
+        seconds = options.curve_s if part == "curve" else options.time_s
+        seen = run.throughput(bench, name, case, seconds)
+        figures = {"records_per_s": round(rate(seen["commits"]))}
+        if part == "time":
+            figures["rss_over_time"] = over_time(seen["samples"])
+    return planned | figures | memory(seen["samples"], cases.HEAP_MIB, case.bounded)
+
+
+def plan_figures(case: cases.Case, *, changelogs: bool) -> dict[str, Any]:
+    """Return what the plan says of a case: the bound, the memory in all, MiB of memtables a database."""
+    if not case.bounded:
+        return {}
+    instance = case.instance(changelogs)
+    memtables = int(instance.value("memtables.bytes")) / (1 << 20)
+    return {
+        "planned_rss_mib": int(instance.value("MemoryMax").removesuffix("M")),
+        "bound_mib": int(instance.value("cache.bytes")) >> 20,
+        "memtables_a_database_mib": round(memtables / writing(), 2),
+    }
+
+
+def writing() -> int:
+    """Return how many databases take writes."""
+    stores = StreamsApp.model_validate(cases.role(True)).stores
+    return state(stores, 1, 0, measured=True).writing
+
+
+def summary(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the sizing takes from the measurement."""
+    found: dict[str, Any] = {}
+    if curve := result.get("curve", {}).get("cases"):
+        stock = curve["stock"]["records_per_s"]
+        points = {
+            about["memtables_a_database_mib"]: about["records_per_s"]
+            for name, about in curve.items()
+            if "memtables_a_database_mib" in about and "buffers" not in name and "failed" not in about
+        }
+        found["records_per_s_of_stock"] = stock
+        found["share_of_stock"] = {mib: round(of / stock, 2) for mib, of in sorted(points.items())}
+        found["floor_mib_a_database"] = knee(points, stock)
+    for part in ("curve", "time"):
+        for name, about in result.get(part, {}).get("cases", {}).items():
+            if "planned_rss_mib" in about and "rss_mib" in about:
+                error = about["rss_mib"] / about["planned_rss_mib"] - 1
+                found.setdefault("rss_against_plan_percent", {})[f"{part}: {name}"] = round(100 * error, 1)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

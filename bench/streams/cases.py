@@ -1,0 +1,133 @@
+"""What is compared: stock RocksDB, the plan, bounds around it, and the settings that latency depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from local.application import MAIN_CLASS, SAMPLE_JAR, VERSION, Application
+from sizing.model import Instance, Inventory
+from sizing.plan import make_plan
+
+PARTITIONS: Final = 12
+RECORD_BYTES: Final = 6000
+JOINS: Final = 8
+WINDOW_MS: Final = 120_000
+GRACE_MS: Final = 60_000
+LEFT: Final = "bench-left"
+RIGHT: Final = "bench-right"
+OUTPUT: Final = "bench-output"
+#: As the first measurements had it.
+HEAP_MIB: Final = 512
+THREADS: Final = 2
+LATENCY_MS: Final = 1000
+
+
+def role(changelogs: bool) -> dict[str, Any]:
+    """Return the variables of the role streams_app, without their prefix."""
+    store = {
+        "name": "joins",
+        "kind": "join",
+        "count": JOINS,
+        "partitions": PARTITIONS,
+        "window_ms": WINDOW_MS,
+        "grace_ms": GRACE_MS,
+        "record_bytes": RECORD_BYTES,
+        "changelog": changelogs,
+    }
+    return {
+        "name": "bench",
+        "main_class": MAIN_CLASS,
+        "jars": [{"path": str(SAMPLE_JAR)}],
+        "version": VERSION,
+        "cluster": "leaf",
+        "record_bytes": RECORD_BYTES,
+        "latency_ms": LATENCY_MS,
+        "output_partitions": PARTITIONS,
+        "threads": THREADS,
+        "heap_mib": HEAP_MIB,
+        "stores": [store],
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to run the sample.
+
+    ``variables`` are of the role streams_app, over those of the bench; ``properties`` go over what the plan
+    says. ``bounded`` False leaves RocksDB as Kafka Streams sets it up.
+    """
+
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    bounded: bool = True
+
+    def instance(self, changelogs: bool) -> Instance:
+        """Return the planned instance, of one host that carries all partitions."""
+        own = {**role(changelogs), **self.variables}
+        variables: dict[str, Any] = {f"streams_app_{key}": value for key, value in own.items()}
+        variables |= {"advice": "measured", "host_cores": 2, "host_memory_mib": 16_384}
+        variables["kafka_clusters"] = {
+            "leaf": {"version": VERSION, "bootstrap_servers": "leaf:9092", "broker_count": 1}
+        }
+        plan = make_plan(Inventory({"here": variables}, {"streams_app": ("here",)}))
+        (instance,) = plan.services["here"]["streams_app"]
+        return instance
+
+    def application(self, group: str, left: str, right: str, *, changelogs: bool) -> Application:
+        """Return it to be run under a group of its own, from the begin of its input."""
+        instance = self.instance(changelogs)
+        return Application(
+            instance,
+            properties={
+                "application.id": group,
+                "replication.factor": "1",
+                "main.consumer.auto.offset.reset": "earliest",
+                **self.properties,
+            },
+            environment={
+                "SAMPLE_LEFT": left,
+                "SAMPLE_RIGHT": right,
+                "SAMPLE_OUTPUT": OUTPUT,
+                "SAMPLE_JOINS": str(JOINS),
+                "SAMPLE_WINDOW_MS": str(WINDOW_MS),
+                "SAMPLE_GRACE_MS": str(GRACE_MS),
+                "SAMPLE_CHANGELOGS": str(changelogs).lower(),
+                # The whole heap is then part of the RSS, and what lies beside it is no guess.
+                "JAVA_TOOL_OPTIONS": "-XX:+AlwaysPreTouch",
+            },
+            bounded=self.bounded,
+        )
+
+
+STOCK: Final = {"stock": Case(bounded=False)}
+PLANNED: Final = {"planned": Case()}
+#: By the bound in MiB; the last two halve and quarter the plan's with smaller write buffers.
+BOUNDS: Final = {f"{mib} MiB": Case({"rocksdb_mib": mib}) for mib in (256, 512, 1024, 3072)}
+BUFFERS: Final = {
+    f"{mib} MiB, buffers of {size} MiB": Case(
+        {"rocksdb_mib": mib, "rocksdb": {"write.buffer.bytes": size << 20}}
+    )
+    for mib, size in ((512, 2), (1024, 4))
+}
+CURVE: Final = {**STOCK, **BOUNDS, **PLANNED, **BUFFERS}
+OVER_TIME: Final = {**STOCK, **PLANNED}
+
+
+def _sending(batch_bytes: int, linger_ms: int) -> Case:
+    return Case(
+        properties={"producer.batch.size": str(batch_bytes), "producer.linger.ms": str(linger_ms)},
+    )
+
+
+LATENCY: Final = {
+    **STOCK,
+    **PLANNED,
+    "batch 16 kB, linger 0 ms": _sending(16_384, 0),
+    "batch 16 kB, linger 50 ms": _sending(16_384, 50),
+    "batch 128 kB, linger 10 ms": _sending(131_072, 10),
+    "batch 1 MB, linger 0 ms": _sending(1 << 20, 0),
+    "commit 100 ms": Case(properties={"commit.interval.ms": "100"}),
+    "commit 30 s": Case(properties={"commit.interval.ms": "30000"}),
+}

@@ -1,0 +1,145 @@
+"""What becomes of the sample application's state and outputs when its process or its disk fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from local.application import SAMPLE_JAR, Application, running_application
+from sizing.model import Instance
+from sizing.plan import make_plan
+from tests.kafka.crashable import CrashableBroker
+from tests.planned import instances, streams
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.skipif(not SAMPLE_JAR.is_file(), reason="the sample is not built: make setup"),
+]
+PARTITIONS = 2
+JOIN = {"name": "joins", "kind": "join", "partitions": PARTITIONS, "window_ms": 600_000}
+
+
+class Fed:
+    """An application of one join with topics of its own."""
+
+    def __init__(self, broker: CrashableBroker, folder: Path) -> None:
+        name = f"f-{uuid.uuid4().hex[:8]}"
+        self._broker, self._folder = broker, folder
+        self._left, self._right, self.output = f"{name}-left", f"{name}-right", f"{name}-out"
+        for topic in (self._left, self._right, self.output):
+            broker.create_topic(topic, PARTITIONS)
+        self._properties: dict[str, str | None] = {
+            "application.id": name,
+            "replication.factor": "1",
+            "main.consumer.auto.offset.reset": "earliest",
+            "commit.interval.ms": "200",
+        }
+
+    def send(self, side: str, count: int, size: int = 200) -> None:
+        """Write records 0 to ``count`` to one side; a record's partner on the other side is equal."""
+        producer = Producer({"bootstrap.servers": self._broker.bootstrap_servers})
+        for number in range(count):
+            value = b"%036d" % number + b"x" * (size - 36)
+            producer.produce(self._left if side == "left" else self._right, value, b"%d" % number)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def run(self, wrapper: tuple[str, ...] = (), **properties: str):  # type: ignore[no-untyped-def]
+        instance = planned()
+        environment = {
+            "SAMPLE_LEFT": self._left,
+            "SAMPLE_RIGHT": self._right,
+            "SAMPLE_OUTPUT": self.output,
+            "SAMPLE_JOINS": "1",
+            "SAMPLE_WINDOW_MS": "600000",
+            "SAMPLE_GRACE_MS": "60000",
+        }
+        app = Application(instance, self._properties | properties, environment, wrapper=wrapper)
+        return running_application(app, self._broker.bootstrap_servers, self._folder)
+
+    def outputs(self, until: int, seconds: float = 60) -> set[int]:
+        """Return the numbers of the records that came out, as soon as there are that many."""
+        found: set[int] = set()
+        deadline = time.monotonic() + seconds
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._broker.bootstrap_servers,
+                "group.id": "x",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.assign([TopicPartition(self.output, n, 0) for n in range(PARTITIONS)])
+        try:
+            while len(found) < until and time.monotonic() < deadline:
+                found |= {int((m.value() or b"0")[:36]) for m in consumer.consume(500, 0.2) if not m.error()}
+        finally:
+            consumer.close()
+        return found
+
+
+def planned() -> Instance:
+    small = {"write.buffer.bytes": 1 << 20}
+    inventory = streams(
+        stores=[JOIN], rocksdb=small, rocksdb_mib=64, heap_mib=256, threads=1, memory_mib=4096
+    )
+    (instance,) = instances(make_plan(inventory), "streams_app")["st1"]
+    return instance
+
+
+@pytest.fixture
+def fed(broker: CrashableBroker, tmp_path: Path) -> Iterator[Fed]:
+    yield Fed(broker, tmp_path)
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def test_a_process_killed_in_the_middle_of_a_restore_restores_all_when_it_starts_again(
+    fed: Fed, tmp_path: Path
+) -> None:
+    count = 2000
+    with fed.run() as running:
+        running.wait_running()
+        fed.send("left", count)
+        # Nothing comes out of one side alone: that it was read is seen by what waits to be restored.
+        fed.send("right", 1)
+        assert fed.outputs(1) == {0}
+        running.kill()
+    shutil.rmtree(tmp_path / "state")
+    # A record a fetch: slow enough to be killed in the middle.
+    slow = {"restore.consumer.max.partition.fetch.bytes": "300", "restore.consumer.max.poll.records": "1"}
+    with fed.run(**slow) as running:
+        told = running.wait_until(lambda told: 0 < told.get("restoring_records", 0) < count, 60, "restore")
+        assert told["state"] == "REBALANCING"
+        running.kill()
+    with fed.run() as running:
+        running.wait_running()
+        fed.send("right", count)
+        assert fed.outputs(count) == set(range(count))
+
+
+def test_a_full_disk_ends_the_application_and_space_lets_it_go_on_without_a_loss(
+    fed: Fed, tmp_path: Path
+) -> None:
+    if os.geteuid() or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    count = 6000
+    state = tmp_path / "state"
+    small = f'mount -t tmpfs -o size=16m small {state} && exec "$@"'
+    fed.send("left", count, 6000)
+    with fed.run(("unshare", "--mount", "sh", "-c", small, "small")) as running:
+        deadline = time.monotonic() + 120
+        while running.ended() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert running.ended() == 1
+        assert "No space left on device" in running.log.read_text(errors="replace")
+    with fed.run() as running:
+        running.wait_running()
+        fed.send("right", count, 6000)
+        assert fed.outputs(count, 120) == set(range(count))
