@@ -47,7 +47,7 @@ def land(spark: SparkSession, uri: str, run: Run) -> Landing:
     reason = obstacle(run)
     if reason:
         return Landing(reason=reason)
-    whole = {(m.target.cluster, m.target.topic) for m in run.mirrors if m.exactly_once}
+    whole = run.written_exactly_once()
     frames = [
         decode(read_topics(spark, cluster, topics, committed), name, run.run_id, run.keys_per_producer)
         for name, cluster in run.clusters.items()

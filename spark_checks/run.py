@@ -178,6 +178,12 @@ class Run(_Part):
         """Return the applications of which it is known what they make of a record."""
         return [app for app in self.applications if app.input and app.output]
 
+    def written_exactly_once(self) -> set[tuple[str, str]]:
+        """Return (cluster, topic) of outputs and copies that are promised exactly once, in transactions."""
+        made = [app.output for app in self.applications if app.exactly_once and app.output]
+        made += [mirror.target for mirror in self.mirrors if mirror.exactly_once]
+        return {(place.cluster, place.topic) for place in made}
+
     def watched_groups(self) -> list[str]:
         """Return the groups whose state was sampled: the run's own, and those of the applications it fed."""
         return [*self.groups, *(app.name for app in self.applications if app.input)]

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from local.brokers import kafka_jars, running_broker
 from spark_checks.land import decode, land
 from spark_checks.readers import read_table
-from spark_checks.run import Run, parse_run
+from spark_checks.run import Application, Run, parse_run
 from spark_checks.session import connector_jars
 from verify.record import decode as decode_value
 from verify.record import encode, run_tag
@@ -120,3 +120,31 @@ def test_the_runs_range_is_landed_from_a_broker(spark: SparkSession, tmp_path: P
     rows = records.collect()
     assert sorted(row["seq"] for row in rows) == [seq for seq in range(100) if seq % 2 == 0 or seq < 80]
     assert all(row["crc_ok"] and row["timestamp_type"] == "append" for row in rows)
+
+
+@pytest.mark.kafka
+def test_what_an_aborted_transaction_left_is_no_output_of_an_application_that_promises_exactly_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jars = kafka_jars()
+    if jars is None or not connector_jars():
+        pytest.skip("the jars of Kafka or of Spark's Kafka source are not cached: make setup")
+    with running_broker(jars) as broker:
+        broker.create_topic("t", 1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"})
+        producer.init_transactions(30)
+        for first, commit in ((0, True), (10, False), (20, True)):
+            producer.begin_transaction()
+            for seq in range(first, first + 10):
+                value, _ = encode(run_tag("r1"), 0, seq, 5, b"x" * 20)
+                producer.produce("t", value, partition=0)
+            (producer.commit_transaction if commit else producer.abort_transaction)(30)
+        # Each transaction ends with a marker, which takes an offset.
+        place = {"cluster": "leaf", "topic": "t"}
+        for exactly_once, expected in ((True, 20), (False, 30)):
+            app = Application.model_validate(
+                {"name": "a", "input": place, "output": place, "exactly_once": exactly_once}
+            )
+            run = described(broker.bootstrap_servers, {"0": 33}).model_copy(update={"applications": [app]})
+            landing = land(spark, str(tmp_path), run)
+            assert (landing.reason, landing.records) == ("", expected)
