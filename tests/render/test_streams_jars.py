@@ -61,6 +61,28 @@ def test_a_rocksdbjni_without_a_library_for_this_machine_is_refused(wish: Wish, 
     assert "was not found inside JAR" in refused(main, tmp_path / "cache")
 
 
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ("org/rocksdb/WriteBufferManager.class", "BoundedRocksDb.java:"),
+        ("org/rocksdb/ColumnFamilyHandle.class", "org.rocksdb.ColumnFamilyHandle"),
+    ],
+    ids=["the class needs what it lacks", "kafka-streams needs what it lacks"],
+)
+def test_a_rocksdbjni_that_lacks_what_is_used_is_refused(
+    wish: Wish, tmp_path: Path, without: str, said: str
+) -> None:
+    """An archive cut down by hand stands for a release that is too old."""
+    whole = next(jar for jar in wish.jars if jar.name.startswith("rocksdbjni"))
+    other = tmp_path / whole.name
+    with zipfile.ZipFile(whole) as source, zipfile.ZipFile(other, "w") as target:
+        for entry in source.namelist():
+            if entry != without and (entry.endswith(".class") or "linux64.so" in entry):
+                target.writestr(entry, source.read(entry))
+    jars = [other if jar == whole else jar for jar in wish.jars]
+    assert said in refused(replace(wish, main_class="kedge.LoadCheck", jars=jars), tmp_path / "cache")
+
+
 def test_another_version_than_planned_is_refused(wish: Wish, tmp_path: Path) -> None:
     assert "holds kafka-streams 4.3.1, streams_app_version says 4.2.0" in refused(
         replace(wish, version="4.2.0"), tmp_path
