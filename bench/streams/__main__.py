@@ -16,7 +16,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,10 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
     parser.add_argument("--part", action="append", choices=PARTS, default=[])
     parser.add_argument("--case", action="append", default=[], help="some of the part's")
-    parser.add_argument("--curve-s", type=float, default=40, help="for each bound")
+    parser.add_argument("--curve-s", type=float, default=30, help="for each bound")
     parser.add_argument("--time-s", type=float, default=120)
     parser.add_argument("--latency-s", type=float, default=20)
-    parser.add_argument("--records", type=int, default=200_000, help="of the backlog")
+    parser.add_argument("--records", type=int, default=120_000, help="of the backlog")
     parser.add_argument("--records-per-s", type=float, default=40, help="where they are sent at a rate")
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--plot", type=Path, default=PLOT)
@@ -55,51 +55,42 @@ def main(arguments: list[str] | None = None) -> int:
         print("the jars of a broker, or the sample application, are missing: make setup", file=sys.stderr)
         return 2
     result: dict[str, Any] = json.loads(options.out.read_text()) if options.out.is_file() else {}
-    failed = []
+    failed = False
     for part in options.part or PARTS:
-        found = measure(part, options, jars)
-        failed += [name for name, about in found["cases"].items() if "failed" in about]
-        result[part] = found
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+        kept = result.get(part, {}).get("cases", {}) if options.case else {}
+        result[part] = {"command": f"python -m bench.streams --part {part}", "cases": kept}
+        for name, figures in measure(part, options, jars):
+            failed = failed or "failed" in figures
+            kept[name] = figures
+            result[part]["machine"] = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+            result[part]["load_at_the_end"] = round(os.getloadavg()[0], 1)
+            # A bench that is cut off keeps what it has measured.
+            options.out.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(summary(result), indent=1))
     if wrong := draw(result, options.plot):
         print(f"no plot: {wrong}", file=sys.stderr)
-    return 1 if failed else 0
+    return int(failed)
 
 
-def measure(part: str, options: argparse.Namespace, jars: Path) -> dict[str, Any]:
-    """Run the cases of one part on one broker, one after the other."""
-    chosen = {
-        "curve": cases.CURVE,
-        "time": cases.OVER_TIME,
-        "latency": cases.LATENCY,
-        "restore": cases.PLANNED,
-    }
-    found: dict[str, Any] = {}
-    backlog = part in ("curve", "time")
+def measure(part: str, options: argparse.Namespace, jars: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run the cases of one part on one broker, one after the other; yield each with its figures."""
     with (
         tempfile.TemporaryDirectory(prefix="kedge-bench-streams-") as name,
         running_broker(jars, 512) as broker,
     ):
         run.prepare(broker)
-        if backlog:
+        if part in ("curve", "time"):
             run.fill(broker, options.records, CAME_PER_S)
         bench = Bench(broker, Path(name), options.records)
-        for case, about in chosen[part].items():
+        for case, about in cases.of_part(part).items():
             if options.case and case not in options.case:
                 continue
             print(f"{part}: {case}", file=sys.stderr, flush=True)
             try:
-                found[case] = _one(part, bench, case, about, options)
+                yield case, _one(part, bench, case, about, options)
             except (RuntimeError, TimeoutError) as error:
                 print(error, file=sys.stderr)
-                found[case] = {"failed": str(error).splitlines()[0]}
-    return {
-        "command": f"python -m bench.streams --part {part}",
-        "cases": found,
-        "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
-        "load_at_the_end": round(os.getloadavg()[0], 1),
-    }
+                yield case, {"failed": str(error).splitlines()[0]}
 
 
 def _one(part: str, bench: Bench, name: str, case: cases.Case, options: argparse.Namespace) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from local.application import MAIN_CLASS, SAMPLE_JAR, VERSION, Application
@@ -22,6 +23,7 @@ OUTPUT: Final = "bench-output"
 HEAP_MIB: Final = 512
 THREADS: Final = 2
 LATENCY_MS: Final = 1000
+JEMALLOC: Final = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
 
 
 def role(changelogs: bool) -> dict[str, Any]:
@@ -111,8 +113,8 @@ BUFFERS: Final = {
     )
     for mib, size in ((512, 2), (1024, 4))
 }
-CURVE: Final = {**STOCK, **BOUNDS, **PLANNED, **BUFFERS}
-OVER_TIME: Final = {**STOCK, **PLANNED}
+CURVE: Final = {**STOCK, **PLANNED, **BOUNDS, **BUFFERS}
+OVER_TIME: Final = {**STOCK, **PLANNED, "planned with jemalloc": Case({"jemalloc": str(JEMALLOC)})}
 
 
 def _sending(batch_bytes: int, linger_ms: int) -> Case:
@@ -131,3 +133,9 @@ LATENCY: Final = {
     "commit 100 ms": Case(properties={"commit.interval.ms": "100"}),
     "commit 30 s": Case(properties={"commit.interval.ms": "30000"}),
 }
+
+
+def of_part(part: str) -> Mapping[str, Case]:
+    """Return the cases of a part by name; one that preloads jemalloc only where this machine has it."""
+    found = {"curve": CURVE, "time": OVER_TIME, "latency": LATENCY, "restore": PLANNED}[part]
+    return {name: case for name, case in found.items() if "jemalloc" not in name or JEMALLOC.is_file()}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 _MIB: Final = 1 << 20
 #: Until then the JVM compiles, and memtables fill for the first time.
-WARM_S: Final = 15.0
+WARM_S: Final = 10.0
 #: A bound costs nothing where at least this share of stock's throughput is left.
 SAME_SHARE: Final = 0.95
 
