@@ -112,6 +112,11 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
     put("num.stream.threads", "threads", app.threads, because)
     threads = app.threads
     because = "a folder of its own: the default lies under /tmp and goes with a restart"
+    if held := streams_memory.disk_bytes(spec.stores, app.carriers) / 1e6:
+        because += (
+            f"; its stores hold about {held:.0f} MB there before compression, and an estimated twice as much "
+            "while they are compacted"
+        )
     put("state.dir", "state", app.state_dir, because)
     because = "tells the state and the memory of the stores in files, without a port; JMX as ever"
     put("metric.reporters", "reporter", REPORTERS, because)

@@ -115,6 +115,20 @@ def restore_bytes(stores: Sequence[Store], carriers: int, additional_ms: int) ->
     return total
 
 
+def disk_bytes(stores: Sequence[Store], carriers: int) -> float:
+    """Return what the stores of one instance hold on disk; a record stays until its whole segment is old."""
+    total = 0.0
+    for store in stores:
+        share = math.ceil(store.partitions / carriers) / store.partitions
+        number = stores_of(store, measured=True)
+        if store.kind == "key_value":
+            total += number * share * (store.keys or 0) * (store.record_bytes or 0)
+        else:
+            seconds = (store.retention_ms + max(store.retention_ms / 2, _SEGMENT_MIN_MS)) / 1000
+            total += number * share * seconds * (store.records_per_s or 0) * (store.record_bytes or 0)
+    return total
+
+
 def restore_seconds(app: StreamsApp, carriers: int, additional_ms: int) -> float:
     """Return how long one instance restores, at the measured rate or the assumed one."""
     rate = (app.restore_mb_per_s or RESTORE_MB_PER_S) * 1e6

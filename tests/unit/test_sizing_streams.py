@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sizing.model import MIB
 from sizing.plan import make_plan
-from sizing.streams_memory import restore_bytes, segments, state, store_mib
+from sizing.streams_memory import disk_bytes, restore_bytes, segments, state, store_mib
 from sizing.workload_streams import Store
 from tests.planned import JOINS, files, findings, instances, streams, value
 
@@ -110,6 +110,17 @@ def test_changelogs_keep_the_window_and_the_restore_is_predicted() -> None:
     (warning,) = findings(streams(stores=[store], restore_s=30), "streams.restore")
     assert f"about {read / 20e6:.0f} s at 20 MB/s (assumed" in warning.message
     assert findings(streams(stores=[store], restore_s=60), "streams.restore") == []
+
+
+def test_the_state_folder_says_what_its_disk_has_to_hold() -> None:
+    store = JOINS | {"records_per_s": 10, "record_bytes": 6000}
+    # 16 stores keep 5 minutes, and the half of that which a segment is.
+    assert disk_bytes([Store.model_validate(store)], 1) == 16 * 450 * 10 * 6000
+    keyed = Store(name="k", kind="key_value", partitions=12, keys=1000, record_bytes=100)
+    assert disk_bytes([keyed], 2) == 50_000
+    (instance,) = instances(make_plan(streams(stores=[store])), SERVICE)["st1"]
+    (because,) = [s.because for s in instance.settings if s.key == "state.dir"]
+    assert "hold about 432 MB there" in because
 
 
 def test_a_long_restore_gets_a_standby_where_a_second_host_can_hold_it() -> None:
