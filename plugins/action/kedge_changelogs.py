@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import ConfigResource
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
-from sizing.changelogs import Changelog, Needs, check_changelogs, from_configs, is_changelog
+from plugins.module_utils.changelogs import read_changelogs
+from plugins.module_utils.kafka_admin import admin
+from sizing.changelogs import Needs, check_changelogs
 
 
 class ActionModule(ActionBase):
@@ -58,15 +57,3 @@ class ActionModule(ActionBase):
 
 def _client(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments.get("client", {}), **arguments.get("secrets", {})}
-
-
-def read_changelogs(client: Any, app: str, apps: Iterable[str]) -> list[Changelog]:
-    """Return the changelogs that the cluster has of an application; raises KafkaException."""
-    topics = client.list_topics(timeout=TIMEOUT_SECONDS).topics
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, t) for t in topics if is_changelog(t, app, apps)]
-    answers = client.describe_configs(asked) if asked else {}
-    configs = {
-        resource.name: {key: entry.value for key, entry in answer.result(TIMEOUT_SECONDS).items()}
-        for resource, answer in answers.items()
-    }
-    return from_configs(configs)

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from plugins.module_utils.changelogs import read_changelogs
+from plugins.module_utils.kafka_admin import admin
+from sizing.changelogs import Needs, check_changelogs
 from verify.state.conftest import Instances, value
 
 testinfra_hosts = ["ansible://streams_app"]
@@ -80,3 +83,15 @@ def test_the_library_to_preload_is_in_the_process(host: Any, planned: Planned) -
         if wanted:
             maps = host.check_output("cat %s", f"/proc/{main_pid(host, instance)}/maps")
             assert wanted[0].rpartition("/")[2].partition(".so")[0] in maps, instance["name"]
+
+
+def test_the_changelogs_keep_what_their_stores_need_and_no_more(
+    plan: dict[str, Any], planned: Planned
+) -> None:
+    name = value(planned("streams_app")[0], "application.id")
+    cluster = plan["clusters"][plan["applications"][name]["cluster"]]
+    client = admin(cluster["bootstrap_servers"], cluster.get("client", {}))
+    found = read_changelogs(client, name, plan["applications"])
+    needed = Needs(**plan["applications"][name]["changelogs"])
+    assert found or not (needed.keyed or needed.windowed_ms), f"{name} has no changelog"
+    assert [f"{f.message}; {f.fix}" for f in check_changelogs(name, needed, found)] == []
