@@ -7,13 +7,15 @@ import shutil
 import subprocess
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from local.application import SAMPLE_JAR, Application, running_application
+from local.application import SAMPLE_JAR, Application, Running, running_application
 from sizing.model import Instance
 from sizing.plan import make_plan
 from tests.kafka.crashable import CrashableBroker
@@ -52,7 +54,7 @@ class Fed:
             producer.poll(0)
         assert producer.flush(60) == 0
 
-    def run(self, wrapper: tuple[str, ...] = (), **properties: str):  # type: ignore[no-untyped-def]
+    def run(self, wrapper: tuple[str, ...] = (), **properties: str) -> AbstractContextManager[Running]:
         instance = planned()
         environment = {
             "SAMPLE_LEFT": self._left,
@@ -65,21 +67,19 @@ class Fed:
         app = Application(instance, self._properties | properties, environment, wrapper=wrapper)
         return running_application(app, self._broker.bootstrap_servers, self._folder)
 
-    def outputs(self, until: int, seconds: float = 60) -> set[int]:
-        """Return the numbers of the records that came out, as soon as there are that many."""
-        found: set[int] = set()
+    def outputs(self, until: int, seconds: float = 60, settled: bool = True) -> Counter[int]:
+        """Return how often each record came out, committed, once so many did (and nothing more comes)."""
+        found: Counter[int] = Counter()
         deadline = time.monotonic() + seconds
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._broker.bootstrap_servers,
-                "group.id": "x",
-                "enable.auto.commit": False,
-            }
-        )
+        servers = {"bootstrap.servers": self._broker.bootstrap_servers}
+        consumer = Consumer({**servers, "group.id": "x", "isolation.level": "read_committed"})
         consumer.assign([TopicPartition(self.output, n, 0) for n in range(PARTITIONS)])
         try:
-            while len(found) < until and time.monotonic() < deadline:
-                found |= {int((m.value() or b"0")[:36]) for m in consumer.consume(500, 0.2) if not m.error()}
+            while time.monotonic() < deadline:
+                got = consumer.consume(500, 1.0)
+                found.update(int((m.value() or b"")[:36]) for m in got if not m.error())
+                if len(found) >= until and not (settled and got):
+                    break
         finally:
             consumer.close()
         return found
@@ -109,7 +109,7 @@ def test_a_process_killed_in_the_middle_of_a_restore_restores_all_when_it_starts
         fed.send("left", count)
         # Nothing comes out of one side alone: that it was read is seen by what waits to be restored.
         fed.send("right", 1)
-        assert fed.outputs(1) == {0}
+        assert fed.outputs(1) == {0: 1}
         running.kill()
     shutil.rmtree(tmp_path / "state")
     # A record a fetch: slow enough to be killed in the middle.
@@ -121,7 +121,7 @@ def test_a_process_killed_in_the_middle_of_a_restore_restores_all_when_it_starts
     with fed.run() as running:
         running.wait_running()
         fed.send("right", count)
-        assert fed.outputs(count) == set(range(count))
+        assert set(fed.outputs(count)) == set(range(count))
 
 
 def test_a_full_disk_ends_the_application_and_space_lets_it_go_on_without_a_loss(
@@ -142,4 +142,18 @@ def test_a_full_disk_ends_the_application_and_space_lets_it_go_on_without_a_loss
     with fed.run() as running:
         running.wait_running()
         fed.send("right", count, 6000)
-        assert fed.outputs(count, 120) == set(range(count))
+        assert set(fed.outputs(count, 120)) == set(range(count))
+
+
+def test_exactly_once_holds_over_a_kill_while_outputs_are_written(fed: Fed) -> None:
+    count = 3000
+    once = {"processing.guarantee": "exactly_once_v2"}
+    fed.send("left", count)
+    with fed.run(**once) as running:
+        running.wait_running()
+        fed.send("right", count)
+        assert 1 <= len(fed.outputs(1, settled=False)) < count
+        running.kill()
+    with fed.run(**once) as running:
+        running.wait_running()
+        assert fed.outputs(count) == dict.fromkeys(range(count), 1)
