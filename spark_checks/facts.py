@@ -104,20 +104,23 @@ def applied_grains(evidence: Evidence) -> DataFrame | None:
 
 
 def applied(records: DataFrame, app: Application) -> DataFrame:
-    """Return when the last output of each record was appended: group, topic, partition, offset, received_us.
+    """Return when the last output of each record was appended, and when the record was to be sent.
 
-    Place and offset are those of the record in the input, its first copy. One shuffle of every record of both
-    topics by identity.
+    One shuffle of every record of both topics by identity.
+
+    Returns:
+        group, topic, partition, offset (those of the record in the input, its first copy), intended_us,
+        received_us; without records of which nothing was appended, or not by the broker's clock.
     """
     assert app.input is not None
     assert app.output is not None
     ours = records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
     into, out = at_place(app.input), at_place(app.output) & (F.col("timestamp_type") == "append")
-    first = F.min(F.when(into, F.struct("offset", "partition", "topic"))).alias("first")
+    first = F.min(F.when(into, F.struct("offset", "partition", "topic", "intended_us"))).alias("first")
     last = F.max(F.when(out, F.col("timestamp_us"))).alias("received_us")
     rows = ours.where(into | out).groupBy("producer", "seq").agg(first, last)
     return rows.where("first is not null and received_us is not null").select(
-        F.lit(app.name).alias("group"), "first.topic", "first.partition", "first.offset", "received_us"
+        F.lit(app.name).alias("group"), "first.*", "received_us"
     )
 
 

@@ -132,7 +132,9 @@ class MemoryLevels(_Levels):
 
 
 class OutputsLevels(_Levels):
-    """How many of each anomaly an application's outputs may have; None: reported, not judged.
+    """How many of each anomaly an application's outputs may have, and the 99th percentile of their latency.
+
+    None: reported, not judged.
 
     At least once lets an output come again, so ``duplicated`` has no level by default; an application that
     promises exactly once is allowed none.
@@ -141,6 +143,7 @@ class OutputsLevels(_Levels):
     missing: NonNegativeInt | None = 0
     duplicated: NonNegativeInt | None = None
     unexpected: NonNegativeInt | None = 0
+    p99_ms: PositiveFloat | None = None
 
 
 class PartitionsLevels(_Levels):

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks.facts import at_place
+from spark_checks.facts import applied, at_place
 from spark_checks.hops.found import tally
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Result, judge
@@ -28,6 +28,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - duplicated: an output that came again. At least once allows it: reported, judged only with a level, or
       where the application promises exactly once. A record that is in the input twice is left out of it.
     - unexpected: an output beyond those due for its record, or of no record of the input.
+
+    Latency goes from a record's intended send time to the append of its last output, over the records
+    intended in the steady window, where the output topic has the broker's times. It compares the clocks of
+    two hosts: their error is told by the latency check.
 
     Without the topics, their offsets, or a record in the input nothing is known. So it is where retention or
     compaction took records of either topic. Damaged values in the input are no records of the run.
@@ -51,9 +55,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         totals = _totals(rows, app)
         found = tally(_findings(rows, app), _ID) if any(totals[kind] for kind in KINDS) else {}
         rows.unpersist()
-        measured[app.name] = totals
         unseen = _doubts(run, app, totals["input_records"])
         doubts += unseen
+        latency = _latency(records, app, run)
+        measured[app.name] = totals | latency
+        if allowed["p99_ms"] is not None and not latency:
+            doubts.append(f"{app.name}: no latency, as its output topic has no times of the broker")
+        elif allowed["p99_ms"] is not None and latency["latency_p99_ms"] > allowed["p99_ms"]:
+            problems.append(
+                f"{app.name}: the 99th percentile of the latency is {latency['latency_p99_ms']:,.0f} ms, "
+                f"the level is {allowed['p99_ms']:g} ms"
+            )
         for kind, anomaly in found.items():
             before = anomalies.get(kind, Anomaly(0))
             anomalies[kind] = Anomaly(before.count + anomaly.count, before.examples + anomaly.examples)
@@ -99,6 +111,21 @@ def _by_record(records: DataFrame, app: Application) -> DataFrame:
         again.alias("duplicated"),
         F.greatest(F.col("different") - due, F.lit(0)).alias("unexpected"),
     )
+
+
+def _latency(records: DataFrame, app: Application, run: Run) -> dict[str, float]:
+    window = F.col("intended_us").between(run.measured_from_us, run.measured_until_us)
+    took = F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0)) / 1000
+    row = (
+        applied(records, app)
+        .where(window)
+        .agg(F.percentile_approx(took, [0.5, 0.99], 10_000).alias("p"), F.max(took).alias("most"))
+        .first()
+    )
+    if row is None or row["most"] is None:
+        return {}
+    names = ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")
+    return {name: round(ms, 1) for name, ms in zip(names, (*row["p"], row["most"]), strict=True)}
 
 
 def _totals(rows: DataFrame, app: Application) -> dict[str, Any]:

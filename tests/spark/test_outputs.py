@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from spark_checks.checks import asked, outputs
 from spark_checks.levels import Levels
 from spark_checks.run import Run
-from tests.spark.frames import TOPIC, Row, evidence, held, run
+from tests.spark.frames import TOPIC, Row, evidence, held, run, us
 
 pytestmark = pytest.mark.spark
 
@@ -98,6 +98,27 @@ def test_what_cannot_be_seen_is_unknown(
     result = outputs.check(evidence(spark, about(**output), **tables), Levels())
     assert result.verdict == "unknown"
     assert because in result.because
+
+
+@pytest.mark.parametrize(
+    ("timestamp_type", "level", "verdict", "said"),
+    [
+        ("append", 1500, "pass", "0 missing"),
+        ("append", 1000, "fail", "99th percentile of the latency is 1,250 ms, the level is 1000 ms"),
+        ("create", 1500, "unknown", "no latency, as its output topic has no times of the broker"),
+    ],
+)
+def test_latency_goes_to_the_last_output_of_a_record_of_the_steady_window(
+    spark: SparkSession, timestamp_type: str, level: float, verdict: str, said: str
+) -> None:
+    outs = [made(s, k, timestamp_type=timestamp_type) for s, k in ((0, 1), (0, 2), (1, 1))]
+    # Record 0 belongs to the warm-up; of record 1 the first output came at once, the last 1.25 s after.
+    late = made(1, 2, timestamp_us=us(2.25), timestamp_type=timestamp_type)
+    tables = evidence(spark, about(), records=[held(0), held(1), *outs, late])
+    result = outputs.check(tables, Levels.model_validate({"outputs": {"p99_ms": level}}))
+    assert (result.verdict, said in result.because) == (verdict, True)
+    if timestamp_type == "append":
+        assert result.measured["joins"]["latency_p50_ms"] == 1250
 
 
 def test_outputs_are_asked_for_where_an_application_has_one() -> None:
