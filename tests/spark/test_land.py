@@ -138,6 +138,8 @@ def test_what_an_aborted_transaction_left_is_no_output_of_an_application_that_pr
             for seq in range(first, first + 10):
                 value, _ = encode(run_tag("r1"), 0, seq, 5, b"x" * 20)
                 producer.produce("t", value, partition=0)
+            # Aborting takes back what is not sent yet.
+            assert producer.flush(30) == 0
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
         # Each transaction ends with a marker, which takes an offset.
         place = {"cluster": "leaf", "topic": "t"}
