@@ -102,6 +102,31 @@ def test_a_killed_instance_is_ready_when_another_process_is(
         assert "last words" in str(wrong)
 
 
+@pytest.mark.parametrize(
+    ("running", "changed", "holds"),
+    [
+        (0, "haproxy.cfg", True),
+        (0, "unit.service", False),
+        (0, "systemd/10-kedge.conf", False),
+        (3, "", False),
+    ],
+)
+def test_a_process_takes_a_release_by_reload_unless_its_unit_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: int, changed: str, holds: bool
+) -> None:
+    monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=running))
+    monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
+    home = tmp_path / "u" / "one"
+    for release in ("old", "new"):
+        for name in ("haproxy.cfg", "unit.service", "systemd/10-kedge.conf"):
+            path = home / "releases" / release / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(release if name == changed else "same")
+    (home / "started").write_text("old\n")
+    instance = kedge_instance.Instance(SimpleNamespace(params={"unit": "u", "controls": {}}), "one", "new")
+    assert instance.takes("new") is holds
+
+
 def test_a_closed_port_is_no_broker() -> None:
     assert probes.kafka({"host": "127.0.0.1", "port": 1}) is not None
 
