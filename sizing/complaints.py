@@ -40,6 +40,7 @@ _WANTED: Final = {
     "list_type": "write a list",
     "bool_type": "write true or false",
     "string_type": "write a text",
+    "too_short": "add at least one",
 }
 #: Steps of a path that pydantic adds for the members of a union; no person wrote them.
 _UNION: Final = frozenset({"str", "int", "float", "bool"})
