@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,11 +25,12 @@ from sizing.secrets import MARK, merged, private, public, seal
 from verify.state.conftest import differing
 
 ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 PLANTED = {user: f"planted{user}0000" for user in ("broker", "kedge", "proxy", "client")}
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kit = tmp_path_factory.mktemp("kit")
     own = "molecule/kafka_rest_secure/inventory"
     shutil.copytree(ROOT / own, kit / own)
@@ -34,7 +38,24 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     passwords.mkdir(parents=True)
     for user, password in PLANTED.items():
         (passwords / user).write_text(password + "\n")
-    return make_plan(read_inventory(kit / own))
+    return kit / own
+
+
+@pytest.fixture(scope="module")
+def plan(inventory: Path) -> Plan:
+    return make_plan(read_inventory(inventory))
+
+
+def play(inventory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run plan.yml without asking any host."""
+    return subprocess.run(
+        [PLAYBOOK, "-v", "-i", str(inventory), "plan.yml", "-e", "plan_diff=false"],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def leaked(said: str) -> list[str]:
@@ -66,6 +87,22 @@ def test_no_printed_plan_has_a_secret(plan: Plan, full: bool) -> None:
 def test_the_plan_that_is_kept_has_no_secret(plan: Plan) -> None:
     document, _ = seal(plan.to_json())
     assert leaked(json.dumps(document)) == []
+
+
+def test_no_callback_is_given_a_secret(inventory: Path) -> None:
+    # This one prints the whole result of every task.
+    played = play(inventory, ANSIBLE_STDOUT_CALLBACK="ansible.posix.json")
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert "kafka_rest" in played.stdout
+    assert leaked(played.stdout + played.stderr) == []
+
+
+def test_no_cache_of_facts_is_given_a_secret(inventory: Path, tmp_path: Path) -> None:
+    cache = {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(tmp_path / "facts")}
+    played = play(inventory, **cache)
+    assert played.returncode == 2
+    assert "fact_caching is jsonfile" in played.stdout
+    assert leaked("".join(file.read_text() for file in tmp_path.rglob("*") if file.is_file())) == []
 
 
 def test_a_load_that_is_kept_with_its_run_has_no_secret(plan: Plan) -> None:
