@@ -120,12 +120,10 @@ class ActionModule(ActionBase):
         document["flows"] = flows_json(inventory)
         document["applications"] = applications_json(inventory)
         if dest := self._task.args.get("dest"):
-            Path(dest).touch(mode=0o600)
-            Path(dest).write_text(json.dumps(document, indent=1) + "\n")
+            _write(Path(dest), document)
         logins = {name: secret for name, (_, secret) in own.items()}
         if asked := self._task.args.get("logins"):
-            Path(asked).touch(mode=0o600)
-            Path(asked).write_text(json.dumps(logins) + "\n")
+            _write(Path(asked), logins)
         if reached := self._task.args.get("inventory"):
             _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(reached).write_text(json.dumps(_connections(hostvars, groups), indent=1) + "\n")
@@ -166,6 +164,11 @@ def _refuse_cache(plugin: str) -> None:
 def _any_value(found: Any) -> bool:
     """Return whether there is anything at all in mappings of mappings."""
     return any(map(_any_value, found.values())) if isinstance(found, Mapping) else True
+
+
+def _write(file: Path, document: Mapping[str, Any]) -> None:
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def _of_load(verify: Any, logins: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
