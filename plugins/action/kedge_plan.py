@@ -106,19 +106,8 @@ class ActionModule(ActionBase):
             _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
         inventory = with_recommended(inventory).inventory
         document, secrets = seal(plan.to_json())
-        document["archives"] = {path: has for path, has in (found or {}).items() if has}
-        document["archive_files"] = {path: str(file) for path, file in archive_files(inventory).items()}
         own = {name: librdkafka(cluster.security) for name, cluster in clusters(inventory)[0].items()}
-        document["clusters"] = {
-            name: {
-                "bootstrap_servers": bootstrap(inventory, name, cluster),
-                "targets": targets(inventory, name),
-                "client": own[name][0],
-            }
-            for name, cluster in clusters(inventory)[0].items()
-        }
-        document["flows"] = flows_json(inventory)
-        document["applications"] = applications_json(inventory)
+        document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
         if dest := self._task.args.get("dest"):
             _write(Path(dest), document)
         logins = {name: secret for name, (_, secret) in own.items()}
@@ -150,6 +139,26 @@ class ActionModule(ActionBase):
             ]
         # With -v Ansible would print the whole fact.
         return result | {"_ansible_verbose_override": True}
+
+
+def _beside(
+    inventory: Inventory, archives: Mapping[str, Any], clients: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return what roles and commands need beside the hosts' plans: archives, clusters, flows, applications."""
+    return {
+        "archives": {path: has for path, has in archives.items() if has},
+        "archive_files": {path: str(file) for path, file in archive_files(inventory).items()},
+        "clusters": {
+            name: {
+                "bootstrap_servers": bootstrap(inventory, name, cluster),
+                "targets": targets(inventory, name),
+                "client": clients[name],
+            }
+            for name, cluster in clusters(inventory)[0].items()
+        },
+        "flows": flows_json(inventory),
+        "applications": applications_json(inventory),
+    }
 
 
 def _refuse_cache(plugin: str) -> None:
