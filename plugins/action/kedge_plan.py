@@ -144,7 +144,7 @@ class ActionModule(ActionBase):
 def _beside(
     inventory: Inventory, archives: Mapping[str, Any], clients: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Return what roles and commands need beside the hosts' plans: archives, clusters, flows, applications."""
+    """Return what is needed beside the hosts' plans: archives, clusters, flows, applications."""
     return {
         "archives": {path: has for path, has in archives.items() if has},
         "archive_files": {path: str(file) for path, file in archive_files(inventory).items()},
