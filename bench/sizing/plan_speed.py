@@ -61,6 +61,8 @@ STREAMS: dict[str, Any] = {
     "streams_app_name": "joins",
     "streams_app_version": "4.3.1",
     "streams_app_cluster": "leaf",
+    "streams_app_main_class": "example.Joins",
+    "streams_app_jars": [{"path": "joins.jar", "sha256": "0" * 64}],
     "streams_app_stores": [
         {"name": "j", "kind": "join", "count": 8, "partitions": 120, "window_ms": 120_000}
     ],
@@ -80,7 +82,7 @@ def inventory() -> Inventory:
 
 
 def main() -> int:
-    """Measure, print and keep the result."""
+    """Measure, print and keep the result; return 1 where the plan has errors, and so is none of all hosts."""
     fleet = inventory()
     plan_s, cpu_s, json_s = [], [], []
     for _ in range(RUNS):
@@ -105,7 +107,7 @@ def main() -> int:
     }
     RESULT.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
-    return 0
+    return 1 if plan.has_errors else 0
 
 
 if __name__ == "__main__":

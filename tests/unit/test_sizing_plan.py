@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.sizing import plan_speed
 from sizing.__main__ import main
 from sizing.host import needed_mib
 from sizing.model import Inventory, Plan, Setting
@@ -301,3 +303,16 @@ def test_several_roles_on_one_host_share_its_memory_and_ports_or_the_plan_says_n
     assert too_small <= bool(of_rule(plan, "host.memory", "error"))
     placed = [i for of_host in plan.services.values() for i in of_host.get("mirror_maker", ())]
     assert len(placed) == len({i.name for i in placed}) == partitions
+
+
+def test_the_hosts_of_the_bench_are_planned_whole() -> None:
+    plan = make_plan(plan_speed.inventory())
+    assert not plan.has_errors
+    counted = Counter(
+        service for of_host in plan.services.values() for service, found in of_host.items() for _ in found
+    )
+    assert [counted[service] for service in ("kafka_rest", "mirror_maker", "streams_app")] == [
+        2000,
+        2000,
+        100,
+    ]
