@@ -115,6 +115,8 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         )
     if not servers:  # Hosts of kafka_rest without an instance have findings of their own.
         return Part(findings=tuple(findings))
+    if hosts:
+        findings += _unlike(inventory)
     for host in hosts:
         variables = role_variables(RestBalancer, SERVICE, host, inventory.hosts[host])
         if isinstance(variables, list):
@@ -153,6 +155,30 @@ def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
     sheet.put(FILE, "address", "balancer.bind", told)
     because = f"on all addresses, for {address} is one that moves" if address else told.because
     sheet.put(FILE, "bind", "balancer.bind", Choice(f"{_ANY if address else own}:{port}", because, _GUIDE))
+
+
+def _unlike(inventory: Inventory) -> list[Finding]:
+    """Find hosts that the balancer could not speak with as with the first one."""
+    first, *others = inventory.group(REST)
+
+    def spoken(host: str) -> tuple[object, ...]:
+        variables = inventory.hosts[host]
+        tls = variables.get("kafka_rest_tls")
+        mine = (tls.get("ca"), tls.get("clients", "none")) if isinstance(tls, Mapping) else None
+        return (mine, variables.get("kafka_rest_users") or None)
+
+    return [
+        Finding(
+            "error",
+            "balancer.tls",
+            f"{host} {REST}",
+            f"kafka_rest_tls (ca, clients) or kafka_rest_users is not what it is on {first}, and the "
+            "balancer speaks with all instances alike",
+            "set both once, in group_vars/kafka_rest",
+        )
+        for host in others
+        if spoken(host) != spoken(first)
+    ]
 
 
 def _instances(inventory: Inventory) -> tuple[RestTls | None, Mapping[str, str]]:

@@ -95,6 +95,12 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
             f"add {missing} to security.users, its password from a vault",
         )
         return
+    sheet.note(
+        "broker.sasl",
+        "the users of security.users are made when a storage is formatted; one that is added or gets another "
+        "password later is not made by a deploy",
+        "alter it with kafka-configs.sh --alter --add-config as well, before the deploy that uses it",
+    )
     for key, value, why in (
         ("sasl.enabled.mechanisms", mechanism, "what the cluster's security.mechanism says"),
         ("sasl.mechanism.inter.broker.protocol", mechanism, "brokers log in as clients do"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from sizing.model import Finding, Instance, Plan
 
+_Read = Callable[[Path], bytes]
 #: A renewal that takes a request to another department is made in this time.
 SOON: Final = datetime.timedelta(days=30)
 
@@ -27,20 +28,24 @@ _BALANCER: Final = "kedge-listener.pem"
 
 
 def look_at_certificates(
-    plan: Plan, now: datetime.datetime, addresses: Mapping[str, str]
+    plan: Plan,
+    now: datetime.datetime,
+    addresses: Mapping[str, str],
+    read: _Read = Path.read_bytes,
 ) -> tuple[Finding, ...]:
     """Return what is wrong with the files of certificates and keys that a plan copies to hosts.
 
     A finding says host, file and how to mend it, and never what a file holds. A certificate that ends within
     ``SOON`` of ``now`` (with a time zone) is a warning, and one of a balancer that does not name its address;
-    all else is an error. ``addresses`` are those under which hosts are reached.
+    all else is an error. ``addresses`` are those under which hosts are reached; ``read`` returns what a file
+    holds, one that a vault encrypted in plain, or raises OSError.
     """
     found: dict[tuple[str, ...], Finding] = {}
     for host, services in plan.services.items():
         for service, instances in services.items():
             for instance in instances:
                 for finding in _of_instance(
-                    f"{host} {service}@{instance.name}", host, instance, now, addresses
+                    f"{host} {service}@{instance.name}", host, instance, now, addresses, read
                 ):
                     # One file may go to several hosts: it is told of once.
                     found.setdefault((finding.rule, finding.message), finding)
@@ -48,7 +53,12 @@ def look_at_certificates(
 
 
 def _of_instance(
-    where: str, host: str, instance: Instance, now: datetime.datetime, addresses: Mapping[str, str]
+    where: str,
+    host: str,
+    instance: Instance,
+    now: datetime.datetime,
+    addresses: Mapping[str, str],
+    read: _Read,
 ) -> Iterator[Finding]:
     files: dict[str, dict[str, Path]] = {}
     for setting in instance.settings:
@@ -56,18 +66,19 @@ def _of_instance(
             own = files.setdefault(PurePosixPath(setting.file).name, {})
             own[setting.key] = Path(setting.value)
     for parts in files.values():
-        yield from _look(where, parts, now)
+        yield from _look(where, parts, now, read)
     for authority, listener in _AUTHORITIES.items():
         if authority in files and listener in files:
-            yield from _signed(where, files[listener]["certificate"], files[authority]["certificate"])
+            yield from _signed(where, files[listener]["certificate"], files[authority]["certificate"], read)
     for listener in (*_AUTHORITIES.values(), _BALANCER):
         if listener in files:
-            yield from _named(where, files[listener]["certificate"], host, addresses[host], listener)
+            certificate = files[listener]["certificate"]
+            yield from _named(where, certificate, host, addresses[host], listener, read)
 
 
-def _signed(where: str, path: Path, authority: Path) -> Iterator[Finding]:
+def _signed(where: str, path: Path, authority: Path, read: _Read) -> Iterator[Finding]:
     """Find a certificate that no client would take, because it trusts another CA."""
-    chain, trusted = _certificates(path), _certificates(authority)
+    chain, trusted = _certificates(path, read), _certificates(authority, read)
     if not chain or not trusted:
         return  # what cannot be read has a finding of its own
     whole = all(_issued(one, by) for one, by in itertools.pairwise(chain))
@@ -87,9 +98,9 @@ def _issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
     return True
 
 
-def _named(where: str, path: Path, host: str, address: str, listener: str) -> Iterator[Finding]:
+def _named(where: str, path: Path, host: str, address: str, listener: str, read: _Read) -> Iterator[Finding]:
     """Find a certificate of another host."""
-    chain = _certificates(path)
+    chain = _certificates(path, read)
     if not chain:
         return
     names = _names(chain[0])
@@ -124,20 +135,22 @@ def _covers(names: Sequence[str], address: str) -> bool:
         return address.lower() in (own := [name.lower() for name in names]) or wild.lower() in own
 
 
-def _certificates(path: Path) -> list[x509.Certificate]:
+def _certificates(path: Path, read: _Read) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificates(path.read_bytes())
+        return x509.load_pem_x509_certificates(read(path))
     except (OSError, ValueError):
         return []
 
 
-def _look(where: str, parts: Mapping[str, Path], now: datetime.datetime) -> Iterable[Finding]:
+def _look(where: str, parts: Mapping[str, Path], now: datetime.datetime, read: _Read) -> Iterable[Finding]:
     chain = key = None
     if path := parts.get("certificate"):
         try:
-            chain = x509.load_pem_x509_certificates(path.read_bytes())
+            chain = x509.load_pem_x509_certificates(read(path))
         except OSError as error:
-            yield _error(where, f"certificate {path} cannot be read: {error.strerror}", "put it there")
+            yield _error(
+                where, f"certificate {path} cannot be read: {error.strerror or error}", "put it there"
+            )
         except ValueError:
             yield _error(
                 where, f"{path} holds no certificate in PEM format", "write it as PEM, its chain after it"
@@ -146,9 +159,9 @@ def _look(where: str, parts: Mapping[str, Path], now: datetime.datetime) -> Iter
             yield from _dates(where, path, chain, now)
     if path := parts.get("key"):
         try:
-            key = load_pem_private_key(path.read_bytes(), None).public_key()
+            key = load_pem_private_key(read(path), None).public_key()
         except OSError as error:
-            yield _error(where, f"key {path} cannot be read: {error.strerror}", "put it there")
+            yield _error(where, f"key {path} cannot be read: {error.strerror or error}", "put it there")
         except (ValueError, TypeError):
             yield _error(
                 where, f"{path} holds no private key in PEM format without a passphrase", "write it as such"

@@ -11,6 +11,7 @@ from sizing.model import Choice, Instance, Setting, Sheet
 from sizing.rest_confluent import plan_files
 from sizing.rest_memory import number
 from sizing.rest_process import Process
+from sizing.rest_security import refuse_listeners
 from sizing.workload import KafkaRest
 
 #: Commands for a person to run once; no role carries them out.
@@ -34,6 +35,14 @@ def plan_process(sheet: Sheet, process: Process) -> None:
     packaged = f"/opt/mapr/kafka-rest/kafka-rest-{variables.version}/config/kafka-rest.properties"
     properties = packaged if process.number == 0 else f"{folder}/kafka-rest.properties"
     _streams(sheet, properties, variables)
+    refuse_listeners(sheet, variables, "the MapR build")
+    if process.security is not None and process.security.protocol != "PLAINTEXT":
+        sheet.error(
+            "rest.tls",
+            f"cluster {variables.cluster} takes {process.security.protocol}, and the MapR build reaches its "
+            "streams by the client that is installed on the host",
+            "take security out of the cluster, and secure that client",
+        )
     plan_files(sheet, process, properties, f"{folder}/environment", mapr=True)
 
 

@@ -39,7 +39,9 @@ def make_plan(
     accepted = with_recommended(inventory)
     inventory = accepted.inventory
     on_archives = check_archives(inventory, archives, deploying=deploying)
-    checked = Part(findings=(*accepted.wrong, *check_inventory(inventory), *on_archives))
+    checked = Part(
+        findings=(*accepted.wrong, *check_inventory(inventory), *check_logins(inventory), *on_archives)
+    )
     wanted = inventory.common("advice", "measured")
     if wanted not in get_args(Advice):
         return merge([checked])

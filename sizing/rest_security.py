@@ -8,6 +8,7 @@ from sizing.keys import numbers
 from sizing.model import Choice, Setting, Sheet
 from sizing.rest_process import SERVICE, Process
 from sizing.security import login_of, plan_client, put_file
+from sizing.workload import KafkaRest
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
 _REALM: Final = "KafkaRest"
@@ -24,6 +25,19 @@ def plan_security(sheet: Sheet, properties: str, process: Process) -> list[tuple
     plan_client(sheet, properties, "client.", folder, process.security, login)
     _listeners(sheet, properties, process, folder)
     return _basic(sheet, properties, process, folder)
+
+
+def refuse_listeners(sheet: Sheet, variables: KafkaRest, what: str) -> None:
+    """Refuse TLS and logins of listeners for a build whose keys for them are not planned."""
+    for name, value in (("tls", variables.tls), ("users", variables.users)):
+        if value:
+            sheet.error(
+                "rest.tls",
+                f"kafka_rest_{name} is set, and what {what} reads for it is not planned: its listeners would "
+                "stay open",
+                f"take it out and set rest_balancer_{name} at a balancer before it, or use another "
+                "distribution",
+            )
 
 
 def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:

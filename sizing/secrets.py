@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -48,6 +50,29 @@ def seal(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         for client, part in document["clients"].items()
     }
     return {**document, "hosts": hosts, "clients": clients}, values
+
+
+class SecretsError(Exception):
+    """Secrets in the environment that cannot be read; the message is one line for the user."""
+
+
+def from_environment() -> dict[str, dict[str, Any]]:
+    """Return the secrets that the environment holds (KEDGE_SECRETS, JSON), which no file of a run does.
+
+    ``clusters``: name to secret keys of its clients; what else there is stands where load.json would have it.
+
+    Raises:
+        SecretsError: when the variable holds something else.
+    """
+    try:
+        found = json.loads(os.environ.get("KEDGE_SECRETS") or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        # Nothing of what it holds is told.
+        message = "KEDGE_SECRETS in the environment is no JSON object; verify.yml sets it, unset your own"
+        raise SecretsError(message)
+    return found
 
 
 def _settings(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -182,10 +183,16 @@ def librdkafka(security: Security | None) -> tuple[dict[str, str], dict[str, str
 
 
 def java_client(client: Mapping[str, Any]) -> dict[str, str]:
-    """Return the Java client's keys for those of librdkafka that ``librdkafka`` gives, password included."""
+    """Return the Java client's keys for those of librdkafka that ``librdkafka`` gives, password included.
+
+    Raises:
+        OSError: when the file of the CA cannot be read.
+    """
     found = {"security.protocol": str(client.get("security.protocol", "PLAINTEXT"))}
     if "ssl.ca.location" in client:
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(client["ssl.ca.location"])}
+        # The text, and not its place here: executors of a Spark cluster are elsewhere.
+        authority = Path(str(client["ssl.ca.location"])).read_text(encoding="utf-8")
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
     if "sasl.mechanism" in client:
         login = Login(str(client["sasl.username"]), str(client["sasl.password"]))
         mechanism = str(client["sasl.mechanism"])

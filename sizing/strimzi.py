@@ -12,7 +12,9 @@ from sizing.rest_clients import put_client_profile
 from sizing.rest_common import collectors, heaps, put_unit
 from sizing.rest_logs import plan_flood, plan_logs
 from sizing.rest_memory import BUFFER_BYTES, GUIDE, MEASURED, number
-from sizing.rest_process import Process
+from sizing.rest_process import SERVICE, Process
+from sizing.rest_security import refuse_listeners
+from sizing.security import login_of, plan_client
 
 _DOCUMENTATION: Final = "Strimzi HTTP bridge, Configuring HTTP Bridge properties"
 #: From here on health and metrics have a port of their own; 8081 by default, so two bridges would clash.
@@ -74,6 +76,9 @@ def plan_process(sheet: Sheet, process: Process) -> None:
         "MapR article, How to increase the memory buffer",
     )
     put_client_profile(sheet, properties, "kafka.", variables)
+    login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
+    plan_client(sheet, properties, "kafka.", folder, process.security, login)
+    refuse_listeners(sheet, variables, "the bridge")
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)

@@ -13,13 +13,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sizing.secrets import from_environment
 from sizing.security import java_client
 from spark_checks.batches import sample
 from spark_checks.errors import one_line
 from spark_checks.run import Cluster, Run, Topic
 from spark_checks.schemas import RECORDS
 from spark_checks.session import connector_jars
-from verify.load.config import secrets
 from verify.record import MAGIC, PREFIX_BYTES, run_tag
 
 _REACH_S = 3.0
@@ -84,7 +84,7 @@ def obstacle(run: Run) -> str:
         cluster = run.clusters.get(name)
         if cluster is None:
             return f"run.json names no address of cluster {name}"
-        if "sasl.mechanism" in cluster.client and not secrets().get("clusters", {}).get(name):
+        if "sasl.mechanism" in cluster.client and not from_environment().get("clusters", {}).get(name):
             return f"cluster {name} wants a login, and KEDGE_SECRETS, which verify.yml sets, is missing"
         if not reachable(cluster):
             return f"cluster {name} cannot be reached at {cluster.bootstrap_servers}"
@@ -145,7 +145,9 @@ def _security(cluster: Cluster, topics: list[Topic]) -> dict[str, str]:
     """Return the client keys of a secured cluster; its password comes from the environment alone."""
     if not cluster.client:
         return {}
-    return java_client({**cluster.client, **secrets().get("clusters", {}).get(topics[0].cluster, {})})
+    return java_client(
+        {**cluster.client, **from_environment().get("clusters", {}).get(topics[0].cluster, {})}
+    )
 
 
 def decode(raw: DataFrame, cluster: str, run_id: str, keys: int | None = None) -> DataFrame:

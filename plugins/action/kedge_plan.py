@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as all of Ansible calls it
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -25,7 +27,7 @@ from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory
 from sizing.plan import make_plan
-from sizing.reading import InventoryError, archive_files, read_archives, resolved
+from sizing.reading import InventoryError, archive_files, one_line, read_archives, resolved
 from sizing.recommended import with_recommended
 from sizing.report import text
 from sizing.secrets import merged, private, seal
@@ -77,8 +79,8 @@ class ActionModule(ActionBase):
         one of them.
         ``archives`` says what to do about the archives that services are installed from: ``ignore`` them,
         ``look`` at them, or ``need`` them, which makes a missing one an error; their checksums are then the
-        plan's ``archives``, each read once however many hosts use it. ``need`` also looks at the certificates
-        and keys that would be copied.
+        plan's ``archives``, each read once however many hosts use it. Both look at the certificates and keys
+        that would be copied as well; what is wrong with them is a warning to ``look``, else an error.
         """
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
@@ -96,9 +98,11 @@ class ActionModule(ActionBase):
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
-        if use == "need":
+        if use != "ignore":
             addresses = {host: inventory.address(host) for host in inventory.hosts}
-            seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC), addresses)
+            seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC), addresses, self._read)
+            if use == "look":  # a plan can be reviewed where the certificates are not
+                seen = tuple(replace(finding, severity="warning") for finding in seen)
             plan = replace(plan, findings=(*plan.findings, *seen))
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
@@ -139,6 +143,15 @@ class ActionModule(ActionBase):
             ]
         # With -v Ansible would print the whole fact.
         return result | {"_ansible_verbose_override": True}
+
+    def _read(self, path: Path) -> bytes:
+        """Return what a file of this machine holds, one that a vault encrypted in plain; raises OSError."""
+        try:
+            return Path(self._loader.get_real_file(str(path))).read_bytes()
+        except AnsibleError as error:
+            if path.exists():
+                raise OSError(one_line(error)) from error
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
 
 
 def _beside(

@@ -184,6 +184,8 @@ def main() -> None:
             module.warn(f"{error}; on a bare cluster all topics would be created")
             module.exit_json(changed=True, changes={name: {"create": v} for name, v in plan.items()})
         module.fail_json(msg=str(error))
+    except PermissionError as error:
+        module.fail_json(msg=str(error))
     try:
         metadata = client.list_topics(timeout=TIMEOUT_SECONDS)
         topics = metadata.topics

@@ -53,6 +53,8 @@ SYSTEMD = Path("/etc/systemd/system")
 POLL_SECONDS = 0.1
 JOURNAL_LINES = 25
 STATES = ["started", "restarted", "reloaded", "killed", "absent"]
+#: The file of a release that says how it was asked whether it is ready; it may hold a login.
+PROBE = ".probe"
 
 
 def now_us() -> int:
@@ -72,6 +74,9 @@ class Instance:
         self.home = ROOT / module.params["unit"] / name
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
+        self.probe = dict(module.params["ready"].get(name, {}))
+        if "login" in self.probe:
+            self.probe["login"] = module.params["secrets"][self.probe["login"]]
 
     def act(self, action: str, started_us: int, ok: bool) -> None:
         """Record an action, as a row of the evidence table ``actions`` less the host."""
@@ -177,9 +182,7 @@ class Instance:
         ``killed`` is the id of a process that was killed: its unit starts another, which is waited for.
         ``more`` is added to the probe.
         """
-        probe = self.module.params["ready"].get(self.name, {}) | more
-        if "login" in probe:
-            probe["login"] = self.module.params["secrets"][probe["login"]]
+        probe = self.probe | more
         deadline = time.monotonic() + self.module.params["ready_seconds"]
         complaint: str | None = "it was not asked"
         while time.monotonic() < deadline:
@@ -242,6 +245,10 @@ class Instance:
         """Note the release that runs, and that it is one that became ready."""
         for name in ("running", "good"):
             (self.home / name).write_text(release + "\n")
+        # How it was asked, should it be put back: a later release may have another login, or TLS.
+        asked = self.home / "releases" / release / PROBE
+        asked.touch(mode=0o600)
+        asked.write_text(json.dumps(self.probe))
 
     def go_back(self, release: str, *, gently: bool = False) -> str:
         """Put the last release that became ready back and have it run; return what came of it."""
@@ -264,6 +271,9 @@ class Instance:
         unit_file.write_text(unit)
         systemctl("daemon-reload")
         self.put_in_force(good)
+        asked = self.home / "releases" / good / PROBE
+        if asked.is_file():
+            self.probe = json.loads(asked.read_text())
         wrong = self.reload() if gently and self.takes(good) else self.start()
         if wrong is not None:
             return f"the previous release {good} was put back and does not become ready either ({wrong})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from sizing.keys import check_rest_keys
 from sizing.model import Inventory, Setting
 from sizing.plan import make_plan
 from sizing.reading import archive_files, read_archives
+from tests.planned import streams
 from tests.rest_inventories import of_rule, planned, rest
 
 VERSIONS = [
@@ -26,7 +28,7 @@ VERSIONS = [
 ]
 #: The sandbox serves fleets of this machine alone.
 FLEET = {"fleet": {"name": "f"}}
-SECURED = {
+SECURED: dict[str, Any] = {
     "tls": {"certificate": "c.pem", "key": "c.key", "ca": "ca.pem", "clients": "required"},
     "users": {"client": "planted-client"},
     "user": "proxy",
@@ -62,6 +64,61 @@ def test_every_key_of_a_secured_proxy_is_one_that_the_version_reads(version: str
     keys = named(rest(version=version, common=common, **SECURED), "kafka-rest.properties")
     assert {"ssl.keystore.location", "authentication.method", "client.sasl.jaas.config"} <= set(keys)
     assert check_rest_keys("confluent", version, keys, "here") == []
+
+
+def test_the_bridge_logs_in_to_a_secured_cluster() -> None:
+    own = {"user": "proxy", "password": "planted-proxy"}
+    common = {"kafka_clusters": {"leaf": CLUSTER}}
+    keys = named(
+        rest(distribution="strimzi", version="1.1.0", common=common, **own), "application.properties"
+    )
+    assert {"kafka.security.protocol", "kafka.sasl.jaas.config", "kafka.ssl.truststore.location"} <= set(keys)
+    assert check_rest_keys("strimzi", "1.1.0", keys, "here") == []
+
+
+@pytest.mark.parametrize(
+    ("inventory", "rule", "said"),
+    [
+        (
+            rest(distribution="strimzi", version="1.1.0", tls=SECURED["tls"]),
+            "rest.tls",
+            "what the bridge reads",
+        ),
+        (
+            rest(distribution="mapr", version="5.1.2", users=SECURED["users"]),
+            "rest.tls",
+            "what the MapR build",
+        ),
+        (
+            rest(distribution="mapr", version="5.1.2", common={"kafka_clusters": {"leaf": CLUSTER}}),
+            "rest.tls",
+            "takes SASL_SSL",
+        ),
+        (streams(1, common={"kafka_clusters": {"leaf": CLUSTER}}), "client.login", "streams_app"),
+    ],
+)
+def test_security_that_is_not_planned_is_refused(inventory: Inventory, rule: str, said: str) -> None:
+    error = of_rule(make_plan(inventory), rule, "error")[0]
+    assert said in f"{error.where} {error.message}"
+
+
+def test_an_application_with_a_login_of_its_own_is_let_through() -> None:
+    own = {"security.protocol": "SASL_SSL"}
+    inventory = streams(1, settings=own, common={"kafka_clusters": {"leaf": CLUSTER}})
+    assert of_rule(make_plan(inventory), "client.login") == []
+
+
+def test_hosts_that_a_balancer_cannot_treat_alike_are_refused() -> None:
+    own = {**SECURED, "tls": {**SECURED["tls"], "clients": "none"}}
+    common = {"kafka_clusters": {"leaf": CLUSTER}}
+    inventory = rest(2, groups={"rest_balancer": ("lb1",)}, common=common, **own)
+    assert of_rule(make_plan(inventory), "balancer.tls", "error") == []
+    second = {**inventory.hosts["rest2"], "kafka_rest_users": {"client": "another-one"}}
+    unlike = Inventory({**inventory.hosts, "rest2": second}, inventory.groups)
+    (error,) = [
+        f for f in of_rule(make_plan(unlike), "balancer.tls", "error") if "is not what it is" in f.message
+    ]
+    assert error.where == "rest2 kafka_rest"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sizing.model import looks_secret
-from sizing.secrets import merged
+from sizing.secrets import SecretsError, from_environment, merged
 from verify.record import PREFIX_BYTES
 
 Client = dict[str, str | int | float | bool]
@@ -243,14 +242,6 @@ def workers(load: Load) -> dict[str, list[str]]:
     return found
 
 
-def secrets() -> dict[str, dict[str, Any]]:
-    """Return the secrets that the environment holds (KEDGE_SECRETS, JSON), which no file of a run does.
-
-    ``clusters``: name to secret keys of its clients; what else there is stands where load.json would have it.
-    """
-    return dict(json.loads(os.environ.get("KEDGE_SECRETS", "{}")))
-
-
 def _completed(document: dict[str, Any], secret: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return load.json with the passwords in their places."""
     clusters = secret.get("clusters", {})
@@ -269,10 +260,12 @@ def read_load(run_dir: Path) -> Load:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         load = Load.model_validate(
-            _completed(document, secrets()) if isinstance(document, dict) else document
+            _completed(document, from_environment()) if isinstance(document, dict) else document
         )
     except OSError as error:
         raise LoadError(f"{path} cannot be read: {error.strerror}; verify.yml writes it") from error
+    except SecretsError as error:
+        raise LoadError(str(error)) from error
     except json.JSONDecodeError as error:
         raise LoadError(f"{path} is not JSON: {error}") from error
     except ValidationError as error:

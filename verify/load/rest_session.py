@@ -16,6 +16,8 @@ def session_options(rest: RestLoad) -> dict[str, Any]:
             options["verify"] = ssl.create_default_context(cafile=rest.ca)
         except OSError as error:  # an SSLError is one
             raise LoadError(f"{rest.ca}, the ca of the REST load, cannot be used: {error}") from error
+    if rest.user and not rest.password:
+        raise LoadError(f"the REST load logs in as {rest.user} and has no password: set verify.rest.password")
     if rest.user:
-        options["auth"] = (rest.user, rest.password or "")
+        options["auth"] = (rest.user, rest.password)
     return options
