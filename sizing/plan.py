@@ -13,6 +13,7 @@ from sizing.clients import plan_clients
 from sizing.host import plan_hosts
 from sizing.inventory import check_inventory
 from sizing.java import plan_java
+from sizing.logins import check_logins
 from sizing.mirror import mirrored_clusters, plan_mirrors
 from sizing.model import Advice, Inventory, Part, Plan, merge
 from sizing.ports import check_ports
