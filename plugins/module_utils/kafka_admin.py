@@ -31,7 +31,8 @@ def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:
     try:
         found = AdminClient(own)
     except KafkaException as error:
-        message = f"the client for {bootstrap_servers} cannot be made: {error.args[0].str()}"
+        files = ", ".join(str(value) for key, value in client.items() if key.endswith(".location"))
+        message = f"no client for {bootstrap_servers} can be made of {files}: {error.args[0].str()}"
         raise PermissionError(message) from error
     try:
         found.list_topics(timeout=TIMEOUT_SECONDS)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from plugins.filter.kedge import load_spec
+from plugins.module_utils import kafka_admin
 from plugins.module_utils.rendering import render_instance, secrets_of
 from plugins.modules.kedge_release import filled, hidden
 from sizing.balancer_security import token
@@ -21,7 +22,7 @@ from sizing.model import Plan
 from sizing.plan import make_plan
 from sizing.reading import read_inventory
 from sizing.report import text
-from sizing.secrets import MARK, merged, private, public, seal
+from sizing.secrets import MARK, SecretsError, from_environment, merged, private, public, seal
 from verify.state.conftest import differing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,3 +152,19 @@ def test_keys_that_differ_from_the_plan_are_told_without_their_values() -> None:
     assert differing(planned, "# why\nid=a\nclient.sasl.jaas.config=planted\nhost.name=h\n") == []
     told = differing(planned, "id=b\nclient.sasl.jaas.config=<secret 0123456789abcdef>\nextra=planted\n")
     assert told == ["client.sasl.jaas.config", "extra", "host.name", "id"]
+
+
+@pytest.mark.parametrize("said", ["{planted", "[1]", '"planted"'])
+def test_secrets_of_the_environment_that_cannot_be_read_are_one_line_without_them(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setenv("KEDGE_SECRETS", said)
+    with pytest.raises(SecretsError, match="KEDGE_SECRETS") as failed:
+        from_environment()
+    assert "planted" not in str(failed.value)
+
+
+def test_a_client_whose_ca_is_not_there_says_so_and_not_that_no_broker_answers() -> None:
+    client = {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"}
+    with pytest.raises(PermissionError, match=r"/nowhere/ca\.pem"):
+        kafka_admin.admin("127.0.0.1:1", client)

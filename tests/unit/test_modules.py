@@ -123,8 +123,41 @@ def test_a_process_takes_a_release_by_reload_unless_its_unit_changed(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(release if name == changed else "same")
     (home / "started").write_text("old\n")
-    instance = kedge_instance.Instance(SimpleNamespace(params={"unit": "u", "controls": {}}), "one", "new")
+    instance = kedge_instance.Instance(SimpleNamespace(params={"unit": "u", "controls": {}, "ready": {}}), "one", "new")
     assert instance.takes("new") is holds
+
+
+def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
+    asked: list[str] = []
+    monkeypatch.setitem(kedge_instance.PROBES, "none", lambda probe: asked.append(probe["login"]))
+    monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path)
+    monkeypatch.setattr(kedge_instance.Instance, "put_in_force", lambda *_: None)
+    monkeypatch.setattr(kedge_instance, "systemctl", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
+    monkeypatch.setattr(kedge_instance, "act", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
+
+    def instance(login: str) -> Any:
+        params = {
+            "unit": "u",
+            "service": "s",
+            "ready": {"one": {"kind": "none", "login": "mark"}},
+            "secrets": {"mark": login},
+            "controls": {},
+            "foreign": "",
+            "ready_seconds": 5,
+        }
+        return kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+
+    for release in ("old", "new"):
+        (tmp_path / "u" / "one" / "releases" / release).mkdir(parents=True)
+        (tmp_path / "u" / "one" / "releases" / release / "unit.service").write_text("")
+    instance("old-login").mark("old")
+    assert "is back and running" in instance("new-login").go_back("new")
+    assert asked == ["old-login"]
+    kept = tmp_path / "u" / "one" / "releases" / "old" / kedge_instance.PROBE
+    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_closed_port_is_no_broker() -> None:
