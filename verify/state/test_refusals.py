@@ -12,7 +12,7 @@ import pytest
 
 from verify.state.conftest import name_of
 
-testinfra_hosts = ["ansible://kafka_rest:rest_balancer"]
+testinfra_hosts = ["ansible://kafka_rest", "ansible://rest_balancer"]
 
 
 def planned(plan: dict[str, Any], host: Any) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -53,9 +53,9 @@ def test_who_does_not_log_in_is_answered_with_401(host: Any, plan: dict[str, Any
         if files(instance) & {"users.properties", "kedge-users.list"}:
             asked = True
             scheme = "https" if files(instance) & {"listener.pem", "kedge-listener.pem"} else "http"
-            wanted = "required" if mutual(instance) else 401
             found = answer(f"{scheme}://{address}")
-            assert found == 401 or (wanted == "required" and str(found).startswith("refused")), address
+            # Where a certificate is asked for, a stranger does not come as far as the login.
+            assert found == 401 or (mutual(instance) and str(found).startswith("refused")), (address, found)
     if not asked:
         pytest.skip("nobody has to log in here")
 
