@@ -42,5 +42,5 @@ def test_certificates_and_keys_are_read_by_their_service_and_by_nobody_else(
 def test_certificates_are_valid_for_a_week_at_least(host: Any, plan: dict[str, Any]) -> None:
     for path in files(plan, host):
         # openssl says of the first certificate of a file whether it will have ended by then.
-        asked = host.run("openssl x509 -noout -checkend %s -in %s", LEAST_S, path)
+        asked = host.run("openssl x509 -noout -checkend %s -in %s", str(LEAST_S), path)
         assert asked.rc == 0, f"{path} ends within seven days, or has ended"

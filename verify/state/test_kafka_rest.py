@@ -99,7 +99,7 @@ def test_metrics_are_told_where_they_were_asked_for(host: Any, planned: Planned)
 
 def test_the_accept_queue_is_what_the_plan_says_of_it(host: Any, planned: Planned) -> None:
     for instance in ours(planned):
-        (line,) = host.check_output("ss -Hltn sport = :%s", instance["port"]).splitlines()
+        (line,) = host.check_output("ss -Hltn sport = :%s", str(instance["port"])).splitlines()
         # Of a listening socket this column is its backlog: kafka-rest leaves it to Java, the bridge asks for
         # all that the host allows.
         bridge = min(4096, int(host.sysctl("net.core.somaxconn")))

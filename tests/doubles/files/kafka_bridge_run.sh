@@ -15,4 +15,6 @@ port=$(sed -n 's/^http.port=//p' "$given")
   echo "sandbox.sigterm=drop"
 } > "$kept"
 # shellcheck disable=SC2086 # the variables hold words
-exec java $JAVA_OPTS $KAFKA_BRIDGE_LOG4J_OPTS -cp "$here/libs/*" io.kedge.sandbox.SandboxRestMain "$kept"
+# The file that it was given stands on its command line, as it does of the bridge.
+exec java $JAVA_OPTS $KAFKA_BRIDGE_LOG4J_OPTS -cp "$here/libs/*" \
+  "-Dkedge.double.of=$given" io.kedge.sandbox.SandboxRestMain "$kept"
