@@ -14,7 +14,7 @@ port=$(sed -n 's/^http.port=//p' "$given")
   echo "sandbox.backlog=4096"
   echo "sandbox.sigterm=drop"
 } > "$kept"
-# shellcheck disable=SC2086 # the variables hold words
 # The file that it was given stands on its command line, as it does of the bridge.
+# shellcheck disable=SC2086 # the variables hold words
 exec java $JAVA_OPTS $KAFKA_BRIDGE_LOG4J_OPTS -cp "$here/libs/*" \
   "-Dkedge.double.of=$given" io.kedge.sandbox.SandboxRestMain "$kept"
