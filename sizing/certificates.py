@@ -23,8 +23,8 @@ SOON: Final = datetime.timedelta(days=30)
 
 #: The file with the CA that clients of a listener trust -> the file of that listener, beside it.
 _AUTHORITIES: Final = {"listener-ca.pem": "listener.pem", "cluster-ca.pem": "broker.pem"}
-#: What the balancer shows; its clients may know it by another name than the inventory's.
-_BALANCER: Final = "kedge-listener.pem"
+#: Its clients may know a balancer by another name than the inventory's.
+_BALANCER: Final = "/etc/rest-balancer/"
 
 
 def look_at_certificates(
@@ -70,10 +70,11 @@ def _of_instance(
     for authority, listener in _AUTHORITIES.items():
         if authority in files and listener in files:
             yield from _signed(where, files[listener]["certificate"], files[authority]["certificate"], read)
-    for listener in (*_AUTHORITIES.values(), _BALANCER):
+    for listener in _AUTHORITIES.values():
         if listener in files:
             certificate = files[listener]["certificate"]
-            yield from _named(where, certificate, host, addresses[host], listener, read)
+            lenient = any(s.file.startswith(_BALANCER) for s in instance.settings)
+            yield from _named(where, certificate, host, addresses[host], read, lenient=lenient)
 
 
 def _signed(where: str, path: Path, authority: Path, read: _Read) -> Iterator[Finding]:
@@ -98,7 +99,9 @@ def _issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
     return True
 
 
-def _named(where: str, path: Path, host: str, address: str, listener: str, read: _Read) -> Iterator[Finding]:
+def _named(
+    where: str, path: Path, host: str, address: str, read: _Read, *, lenient: bool
+) -> Iterator[Finding]:
     """Find a certificate of another host."""
     chain = _certificates(path, read)
     if not chain:
@@ -107,7 +110,7 @@ def _named(where: str, path: Path, host: str, address: str, listener: str, read:
     if _covers(names, address):
         return
     message = f"certificate {path} names {', '.join(names) or 'nobody'}, and {host} is reached at {address}"
-    if listener == _BALANCER:
+    if lenient:
         fix = "see that it names what clients call the balancer"
         yield Finding("warning", "certificates", where, message, fix)
     else:

@@ -25,7 +25,7 @@ from sizing.applications import applications_json
 from sizing.certificates import look_at_certificates
 from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
-from sizing.model import Inventory
+from sizing.model import Inventory, Plan
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, archive_files, one_line, read_archives, resolved
 from sizing.recommended import with_recommended
@@ -99,11 +99,7 @@ class ActionModule(ActionBase):
         found = None if use == "ignore" else read_archives(inventory, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
         if use != "ignore":
-            addresses = {host: inventory.address(host) for host in inventory.hosts}
-            seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC), addresses, self._read)
-            if use == "look":  # a plan can be reviewed where the certificates are not
-                seen = tuple(replace(finding, severity="warning") for finding in seen)
-            plan = replace(plan, findings=(*plan.findings, *seen))
+            plan = self._with_certificates(plan, inventory, needed=use == "need")
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
@@ -143,6 +139,14 @@ class ActionModule(ActionBase):
             ]
         # With -v Ansible would print the whole fact.
         return result | {"_ansible_verbose_override": True}
+
+    def _with_certificates(self, plan: Plan, inventory: Inventory, *, needed: bool) -> Plan:
+        """Return a plan with what is wrong with the certificates and keys that would be copied."""
+        addresses = {host: inventory.address(host) for host in inventory.hosts}
+        seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC), addresses, self._read)
+        if not needed:  # a plan can be reviewed where the certificates are not
+            seen = tuple(replace(finding, severity="warning") for finding in seen)
+        return replace(plan, findings=(*plan.findings, *seen))
 
     def _read(self, path: Path) -> bytes:
         """Return what a file of this machine holds, one that a vault encrypted in plain; raises OSError."""

@@ -204,8 +204,12 @@ def test_a_login_is_asked_for_at_the_balancer_and_at_each_instance(run: Run) -> 
 
 def test_a_renewed_certificate_restarts_only_what_shows_it(run: Run) -> None:
     del run
-    before, broker, balancer = proxies(), started("leaf1", "kafka-broker@leaf"), started("lb1", "haproxy")
-    workers = on_node(FLEET, "lb1", "pgrep -P $(systemctl show -P MainPID haproxy)")
+    before, broker, balancer = (
+        proxies(),
+        started("leaf1", "kafka-broker@leaf"),
+        started("lb1", "rest-balancer@haproxy"),
+    )
+    workers = on_node(FLEET, "lb1", "pgrep -P $(systemctl show -P MainPID rest-balancer@haproxy)")
     for host in ("lb1", "rest1"):
         (CERTIFICATES / f"{host}.pem").unlink()
     certify()
@@ -215,8 +219,8 @@ def test_a_renewed_certificate_restarts_only_what_shows_it(run: Run) -> None:
     assert {at for at in after if after[at] != before[at]} == {("rest1", "8082"), ("rest1", "8083")}
     assert started("leaf1", "kafka-broker@leaf") == broker
     # Reloaded: the same unit, and another worker in it.
-    assert started("lb1", "haproxy") == balancer
-    assert on_node(FLEET, "lb1", "pgrep -P $(systemctl show -P MainPID haproxy)") != workers
+    assert started("lb1", "rest-balancer@haproxy") == balancer
+    assert on_node(FLEET, "lb1", "pgrep -P $(systemctl show -P MainPID rest-balancer@haproxy)") != workers
 
 
 def refused(*arguments: str) -> str:

@@ -144,4 +144,4 @@ def test_a_certificate_of_another_host_is_an_error_and_of_a_balancer_a_warning(t
     certificate, key = make_pair(tmp_path, "a", names=(x509.DNSName("rest2"),))
     message = f"certificate {certificate} names rest2, and rest1 is reached at 10.0.0.1"
     assert told(certificate, key) == [("error", message)]
-    assert told(certificate, key, file="/etc/haproxy/kedge-listener.pem") == [("warning", message)]
+    assert told(certificate, key, file="/etc/rest-balancer/haproxy/listener.pem") == [("warning", message)]

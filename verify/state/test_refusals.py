@@ -50,9 +50,9 @@ def answer(url: str) -> int | str:
 def test_who_does_not_log_in_is_answered_with_401(host: Any, plan: dict[str, Any]) -> None:
     asked = False
     for _, instance, address in planned(plan, host):
-        if files(instance) & {"users.properties", "kedge-users.list"}:
+        if files(instance) & {"users.properties", "users.list"}:
             asked = True
-            scheme = "https" if files(instance) & {"listener.pem", "kedge-listener.pem"} else "http"
+            scheme = "https" if files(instance) & {"listener.pem"} else "http"
             found = answer(f"{scheme}://{address}")
             # Where a certificate is asked for, a stranger does not come as far as the login.
             assert found == 401 or (mutual(instance) and str(found).startswith("refused")), (address, found)
@@ -63,7 +63,7 @@ def test_who_does_not_log_in_is_answered_with_401(host: Any, plan: dict[str, Any
 def test_an_encrypted_listener_takes_no_plain_text(host: Any, plan: dict[str, Any]) -> None:
     asked = False
     for _, instance, address in planned(plan, host):
-        if files(instance) & {"listener.pem", "kedge-listener.pem"}:
+        if files(instance) & {"listener.pem"}:
             asked = True
             found = answer(f"http://{address}")
             assert found == 400 or str(found).startswith("refused"), (address, found)
@@ -92,4 +92,4 @@ def test_logins_of_the_balancer_are_read_by_it_and_by_nobody_else(host: Any, pla
         if service == "rest_balancer":
             for path in {s["file"] for s in instance["settings"]}:
                 file = host.file(path)
-                assert (file.user, file.group, file.mode) == ("root", "haproxy", 0o640), path
+                assert (file.user, file.group, file.mode) == ("root", "rest-balancer", 0o640), path
