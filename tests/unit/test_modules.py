@@ -123,7 +123,9 @@ def test_a_process_takes_a_release_by_reload_unless_its_unit_changed(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(release if name == changed else "same")
     (home / "started").write_text("old\n")
-    instance = kedge_instance.Instance(SimpleNamespace(params={"unit": "u", "controls": {}, "ready": {}}), "one", "new")
+    instance = kedge_instance.Instance(
+        SimpleNamespace(params={"unit": "u", "controls": {}, "ready": {}}), "one", "new"
+    )
     assert instance.takes("new") is holds
 
 
