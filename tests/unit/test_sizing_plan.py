@@ -316,3 +316,29 @@ def test_the_hosts_of_the_bench_are_planned_whole() -> None:
         2000,
         100,
     ]
+
+
+def first(document: Any, *names: str) -> Any:
+    """Follow a path; ``*`` is the first of a mapping or list."""
+    for name in names:
+        document = (
+            document[name] if name != "*" else next(iter(getattr(document, "values", lambda d=document: d)()))
+        )
+    return document
+
+
+def test_the_docs_have_the_form_of_the_json() -> None:
+    text_of_docs = (REPOSITORY / "docs" / "plan.md").read_text()
+    documented = json.loads(text_of_docs.partition("```json\n")[2].partition("```")[0])
+    document = make_plan(read_inventory(REPOSITORY / "inventories" / "example")).to_json()
+    for path in (
+        (),
+        ("hosts", "*"),
+        ("hosts", "*", "services", "*"),
+        ("hosts", "*", "services", "*", "instances", "*"),
+        ("topics", "*", "*"),
+        ("clients", "*"),
+        ("rollouts", "*", "*"),
+        ("findings", "*"),
+    ):
+        assert first(documented, *path).keys() == first(document, *path).keys(), path
