@@ -83,7 +83,7 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
             if passwords:
                 return hostvars[host]  # type: ignore[no-any-return] # Ansible has no types
             raw = {name: _closed(value) for name, value in hostvars.raw_get(host).items()}
-            return HostVarsVars(raw, loader=loader, host=host)  # type: ignore[no-any-return]
+            return HostVarsVars(raw, loader=loader, host=host)  # type: ignore[no-any-return] # as above
 
         groups = {name: tuple(map(str, hosts)) for name, hosts in manager.get_groups_dict().items()}
         try:
