@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -13,6 +14,8 @@ from pyspark.sql import functions as F
 from spark_checks.levels import Levels, MemoryLevels, given
 from spark_checks.model import Anomaly, Recommendation, Result, judge
 from spark_checks.readers import Evidence
+from spark_checks.restarts import Restart, read_restarts
+from spark_checks.run import Run
 
 Who = tuple[str, str]
 
@@ -23,6 +26,8 @@ _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 #: The settings of the plan that bound memory.
 _KEYS: Final = ("MemoryMax", "KAFKA_HEAP_OPTS", "cache.bytes", "memtables.bytes")
 _SHARES: Final = ("heap", "rocksdb", "beside")
+#: Samples come once a second; a busy machine may keep some back.
+UNSEEN_S: Final = 10.0
 _VARIABLES: Final = {"heap": "streams_app_heap_mib", "rocksdb": "streams_app_rocksdb_mib"}
 
 
@@ -57,15 +62,18 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     Memtables and table readers are measured; memtables are a part of the cache, so no share of their own.
     The figures of the plan come from the settings table. An instance without samples or without those
-    figures is unknown. Memory before and after the run, and between two samples, is not seen.
+    figures is unknown, and so is one that told nothing for more than 10 s of the run, its own restarts left
+    out. Memory before and after the run, and between two samples, is not seen.
     """
     slo = given(levels.memory)
     rocksdb, settings = evidence.table("rocksdb"), evidence.table("settings")
     if rocksdb is None:
         because = "there is no rocksdb table: verify.collect writes it"
         return Result("memory", "unknown", because, slo=slo)
-    bounds = _bounds(settings) if settings is not None else {}
     peaks = _peaks(rocksdb)
+    bounds = _bounds(settings, {who["service"] for who in peaks.values()}) if settings is not None else {}
+    series = _series(rocksdb, evidence.run.started_us)
+    restarts = read_restarts(evidence.table("actions"), evidence.run)
     due = {(one.host, one.instance) for app in evidence.run.applications for one in app.instances}
     problems: list[str] = []
     doubts: list[str] = []
@@ -81,6 +89,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             doubts.append(f"{name} has no memory in the plan to hold it against")
             continue
         measured[name] = _figures(peaks[who], bounds[who])
+        silent = unseen_s([second for second, _ in series[name]["RSS"]], _spans(evidence.run, restarts, who))
+        if silent > UNSEEN_S:
+            doubts.append(f"{name} told nothing of its memory for {silent:.0f} s")
         for kind, example in _over(peaks[who], bounds[who], levels.memory).items():
             found.setdefault(kind, []).append({"host": who[0], "instance": who[1], **example})
             blamed.add(example["to_blame"])
@@ -103,14 +114,38 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         anomalies={kind: Anomaly(len(rows), tuple(rows)) for kind, rows in found.items()},
         recommendations=tuple(_advice(share) for share in sorted(blamed)),
         short=short,
-        series={"memory": _series(rocksdb, evidence.run.started_us), "bounds": _lines(bounds, set(peaks))},
+        series={"memory": series, "bounds": _lines(bounds, set(peaks))},
     )
 
 
-def _bounds(settings: DataFrame) -> dict[Who, Bounds]:
-    """Return what the plan gives each instance that has a limit; a few rows an instance."""
+def unseen_s(seconds: Sequence[float], spans: Iterable[tuple[float, float]]) -> float:
+    """Return the longest time without a sample within the spans in which there should be some.
+
+    Args:
+        seconds: when there was a sample, in order.
+        spans: (from, until), in the same seconds.
+    """
+    longest = 0.0
+    for begin, end in spans:
+        marks = [begin, *(at for at in seconds if begin < at < end), end]
+        longest = max([longest, *(after - before for before, after in pairwise(marks))])
+    return longest
+
+
+def _spans(run: Run, restarts: Iterable[Restart], who: Who) -> list[tuple[float, float]]:
+    """Return the parts of the run in which an instance ran: between its restarts, seconds since the begin."""
+    spans, begin = [], 0.0
+    for one in restarts:
+        if (one.host, one.instance) == who:
+            spans.append((begin, (one.begin_us - run.started_us) / 1e6))
+            begin = ((one.end_us or run.measured_until_us) - run.started_us) / 1e6
+    return [*spans, (begin, (run.measured_until_us - run.started_us) / 1e6)]
+
+
+def _bounds(settings: DataFrame, services: Collection[str]) -> dict[Who, Bounds]:
+    """Return what the plan gives each instance of these services that has a limit; a few rows an instance."""
     values: dict[Who, dict[str, str]] = {}
-    for row in settings.where(F.col("key").isin(*_KEYS)).collect():
+    for row in settings.where(F.col("key").isin(*_KEYS) & F.col("service").isin(*services)).collect():
         values.setdefault((row["host"], row["instance"]), {})[row["key"]] = row["planned"]
     found = {}
     for who, planned in values.items():
@@ -142,6 +177,7 @@ def _peaks(rocksdb: DataFrame) -> dict[Who, Mapping[str, Any]]:
     # A row a second and instance: it shuffles some rows an instance.
     folded = rows.groupBy("host", "instance").agg(
         F.count(F.lit(1)).alias("samples"),
+        F.first("service").alias("service"),
         *(F.max(name).alias(f"most_{name}") for name in ("rss_bytes", *_SHARES)),
         *(F.max(n).alias(f"most_{n}") for n in ("memtable_bytes", "table_readers_bytes", "pinned_bytes")),
         F.max_by(sample, "rss_bytes").alias("at_rss"),

@@ -124,6 +124,45 @@ def test_one_silent_instance_keeps_the_others_from_passing(spark: SparkSession) 
     assert (result.verdict, result.because) == ("unknown", "joins on h2 told nothing of its memory")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "spans", "longest"),
+    [
+        ([1, 2, 3], [(0, 10)], 7),
+        ([6, 7], [(0, 10)], 6),
+        ([1, 9, 20], [(0, 21)], 11),
+        ([1, 2, 18, 19], [(0, 3), (17, 20)], 1),
+        ([], [(0, 4), (5, 9)], 4),
+    ],
+    ids=["silent to the end", "late", "a hole", "a restart explains it", "never"],
+)
+def test_the_longest_time_without_a_sample_leaves_restarts_out(
+    seconds: list[float], spans: list[tuple[float, float]], longest: float
+) -> None:
+    assert memory.unseen_s(seconds, spans) == longest
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_an_instance_that_fell_silent_is_unknown_unless_it_was_restarted(
+    spark: SparkSession, restarted: bool
+) -> None:
+    long = about("h").model_copy(update={"load_until_us": us(40), "ended_us": us(41)})
+    actions = [
+        WHO | {"action": action, "started_us": us(5), "ended_us": us(until), "ok": True}
+        for action, until in (("stop", 6), ("ready", 35))
+    ]
+    rows = [sample(at, 800) for at in (1, 4, 36, 39)]
+    tables = evidence(spark, long, settings=planned(), rocksdb=rows, actions=actions if restarted else [])
+    result = memory.check(tables, Levels())
+    assert result.verdict == ("pass" if restarted else "unknown")
+    assert ("joins on h told nothing of its memory for 32 s" in result.because) != restarted
+
+
+def test_the_limit_of_another_service_is_not_the_applications(spark: SparkSession) -> None:
+    other = [row | {"service": "mirror_maker"} for row in planned(MemoryMax="500M")]
+    tables = evidence(spark, about("h"), settings=[*planned(), *other], rocksdb=[sample(1, 800)])
+    assert memory.check(tables, Levels()).verdict == "pass"
+
+
 def test_figures_stand_beside_the_plan_and_are_drawn(spark: SparkSession) -> None:
     rows = [sample(0, 700), sample(1, 800, cache=250), sample(2, 750)]
     tables = evidence(spark, about("h"), settings=planned(), rocksdb=rows)

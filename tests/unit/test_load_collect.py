@@ -153,14 +153,16 @@ def test_samples_are_where_the_plan_says_and_a_bounded_application_shares_its_ca
 
 
 def test_the_older_samples_come_first(tmp_path: Path) -> None:
-    path, missing = tmp_path / "samples.jsonl", tmp_path / "none"
+    path, missing, moved = (tmp_path / name for name in ("samples.jsonl", "none", "moved"))
     path.write_text('{"at_us":2}\n')
-    (tmp_path / "samples.jsonl.1").write_text('{"at_us":1}\n')
-    command = read_command([], [], [str(path), str(missing)])
+    for older in ("samples.jsonl.1", "moved.1"):
+        (tmp_path / older).write_text('{"at_us":1}\n')
+    command = read_command([], [], [str(path), str(missing), str(moved)])
     output = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
     assert read_output(output.splitlines()).samples == {
         str(path): ['{"at_us":1}', '{"at_us":2}'],
         str(missing): None,
+        str(moved): ['{"at_us":1}'],
     }
 
 

@@ -127,9 +127,11 @@ def read_command(files: Sequence[str], logs: Sequence[str], samples: Sequence[st
         )
     for log in samples:
         older, name = shlex.quote(f"{log}.1"), shlex.quote(log)
+        # Between two files of samples there is a moment with the older one alone.
         parts.append(
-            f"echo {shlex.quote(_SAMPLES + log)}; cat {older} 2>/dev/null; "
-            f"cat {name} 2>/dev/null && echo || echo {shlex.quote(_MISSING)}"
+            f"echo {shlex.quote(_SAMPLES + log)}; "
+            f"if [ -e {name} ] || [ -e {older} ]; then cat {older} {name} 2>/dev/null; echo; "
+            f"else echo {shlex.quote(_MISSING)}; fi"
         )
     return "; ".join([*parts, "true"])
 
