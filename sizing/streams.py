@@ -9,8 +9,8 @@ from typing import Final
 from sizing import streams_memory
 from sizing.keys import Component, check_keys, known_keys, numbers
 from sizing.model import MIB, Advice, Finding, Instance, Inventory, Part, Sheet
-from sizing.streams_files import MEASURED, App, additional_retention_ms, plan_properties
-from sizing.streams_memory import FLOOR_MIB, STARVED_MIB, State
+from sizing.streams_files import BENCH, App, additional_retention_ms, plan_properties
+from sizing.streams_memory import FLOOR_MIB, LEFT, STARVED_MIB, State
 from sizing.streams_process import HOST_MIB, plan_memory
 from sizing.values import number, value_of
 from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
@@ -89,7 +89,7 @@ def _check_bound(sheet: Sheet, state: State) -> None:
     each = memtables / state.writing
     what = (
         f"{state.writing} databases that take writes have {each:.1f} MiB of memtables each, under the floor "
-        f"of {FLOOR_MIB:g} MiB ({MEASURED})"
+        f"of {FLOOR_MIB:g} MiB ({LEFT}: {BENCH})"
     )
     fix = f"set streams_app_rocksdb_mib to {round(memtables * FLOOR_MIB / each / 0.75)}, or use more hosts"
     if each <= STARVED_MIB:

@@ -17,6 +17,7 @@ from sizing.workload_streams import StreamsApp
 UNIT: Final = "streams-app"
 ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"
 MEASURED: Final = "Streams memory measurements, single runs of 2 minutes"
+BENCH: Final = "bench/streams, throughput over the bound"
 GUIDE: Final = "Kafka Streams documentation, Memory Management"
 CONFIG: Final = "Kafka Streams documentation, Configuration"
 

@@ -17,8 +17,10 @@ BLOCK_CACHE_MIB: Final = 50
 SEGMENTS: Final = 3
 _SEGMENT_MIN_MS: Final = 60_000  # a segment is half of the retention, 60 s at least
 
-#: Memtables a writing database: with 8 MiB it ran near the stock rate, with 1.33 MiB it starved.
+#: Memtables a writing database. bench.streams: with write buffers of as much, 4 MiB left 92 percent of stock's
+#: throughput and 2 MiB 80 percent; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6 percent.
 FLOOR_MIB: Final = 8.0
+LEFT: Final = "4 MiB left 92 percent of stock's throughput, 2 MiB 80, and 1 MiB starved"
 STARVED_MIB: Final = 4 / 3
 #: Share of the bound that memtables may take: 1.5 of 2 GB in the measurement that ran.
 MEMTABLE_SHARE: Final = 0.75
@@ -40,6 +42,15 @@ def store_mib(
 ) -> float:
     """Return what a store takes without a bound: partitions x segments x (buffers x size + cache)."""
     return partitions * segments * (write_buffers * write_buffer_mib + block_cache_mib)
+
+
+def write_buffer_mib(each: float) -> int:
+    """Return the write buffer for that much memtable memory a database, both in MiB: a power of two.
+
+    RocksDB takes a memtable's memory in blocks of an eighth of its write buffer, 1 MiB at most: with larger
+    buffers than there is memory for, each database holds a block that it hardly fills, and flushes it.
+    """
+    return 1 << math.floor(math.log2(min(WRITE_BUFFER_MIB, max(1.0, each))))
 
 
 def segments(store: Store) -> int:

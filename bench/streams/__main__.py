@@ -32,7 +32,7 @@ from sizing.workload_streams import StreamsApp
 HERE = Path(__file__).parent
 RESULT = HERE / "streams.json"
 PLOT = HERE.parents[1] / "docs" / "streams.svg"
-PARTS: Final = ("curve", "time", "latency", "restore")
+PARTS: Final = ("curve", "time", "restore", "latency")
 #: How fast the backlog had come: segments follow its time, not this machine's.
 CAME_PER_S: Final = 600
 
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--curve-s", type=float, default=30, help="for each bound")
     parser.add_argument("--time-s", type=float, default=120)
     parser.add_argument("--latency-s", type=float, default=20)
-    parser.add_argument("--records", type=int, default=120_000, help="of the backlog")
+    parser.add_argument("--records", type=int, default=200_000, help="of the backlog")
     parser.add_argument("--records-per-s", type=float, default=40, help="where they are sent at a rate")
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--plot", type=Path, default=PLOT)
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     result: dict[str, Any] = json.loads(options.out.read_text()) if options.out.is_file() else {}
     failed = False
-    for part in options.part or PARTS:
+    for part in (one for one in PARTS if one in (options.part or PARTS)):
         kept = result.get(part, {}).get("cases", {}) if options.case else {}
         result[part] = {"command": f"python -m bench.streams --part {part}", "cases": kept}
         for name, figures in measure(part, options, jars):
@@ -109,6 +109,8 @@ def _one(part: str, bench: Bench, name: str, case: cases.Case, options: argparse
         seen = run.throughput(bench, name, case, seconds)
         figures = {"records_per_s": round(rate(seen["commits"]))}
         if part == "time":
+            # Until each memtable has been full once, stock flushes nothing and looks faster than it stays.
+            figures["records_per_s_of_the_second_half"] = round(rate(seen["commits"], seconds / 2))
             figures["rss_over_time"] = over_time(seen["samples"])
     return planned | figures | memory(seen["samples"], cases.HEAP_MIB, case.bounded)
 

@@ -105,13 +105,11 @@ class Case:
 
 STOCK: Final = {"stock": Case(bounded=False)}
 PLANNED: Final = {"planned": Case()}
-#: By the bound in MiB; the last two halve and quarter the plan's with smaller write buffers.
-BOUNDS: Final = {f"{mib} MiB": Case({"rocksdb_mib": mib}) for mib in (256, 512, 1024, 3072)}
+#: By the bound in MiB, with the write buffers that the plan gives it, and with those of Kafka Streams.
+BOUNDS: Final = {f"{mib} MiB": Case({"rocksdb_mib": mib}) for mib in (512, 1024)}
 BUFFERS: Final = {
-    f"{mib} MiB, buffers of {size} MiB": Case(
-        {"rocksdb_mib": mib, "rocksdb": {"write.buffer.bytes": size << 20}}
-    )
-    for mib, size in ((512, 2), (1024, 4))
+    f"{mib} MiB, buffers of 16 MiB": Case({"rocksdb_mib": mib, "rocksdb": {"write.buffer.bytes": 16 << 20}})
+    for mib in (256, 512, 1024, 2048, 3072)
 }
 CURVE: Final = {**STOCK, **PLANNED, **BOUNDS, **BUFFERS}
 OVER_TIME: Final = {**STOCK, **PLANNED, "planned with jemalloc": Case({"jemalloc": str(JEMALLOC)})}
@@ -124,14 +122,14 @@ def _sending(batch_bytes: int, linger_ms: int) -> Case:
 
 
 LATENCY: Final = {
-    **STOCK,
     **PLANNED,
+    **STOCK,
     "batch 16 kB, linger 0 ms": _sending(16_384, 0),
+    "batch 1 MB, linger 0 ms": _sending(1 << 20, 0),
+    "commit 30 s": Case(properties={"commit.interval.ms": "30000"}),
+    "commit 100 ms": Case(properties={"commit.interval.ms": "100"}),
     "batch 16 kB, linger 50 ms": _sending(16_384, 50),
     "batch 128 kB, linger 10 ms": _sending(131_072, 10),
-    "batch 1 MB, linger 0 ms": _sending(1 << 20, 0),
-    "commit 100 ms": Case(properties={"commit.interval.ms": "100"}),
-    "commit 30 s": Case(properties={"commit.interval.ms": "30000"}),
 }
 
 

@@ -12,26 +12,31 @@ from urllib.parse import unquote
 from playwright.sync_api import Error, sync_playwright
 
 _INK: Final = "#444"
-_STOCK, _BOUNDED, _PLAN = "#D55E00", "#0072B2", "#009E73"
+_STOCK, _BOUNDED, _PLAN, _OTHER = "#D55E00", "#0072B2", "#009E73", "#888888"
 _SIZE: Final = (900, 380)
 
 
 def figure(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a Plotly document of what was measured of the parts curve and time."""
     curve = result.get("curve", {}).get("cases", {})
-    points = sorted(
-        (about["bound_mib"], about["records_per_s"], about["rss_mib"], about["planned_rss_mib"])
-        for name, about in curve.items()
-        if "bound_mib" in about and "buffers" not in name and "rss_mib" in about
-    )
+    points = _points(curve, buffers=False)
+    others = _points(curve, buffers=True)
     bounds = [bound for bound, *_ in points]
     traces = [
+        _line(
+            "with buffers of 16 MiB: records/s",
+            [bound for bound, *_ in others],
+            [rate for _, rate, *_ in others],
+            _OTHER,
+            "y",
+        ),
         _line("bounded: records/s", bounds, [rate for _, rate, *_ in points], _BOUNDED, "y"),
         _line("bounded: RSS", bounds, [rss for *_, rss, _ in points], _BOUNDED, "y2"),
         _line("planned limit", bounds, [planned for *_, planned in points], _PLAN, "y2", "dot"),
     ]
-    if "records_per_s" in curve.get("stock", {}) and bounds:
-        ends = [bounds[0], bounds[-1]]
+    both = sorted(bound for bound, *_ in points + others)
+    if "records_per_s" in curve.get("stock", {}) and both:
+        ends = [both[0], both[-1]]
         traces.append(
             _line("stock: records/s", ends, [curve["stock"]["records_per_s"]] * 2, _STOCK, "y", "dash")
         )
@@ -46,6 +51,15 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
             line = _line("", [seconds[0], seconds[-1]], [limit, limit], _PLAN, "y3", "dot")
             traces.append(line | {"xaxis": "x2", "mode": "lines", "showlegend": False})
     return {"data": traces, "layout": _layout()}
+
+
+def _points(curve: Mapping[str, Any], *, buffers: bool) -> list[tuple[int, int, int, int]]:
+    """Return bound, records/s, RSS and planned RSS of the cases with the plan's write buffers, or the others."""
+    return sorted(
+        (about["bound_mib"], about["records_per_s"], about["rss_mib"], about["planned_rss_mib"])
+        for name, about in curve.items()
+        if "bound_mib" in about and ("buffers" in name) == buffers and "rss_mib" in about
+    )
 
 
 def _layout() -> dict[str, Any]:

@@ -79,8 +79,9 @@ def test_the_cases_are_planned_by_the_kit_and_say_what_they_expect() -> None:
         "memtables_a_database_mib": 8.0,
     }
     assert plan_figures(cases.STOCK["stock"], changelogs=True) == {}
-    halved = cases.BUFFERS["1024 MiB, buffers of 4 MiB"].instance(False)
-    assert halved.value("write.buffer.bytes") == str(4 * MIB)
+    assert cases.BOUNDS["1024 MiB"].instance(False).value("write.buffer.bytes") == str(4 * MIB)
+    large = cases.BUFFERS["1024 MiB, buffers of 16 MiB"].instance(False)
+    assert large.value("write.buffer.bytes") == str(16 * MIB)
 
 
 def test_a_result_gives_the_floor_and_a_picture() -> None:
@@ -98,6 +99,7 @@ def test_a_result_gives_the_floor_and_a_picture() -> None:
     assert found["rss_against_plan_percent"]["curve: planned"] == pytest.approx(-9.8, abs=0.1)
     names = [trace["name"] for trace in figure(result)["data"]]
     assert names == [
+        "with buffers of 16 MiB: records/s",
         "bounded: records/s",
         "bounded: RSS",
         "planned limit",

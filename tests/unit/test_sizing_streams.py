@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sizing.model import MIB
 from sizing.plan import make_plan
-from sizing.streams_memory import disk_bytes, restore_bytes, segments, state, store_mib
+from sizing.streams_memory import disk_bytes, restore_bytes, segments, state, store_mib, write_buffer_mib
 from sizing.workload_streams import Store
 from tests.planned import JOINS, files, findings, instances, streams, value
 
@@ -39,7 +39,7 @@ def test_the_measured_bound_gives_each_writing_database_8_mib() -> None:
     assert value(instance, "cache.bytes") == str(2048 * MIB)
     assert value(instance, "memtables.bytes") == str(1536 * MIB)
     assert value(instance, "write.buffer.count") == "2"
-    assert value(instance, "write.buffer.bytes") == str(16 * MIB)
+    assert value(instance, "write.buffer.bytes") == str(8 * MIB)
     assert value(instance, "rocksdb.config.setter") == "kedge.BoundedRocksDb"
 
 
@@ -47,10 +47,18 @@ def test_the_documented_bound_is_4_gb_and_each_deviation_is_a_note_with_both_val
     (instance,) = instances(make_plan(streams(common={"advice": "documented"})), SERVICE)["st1"]
     assert value(instance, "cache.bytes") == str(4096 * MIB)
     assert value(instance, "write.buffer.count") == "3"
+    assert value(instance, "write.buffer.bytes") == str(16 * MIB)
     (note,) = findings(streams(), "streams.rocksdb.bound")
     assert note.severity == "note"
     assert str(2048 * MIB) in note.message
     assert str(4096 * MIB) in note.message
+
+
+@pytest.mark.parametrize(
+    ("each", "buffer"), [(40, 16), (16, 16), (8, 8), (7.9, 4), (2, 2), (1.3, 1), (0.4, 1)]
+)
+def test_a_write_buffer_is_no_larger_than_what_its_database_has(each: float, buffer: int) -> None:
+    assert write_buffer_mib(each) == buffer
 
 
 @pytest.mark.parametrize(
