@@ -17,8 +17,8 @@ BLOCK_CACHE_MIB: Final = 50
 SEGMENTS: Final = 3
 _SEGMENT_MIN_MS: Final = 60_000  # a segment is half of the retention, 60 s at least
 
-#: Memtables a writing database. bench.streams: with write buffers of as much, 4 MiB left 92 percent of stock's
-#: throughput and 2 MiB 80 percent; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6 percent.
+#: Memtables a writing database. bench.streams: with write buffers of as much, 4 MiB left 92 percent of
+#: stock's throughput and 2 MiB 80; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6.
 FLOOR_MIB: Final = 8.0
 LEFT: Final = "4 MiB left 92 percent of stock's throughput, 2 MiB 80, and 1 MiB starved"
 STARVED_MIB: Final = 4 / 3

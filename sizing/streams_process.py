@@ -155,8 +155,8 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
         Choice(WRITE_BUFFER_MIB * MIB, stock, GUIDE),
         Choice(
             buffer * MIB,
-            f"no larger than the {each:.1f} MiB of a database: with 4 MiB each, buffers of 4 MiB ran 1.8 times "
-            "as fast as those of 16",
+            f"no larger than the {each:.1f} MiB of a database: with 4 MiB each, buffers of 4 MiB ran 1.8 "
+            "times as fast as those of 16",
             BENCH,
         ),
     )

@@ -54,7 +54,7 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _points(curve: Mapping[str, Any], *, buffers: bool) -> list[tuple[int, int, int, int]]:
-    """Return bound, records/s, RSS and planned RSS of the cases with the plan's write buffers, or the others."""
+    """Return bound, records/s, RSS and planned RSS, with the plan's write buffers or with those of 16 MiB."""
     return sorted(
         (about["bound_mib"], about["records_per_s"], about["rss_mib"], about["planned_rss_mib"])
         for name, about in curve.items()
