@@ -21,6 +21,7 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
     curve = result.get("curve", {}).get("cases", {})
     points = _points(curve, buffers=False)
     others = _points(curve, buffers=True)
+    every = sorted(points + others)
     bounds = [bound for bound, *_ in points]
     traces = [
         _line(
@@ -31,12 +32,11 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
             "y",
         ),
         _line("bounded: records/s", bounds, [rate for _, rate, *_ in points], _BOUNDED, "y"),
-        _line("bounded: RSS", bounds, [rss for *_, rss, _ in points], _BOUNDED, "y2"),
-        _line("planned limit", bounds, [planned for *_, planned in points], _PLAN, "y2", "dot"),
+        _line("RSS", [bound for bound, *_ in every], [rss for *_, rss, _ in every], _OTHER, "y2", "dash"),
+        _line("planned limit", [b for b, *_ in every], [limit for *_, limit in every], _PLAN, "y2", "dot"),
     ]
-    both = sorted(bound for bound, *_ in points + others)
-    if "records_per_s" in curve.get("stock", {}) and both:
-        ends = [both[0], both[-1]]
+    if "records_per_s" in curve.get("stock", {}) and every:
+        ends = [every[0][0], every[-1][0]]
         traces.append(
             _line("stock: records/s", ends, [curve["stock"]["records_per_s"]] * 2, _STOCK, "y", "dash")
         )
@@ -74,7 +74,7 @@ def _layout() -> dict[str, Any]:
         "font": {"color": _INK, "family": "sans-serif", "size": 11},
         "margin": {"l": 60, "r": 20, "t": 10, "b": 90},
         "legend": {"orientation": "h", "y": -0.22},
-        "xaxis": axis("bound of RocksDB, MiB", domain=[0, 0.46], anchor="y"),
+        "xaxis": axis("bound of RocksDB, MiB", domain=[0, 0.46], anchor="y2"),
         "yaxis": axis("records/s", domain=[0.55, 1]),
         "yaxis2": axis("RSS, MiB", domain=[0, 0.45], anchor="x"),
         "xaxis2": axis("seconds", domain=[0.56, 1], anchor="y3"),

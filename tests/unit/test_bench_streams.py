@@ -101,7 +101,7 @@ def test_a_result_gives_the_floor_and_a_picture() -> None:
     assert names == [
         "with buffers of 16 MiB: records/s",
         "bounded: records/s",
-        "bounded: RSS",
+        "RSS",
         "planned limit",
         "stock: records/s",
         "stock: RSS over time",
