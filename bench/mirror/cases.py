@@ -12,7 +12,7 @@ from sizing.plan import make_plan
 #: What only a place can say; every case gets it from the bench.
 _OF_THE_PLACE: Final = ("bootstrap.servers", "client.id", "group.id")
 PROCESSES: Final = (1, 2, 4, 8)
-CODECS: Final = ("none", "gzip", "lz4", "zstd")
+CODECS: Final = ("gzip", "lz4", "zstd")
 
 
 @dataclass(frozen=True)
