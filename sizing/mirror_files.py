@@ -31,6 +31,8 @@ _THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts
 _THREADS_A_TASK: Final = 8
 _BASE_MIB: Final = 256  # default heap of Kafka's tools
 _BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
+#: What zstd keeps outside the heap for a batch that is open: 2 MiB of window and the tables of its level 3.
+_ZSTD_BATCH_MIB: Final = 3.5
 _REBALANCE_DELAY_MS: Final = 300_000  # default of scheduled.rebalance.max.delay.ms
 
 #: Stands for the address of the host that a process runs on.
@@ -47,7 +49,8 @@ def classic(flow: Flow) -> Planned:
     buffer = plan_producer(producer, flow, f"{flow.folder}/producer.properties", "")
     environment = flow.sheet(flow.flow.environment)
     _arguments(environment, flow)
-    _jvm(environment, flow, *_heap(flow, buffer), tasks=1)
+    codec = value_of(producer, "compression.type")
+    _jvm(environment, flow, *_heap(flow, buffer), tasks=1, codec=codec)
     return _together(consumer, producer, environment)
 
 
@@ -77,7 +80,8 @@ def mirror_maker_2(flow: Flow) -> Planned:
         f"{flow.limits.source_partitions} partitions, as if one process ran all tasks"
     )
     mib = _round(_BASE_MIB + buffer // MIB + fetched)
-    _jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest)
+    codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
+    _jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
     return _together(sheet, environment)
 
 
@@ -139,7 +143,9 @@ def _round(mib: float) -> int:
     return math.ceil(mib / 64) * 64
 
 
-def _jvm(sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, tasks: int) -> None:
+def _jvm(
+    sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, *, tasks: int, codec: str
+) -> None:
     own_mib = flow.flow.heap_mib
     file = f"{flow.folder}/environment"
     logs = f"/var/log/{UNIT}/{flow.name}-{NUMBER}"
@@ -175,12 +181,15 @@ def _jvm(sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, task
     else:
         jvm.console_logging(sheet, properties, "mirror")
     _progress_logging(sheet, flow, properties, old)
-    limit = heap + _BESIDE_HEAP_MIB
+    zstd = math.ceil(_ZSTD_BATCH_MIB * flow.limits.target_partitions) if codec == "zstd" else 0
+    limit = heap + _BESIDE_HEAP_MIB + zstd
     unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
     because = (
         f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and direct "
         "buffers"
     )
+    if zstd:
+        because += f"; an estimated {zstd} MiB for zstd, which compresses a batch for each target partition"
     sheet.put(unit, "MemoryMax", "mirror.memory", Choice(f"{limit}M", because, "systemd.resource-control(5)"))
     because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
     files = Choice(flow.open_files, because, "the inventory")

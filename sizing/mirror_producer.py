@@ -17,6 +17,7 @@ from sizing.workload_mirror import MirrorFlow
 UNIT: Final = "mirror-maker"
 ARTICLE: Final = "MirrorMaker Performance Tuning (Salesforce)"
 MEASURED: Final = "MirrorMaker measurements, single runs at 60 ms on 2 cores"
+BENCH: Final = "bench/mirror, metrics of 100 bytes over 60 ms on 2 cores"
 CLASSIC: Final = "kafka.tools.MirrorMaker of Kafka 3.9"
 
 #: linger.ms of the article: 95 percent of metric batches filled within 30 s, 99 percent of log batches.
@@ -82,9 +83,12 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
                 "take client.id out of producer_settings",
             )
     because = "fewer bytes on the wire, and on the disks of the target"
-    found = "with full batches the fastest of gzip and zstd: 408,000 records/s against 349,000"
+    found = (
+        "the most records/s over 60 ms, 8.1 times stock, where gzip had 7.1 and lz4 6.6; the document is of "
+        "2017, and zstd came with Kafka 2.1"
+    )
     put("compression.type", "compression", Choice("gzip", because, f"{ARTICLE}, Enable compression"),
-        Choice("gzip", found, MEASURED))  # fmt: skip
+        Choice("zstd", found, BENCH))  # fmt: skip
     request = put(
         "max.request.size",
         "message_bytes",

@@ -19,6 +19,7 @@ DOCS = [
 #: Commands that take a fleet or minutes, and where they run.
 ELSEWHERE = {
     "make demo": "tests/e2e/test_demo.py",
+    ".venv/bin/python -m bench.mirror": "tests/kafka/test_bench_mirror.py, smaller",
     "make demo-mirror": "tests/e2e/test_mirror_demo.py, with a smaller load",
     "make test": ".ci/run",
     "make setup": "every target of the Makefile calls it",
