@@ -223,6 +223,11 @@ def test_a_renewed_certificate_restarts_only_what_shows_it(run: Run) -> None:
     assert on_node(FLEET, "lb1", "pgrep -P $(systemctl show -P MainPID rest-balancer@haproxy)") != workers
 
 
+def unwrapped(done: subprocess.CompletedProcess[str]) -> str:
+    """What a playbook printed, its messages in one line again."""
+    return " ".join(f"{done.stdout} {done.stderr}".split())
+
+
 def refused(*arguments: str) -> str:
     """What a deploy says that stops before a host is touched."""
     before = proxies()
@@ -230,7 +235,7 @@ def refused(*arguments: str) -> str:
     assert done.returncode != 0
     assert set(recap(done.stdout)) == {"localhost"}
     assert proxies() == before
-    return done.stdout + done.stderr
+    return unwrapped(done)
 
 
 @pytest.fixture
@@ -246,7 +251,7 @@ def test_an_expired_certificate_stops_before_a_host_is_touched(run: Run, certifi
     certificate_of_rest1.unlink()
     certify("-e", "local_ca_days=0")
     said = refused()
-    assert f"certificate {certificate_of_rest1} expired on" in said
+    assert f"{certificate_of_rest1.name} expired on" in said
 
 
 def test_another_hosts_certificate_stops_before_a_host_is_touched(
@@ -295,7 +300,7 @@ def test_a_full_disk_leaves_what_runs_as_it_is_and_the_next_run_mends_it(run: Ru
     wanted = settings(producer_linger_ms=8)
     try:
         done = play("deploy.yml", *wanted, inventory=INVENTORY)
-        said = done.stdout + done.stderr
+        said = unwrapped(done)
         assert done.returncode != 0
         assert "No space left on device; no instance of kafka-rest was touched" in said
         assert proxies() == before
