@@ -138,15 +138,15 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the sizing takes from the measurement."""
     found: dict[str, Any] = {}
     if curve := result.get("curve", {}).get("cases"):
-        stock = curve["stock"]["records_per_s"]
         points = {
             about["memtables_a_database_mib"]: about["records_per_s"]
             for name, about in curve.items()
             if "memtables_a_database_mib" in about and "buffers" not in name and "failed" not in about
         }
-        found["records_per_s_of_stock"] = stock
-        found["share_of_stock"] = {mib: round(of / stock, 2) for mib, of in sorted(points.items())}
-        found["floor_mib_a_database"] = knee(points, stock)
+        if stock := curve.get("stock", {}).get("records_per_s"):
+            found["records_per_s_of_stock"] = stock
+            found["share_of_stock"] = {mib: round(of / stock, 2) for mib, of in sorted(points.items())}
+            found["floor_mib_a_database"] = knee(points, stock)
     for part in ("curve", "time"):
         for name, about in result.get(part, {}).get("cases", {}).items():
             if "planned_rss_mib" in about and "rss_mib" in about:
