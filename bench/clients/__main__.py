@@ -109,7 +109,8 @@ def report(result: dict[str, Any]) -> str:
         f"{asked['record_bytes']} bytes; {asked['repetitions']} repetitions in rotation, "
         f"{asked['seconds']:g} s each after {asked['warm_up']:g} s of warm-up; medians. Latency runs from "
         "when a record was to be sent to its acknowledgement (producers) or to the poll that brought it "
-        "(consumers); requests are the Produce and the consumers' Fetch requests that the brokers counted."
+        "(consumers); requests are the Produce and the consumers' Fetch requests that the brokers counted. "
+        "The spread is the range of the repetitions over their median: rows that differ by less say nothing."
     )
     return "\n".join([
         "# Client profiles, measured", "", conditions, "",
@@ -148,8 +149,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--record-bytes", type=int, default=200)
     parser.add_argument("--repetitions", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=4, help="measured, each phase (default 4)")
-    parser.add_argument("--warm-up", type=float, default=1, help="seconds before that (default 1)")
+    parser.add_argument("--seconds", type=float, default=2, help="measured, each phase (default 2)")
+    parser.add_argument("--warm-up", type=float, default=0.5, help="seconds before that (default 0.5)")
     parser.add_argument("--steady", type=int, default=2000, help="records/s of the steady phases")
     parser.add_argument("--loss-rate", type=int, default=20_000, help="records/s while a leader is killed")
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the report")

@@ -53,16 +53,22 @@ def test_cpu_is_that_of_a_million_records_and_the_spread_that_of_the_rates() -> 
 
 
 @pytest.mark.parametrize(
-    ("small", "spread", "verdict"), [(0.97, 0.0, "holds"), (0.6, 0.0, "does not hold"), (0.6, 0.5, "holds")]
+    ("small", "spread", "verdict"),
+    [
+        (0.97, 0.0, "holds in"),
+        (0.6, 0.0, "does not hold in"),
+        (0.6, 0.5, "cannot be told from"),
+        (0.97, 0.5, "cannot be told from"),
+    ],
 )
-def test_the_claim_holds_when_nothing_differs_by_more_than_the_repetitions(
+def test_the_claim_is_judged_only_where_the_repetitions_agree(
     small: float, spread: float, verdict: str
 ) -> None:
     rows = {
         "stock": {"records_per_s": 100.0, "spread": spread},
         "max.poll.records=10": {"records_per_s": 100.0 * small, "spread": 0.0},
     }
-    assert f"the throughput {verdict} here" in claim(rows)
+    assert f"the claim {verdict} this run" in claim(rows)
     assert f"max.poll.records=10 {small:.2f} times" in claim(rows)
 
 
