@@ -86,8 +86,9 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
         near = difflib.get_close_matches(str(steps[-1]), known, n=1)
         mend = f"did you mean {prefix}{_path([*steps[:-1], near[0]])}?" if near else "take it out"
         return wrong_variable(name, where, "is not known", mend)
-    if kind == "missing":
-        return wrong_variable(name, where, "is missing", f"add it{_unit_hint(name)}")
+    if kind == "missing" or (value is None and kind != "value_error"):
+        what, mend = ("is missing", "add it") if kind == "missing" else ("is empty", "give it a value")
+        return wrong_variable(name, where, what, mend + _unit_hint(name))
     if looks_secret(name) or ".users" in name or "_users" in name:
         return wrong_variable(name, where, f"cannot be used: {_lowered(error['msg'])}", "write another one")
     return wrong_variable(
@@ -152,6 +153,8 @@ def _kind(name: str, kind: str, context: dict[str, Any]) -> str:
         return "write numbers with dots, such as 8.3.1"
     if kind in ("int_type", "int_from_float", "float_type"):
         return f"write a {'' if kind == 'float_type' else 'whole '}number{_unit_hint(name)}"
+    if kind == "string_pattern_mismatch" and name.endswith(("sha256", "checksum")):
+        return "write the 64 characters that sha256sum says of the file"
     if kind == "string_pattern_mismatch":
         return "write it in that form"
     return _WANTED.get(kind, "correct the value")

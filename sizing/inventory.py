@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from sizing.complaints import wrong_variable
 from sizing.groups import check_groups
-from sizing.keys import numbers
+from sizing.keys import NEWER_KAFKA, numbers
 from sizing.model import Finding, Inventory
 from sizing.verification import check_verification
 from sizing.workload import (
@@ -51,9 +51,8 @@ _SAME: Final = (
 #: Variables of no role.
 _COMMON: Final = (*_SAME, "data_center", "java_version")
 _LIKE: Final = 0.88
-#: What clients of today reach, and the newest major version that there is.
+#: What clients of today reach.
 _OLDEST_KAFKA: Final = (2, 1)
-_NEWER_KAFKA: Final = (5,)
 _SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
 
 
@@ -126,7 +125,7 @@ def _clusters(inventory: Inventory) -> Iterator[Finding]:
 
 
 def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator[Finding]:
-    if not _OLDEST_KAFKA <= numbers(cluster.version) < _NEWER_KAFKA:
+    if not _OLDEST_KAFKA <= numbers(cluster.version) < NEWER_KAFKA:
         yield wrong_variable(
             f"{name}.version",
             "all",

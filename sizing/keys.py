@@ -29,6 +29,10 @@ Component = Literal[
     "topic",
 ]
 
+#: After the newest major version of Apache Kafka that there is: Confluent Platform's numbers lie beyond it.
+NEWER_KAFKA: Final = (5,)
+OF_KAFKA: Final = "write Kafka's own version (Confluent Platform 7.9 carries Kafka 3.9, 8.0 carries 4.0)"
+
 _FOLDER: Final = Path(__file__).with_name("keys")
 
 #: Families of keys whose members a plugin or a listener names; nothing can be said about them.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sizing.keys import Component, check_keys, known_keys, numbers
+from sizing.keys import NEWER_KAFKA, OF_KAFKA, Component, check_keys, known_keys, numbers
 from sizing.mirror_files import ADDRESS, classic, mirror_maker_2
 from sizing.mirror_limits import Limits, limits, matching
 from sizing.mirror_producer import ARTICLE, FETCH_WAIT_MS, MEASURED, NUMBER, Flow, batch_bytes, spare_ms
@@ -97,6 +97,12 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[F
             "mirror.version",
             "classic MirrorMaker is deprecated since 3.0 and ends with 3.9",
             "plan the move to mirror_maker_kind: mirror_maker_2",
+        )
+    elif version >= NEWER_KAFKA:
+        sheet.error(
+            "mirror.version",
+            f"mirror_maker_version is {role.version}, which is no version of Apache Kafka",
+            OF_KAFKA,
         )
     elif version < (2, 4):
         sheet.error(

@@ -6,7 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_NUMBERED: Final = re.compile(r"(?P<stem>.*?)(?P<number>\d+)")
+#: A name that ends with a number, or whose part before the first dot does: rest1, rest-01.example.net.
+_NUMBERED: Final = (
+    re.compile(r"(?P<stem>.*?)(?P<number>\d+)(?P<domain>)"),
+    re.compile(r"(?P<stem>[^.]*?[^.\d])(?P<number>\d+)(?P<domain>\..*)"),
+)
 _SHOWN: Final = 6
 
 
@@ -39,15 +43,16 @@ def compact(places: Iterable[str]) -> str:
 
 def fold(names: Iterable[str]) -> str:
     """Return names as one list, runs of numbers folded: a1, a2, a3, b becomes ``a[1-3], b``."""
-    runs: list[tuple[str, str, str]] = []  # stem, first number, last number; a name without one has two empty
+    # Stem and domain, first number, last number; of a name without one both are empty.
+    runs: list[tuple[tuple[str, str], str, str]] = []
     for name in names:
-        match = _NUMBERED.fullmatch(name)
-        stem, number = (match["stem"], match["number"]) if match else (name, "")
-        if runs and number and runs[-1][0] == stem and runs[-1][2]:
+        match = next(filter(None, (form.fullmatch(name) for form in _NUMBERED)), None)
+        around, number = ((match["stem"], match["domain"]), match["number"]) if match else ((name, ""), "")
+        if runs and number and runs[-1][0] == around and runs[-1][2]:
             last = runs[-1][2]
             if int(number) == int(last) + 1 and len(number) >= len(last):
-                runs[-1] = (stem, runs[-1][1], number)
+                runs[-1] = (around, runs[-1][1], number)
                 continue
-        runs.append((stem, number, number))
-    shown = [f"{s}{a}" if a == b else f"{s}[{a}-{b}]" for s, a, b in runs[:_SHOWN]]
+        runs.append((around, number, number))
+    shown = [f"{s}{a}{d}" if a == b else f"{s}[{a}-{b}]{d}" for (s, d), a, b in runs[:_SHOWN]]
     return ", ".join(shown) + (f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else "")

@@ -10,7 +10,8 @@ from sizing.model import Finding, Instance, Inventory
 
 #: Services that run without the right to take a port below this; the balancer begins as root.
 _PRIVILEGED: Final = 1024
-_UNPRIVILEGED: Final = ("kafka_rest", "kafka_broker")
+#: Services without root rights, each with the variable of its port.
+_UNPRIVILEGED: Final = {"kafka_rest": "kafka_rest_first_port", "kafka_broker": "kafka_broker_port"}
 
 
 def check_ports(
@@ -67,5 +68,5 @@ def _privileged(host: str, service: str, port: int) -> Finding:
         f"{host}: port {port}",
         f"{service} would listen on port {port}, and a service without root rights may take none below "
         f"{_PRIVILEGED}",
-        "use a port from 1024 up, and a balancer for the one that clients know",
+        f"set {_UNPRIVILEGED[service]} to 1024 or above, and let a balancer have the port that clients know",
     )

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import shutil
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,9 @@ PREFIXES: Final = (
     "verify",
 )
 _YAML: Final = (".yml", ".yaml")
+_INDENT: Final = "spaces as its neighbours are, and look at colons, quotes and brackets, here and just before"
+#: What Ansible says of a group's key that it does not know, and goes on without its hosts.
+_SKIPPED: Final = re.compile(r"Skipping unexpected key \((?P<key>.+?)\) in group \((?P<group>.+?)\)")
 
 
 class InventoryError(Exception):
@@ -90,6 +94,12 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
             hosts = {str(host): resolved(str(host), seen(str(host))) for host in manager.get_hosts()}
         except AnsibleError as error:
             raise InventoryError(f"{path}: {one_line(error)}") from error
+    if skipped := _SKIPPED.search(said.getvalue()):
+        message = (
+            f"{path}: the group {skipped['group']} has the key {skipped['key']}, which Ansible would pass "
+            "over; a group has hosts, vars and children"
+        )
+        raise InventoryError(message)
     if not hosts:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
@@ -247,18 +257,43 @@ def _vault_passwords() -> tuple[Any, ...]:
 def _check_syntax(path: Path) -> None:
     for file in _files(path):
         try:
-            # Events alone: what the tags mean is Ansible's to say.
-            for _ in yaml.parse(file.read_text(encoding="utf-8")):
-                pass
+            # Nodes alone: what the tags mean is Ansible's to say.
+            for document in yaml.compose_all(file.read_text(encoding="utf-8"), yaml.SafeLoader):
+                _check_keys(file, document, set())
         except UnicodeDecodeError as error:
             raise InventoryError(f"{file}: is no text in UTF-8 ({error.reason})") from error
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
             begun = f" ({error.context})" if error.context else ""
-            raise InventoryError(f"{file}{place}: no YAML: {error.problem}{begun}") from error
+            tab = "'\\t'" in str(error.problem)
+            mend = f"indent with {'spaces, not with tabs' if tab else _INDENT}"
+            raise InventoryError(f"{file}{place}: no YAML: {error.problem}{begun}; {mend}") from error
         except yaml.YAMLError as error:
             raise InventoryError(f"{file}: no YAML: {one_line(error)}") from error
+
+
+def _check_keys(file: Path, node: yaml.Node | None, seen: set[int]) -> None:
+    """Refuse a key that a mapping has twice, of which YAML's readers take the last in silence."""
+    if node is None or id(node) in seen or not isinstance(node, yaml.CollectionNode):
+        return
+    seen.add(id(node))  # an anchor's node comes again with each of its aliases
+    if not isinstance(node, yaml.MappingNode):
+        for one in node.value:
+            _check_keys(file, one, seen)
+        return
+    lines: dict[str, int] = {}
+    for key, value in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                message = (
+                    f"{file}:{line}:{key.start_mark.column + 1}: {key.value} is here a second time, and line "
+                    f"{lines[key.value]} would be passed over; take one of the two out"
+                )
+                raise InventoryError(message)
+            lines[key.value] = line
+        _check_keys(file, value, seen)
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -281,7 +316,12 @@ def _hidden(file: Path, folder: Path) -> bool:
 
 def _why(complaint: str) -> str:
     """Return in one line what Ansible says at length about a source: what is wrong, and where."""
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    said = next((line for line in lines if "failed" in line.lower() or "error" in line.lower()), "")
+    # Each of Ansible's readers complains; that of YAML is the one that a person wrote for.
+    lines = [line.strip() for line in complaint.splitlines() if line.strip() and "stdout/stderr" not in line]
+    failed = [line for line in lines if "failed" in line.lower() or "error" in line.lower()]
+    said = next((line for line in failed if "'yaml' plugin" in line), failed[0] if failed else "")
+    said = re.sub(r', found "<class .*?>" instead', "", said)
+    if 'Invalid "hosts" entry' in said:
+        said += " Write each host as a key, with a colon: rest1:"
     origin = next((line for line in lines if line.startswith("Origin:")), "")
     return f"{said.removeprefix('[WARNING]: ').removeprefix('[ERROR]: ')} {origin}".strip()

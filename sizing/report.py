@@ -19,11 +19,14 @@ _SEVERITIES: Final = ("error", "warning", "note")
 def text(plan: Plan, *, full: bool = False) -> str:
     """Return the plan: per host, instance and file each setting above its reason, then the findings.
 
-    With errors, and unless ``full``, only those are returned, so that they stand out.
+    With errors, and unless ``full``, only those are returned, so that they stand out, and what nothing reads:
+    a misspelt variable is often why another one is missing.
     Unless ``full``, an instance that is like an earlier one of its service but for its name is said to be so.
     """
     if plan.has_errors and not full:
-        errors = tuple(f for f in plan.findings if f.severity == "error")
+        errors = tuple(
+            f for f in plan.findings if f.severity == "error" or f.message.startswith("nothing reads ")
+        )
         left_out = "only the errors are shown; --full shows the plan and its other findings (plan.yml: -v)"
         counts = list(findings(plan.findings))[-1]
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])

@@ -104,7 +104,8 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
         if finding.message.split()[-1] not in _NO_EFFECT:
             # The proxy would pass over it in silence. Of MapR's build not all keys are known.
             unknown = "does not know" in finding.message and variables.distribution != "mapr"
-            sheet.findings.append(replace(finding, severity="error") if unknown else finding)
+            named = replace(finding, message=f"{finding.message} (kafka_rest_settings)")
+            sheet.findings.append(replace(named, severity="error") if unknown else named)
 
 
 def _check_environment(sheet: Sheet, names: list[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sizing import streams_memory
-from sizing.keys import Component, check_keys, known_keys, numbers
+from sizing.keys import NEWER_KAFKA, OF_KAFKA, Component, check_keys, known_keys, numbers
 from sizing.model import MIB, Advice, Finding, Instance, Inventory, Part, Sheet
 from sizing.streams_files import BENCH, App, additional_retention_ms, plan_properties
 from sizing.streams_memory import FLOOR_MIB, LEFT, STARVED_MIB, State
@@ -154,6 +154,12 @@ def _app_findings(
 
 def _check_version(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None) -> None:
     version = numbers(spec.version)
+    if version >= NEWER_KAFKA:
+        sheet.error(
+            "streams.version",
+            f"streams_app_version is {spec.version}, which is no version of Apache Kafka",
+            OF_KAFKA,
+        )
     if version in {(4, 1), (4, 1, 0)}:
         sheet.warning(
             "streams.version",

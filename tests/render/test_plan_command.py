@@ -60,6 +60,15 @@ def test_a_plan_with_an_error_ends_with_1_and_names_the_variable(inventory: Path
     assert "kafka_rest_instances_per_host" in done.stdout
 
 
+def test_beside_errors_a_misspelt_variable_is_shown_and_no_other_warning(inventory: Path) -> None:
+    inventory.write_text(REST.replace("kafka_clusters:", "kafka_cluster:"))
+    done = run("-i", inventory)
+    assert done.returncode == 1
+    assert "kafka_rest_cluster is leaf, which is not declared." in done.stdout
+    assert "did you mean kafka_clusters?" in done.stdout
+    assert done.stdout.count("warning: ") == 1
+
+
 @pytest.mark.parametrize("text", ["all: [", "", "[a\n=b"])
 def test_an_inventory_that_cannot_be_read_ends_with_2_and_says_so_in_one_line(
     tmp_path: Path, text: str
@@ -88,6 +97,12 @@ def test_an_inventory_that_cannot_be_read_ends_with_2_and_says_so_in_one_line(
             "main.yml:2:14: kafka_rest_workload",
             "'them' is undefined",
         ),
+        ("a: 1\nb:\n\tc: 1\n", "main.yml:3:1: no YAML", "indent with spaces, not with tabs"),
+        (
+            "kafka_rest_workload:\n  readers: 5\n  readers: 6\n",
+            "main.yml:3:3: readers is here a second time",
+            "line 2 would be passed over",
+        ),
         ('kafka_rest_cluster: "{{ leaf"\n', "main.yml:1:21: kafka_rest_cluster", "Syntax error in template"),
     ],
 )
@@ -102,6 +117,30 @@ def test_a_mistake_in_a_file_is_one_line_with_file_and_line(
     assert len(done.stderr.splitlines()) == 1
     assert place in done.stderr
     assert what in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("hosts", "what"),
+    [
+        ("kafka_rest: {host: {rest1: }}", "the group kafka_rest has the key host"),
+        ("kafka_rest: {hosts: [rest1]}", "Write each host as a key, with a colon"),
+    ],
+)
+def test_a_group_whose_hosts_would_be_lost_is_refused(inventory: Path, hosts: str, what: str) -> None:
+    inventory.write_text(f"all: {{children: {{{hosts}, mirror_maker: {{hosts: {{mm1: }}}}}}}}\n")
+    done = run("-i", inventory)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert what in done.stderr
+    assert "class" not in done.stderr
+
+
+def test_a_mapping_may_be_merged_from_several(inventory: Path) -> None:
+    merged = (
+        "    one: &one {a: 1}\n    two: &two {a: 2}\n    both:\n      <<: *one\n      <<: *two\n      a: 3\n"
+    )
+    inventory.write_text(REST + merged)
+    assert run("-i", inventory).returncode == 0
 
 
 def test_templates_are_resolved_as_a_playbook_would(inventory: Path) -> None:

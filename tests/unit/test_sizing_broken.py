@@ -185,7 +185,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"rest1/ansible_host": "10.0.0.1", "leaf1/ansible_host": "10.0.0.1", "leaf1/kafka_broker_port": 8083}, "port 8083", "wanted by", "kafka_broker_port"),
     ({"rest1/ansible_host": "10.0.0.1", "leaf1/ansible_host": "10.0.0.1", "rest1/kafka_rest_first_port": 9093}, "port 9093", "wanted by", "kafka_broker_port"),
     ({"leaf1/kafka_broker_port": 9093}, "kafka_broker_port", "9093", "such as 9092"),
-    ({"rest1/kafka_rest_first_port": 80}, "port 80", "root", "1024"),
+    ({"rest1/kafka_rest_first_port": 80}, "port 80", "root", "set kafka_rest_first_port to 1024"),
     # Room.
     ({"rest1/host_memory_mib": 2048, "rest1/kafka_rest_instances_per_host": 2}, "host_memory_mib", "2048", "host_memory_mib"),
     ({"mm1/host_memory_mib": 2048}, "host_memory_mib", "2048", "host_memory_mib"),
@@ -195,6 +195,9 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"rest1/kafka_rest_heap_mib": 4_294_967_296}, "kafka_rest_heap_mib", "4294967296", "the unit is MiB"),
     ({"leaf1/kafka_broker_heap_mib": "1GiB"}, "kafka_broker_heap_mib", "'1GiB'", "write 1024"),
     ({"all/host_memory_mib": "32G"}, "host_memory_mib", "'32G'", "write 32768"),
+    ({"all/host_memory_mib": None}, "host_memory_mib", "is empty", "give it a value, in MiB"),
+    ({"rest1/kafka_rest_workload": None}, "kafka_rest_workload", "is empty", "give it a value"),
+    ({"st1/streams_app_jars/0/sha256": "z" * 64}, "streams_app_jars[0].sha256", "zzz", "64 characters that sha256sum says"),
     ({"all/host_memory_mib": 32}, "host_memory_mib", "32", "the unit is MiB"),
     ({"all/host_memory_mib": 34_359_738_368}, "host_memory_mib", "34359738368", "the unit is MiB"),
     ({f"rest1/{W}/delivery_latency_ms": "1s"}, f"{W}.delivery_latency_ms", "'1s'", "write 1000: the unit is ms"),

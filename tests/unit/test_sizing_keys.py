@@ -71,6 +71,11 @@ def test_keys_of_the_clients_inside_a_proxy_are_checked_under_their_prefixes() -
         (["h9 x", "h10 x", "h11 x"], "h[9-11] x"),
         (["h1: v", "h2: v"], "h[1-2]: v"),
         (["a x", "b y"], "a x, b y"),
+        (
+            ["h-09.example.net", "h-10.example.net", "h-11.example.org"],
+            "h-[09-10].example.net, h-11.example.org",
+        ),
+        (["10.0.0.1 x", "10.0.0.2 x"], "10.0.0.[1-2] x"),
     ],
 )
 def test_many_places_are_named_in_few_words(places: list[str], short: str) -> None:

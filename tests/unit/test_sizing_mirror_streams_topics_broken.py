@@ -105,6 +105,12 @@ CASES = [
         "mirror_maker_version is 2.0",
         "2.4",
     ),
+    Broken(
+        "version of a vendor",
+        mirrors(1, kind="mirror_maker_2", version="7.9.0"),
+        "mirror_maker_version is 7.9.0",
+        "carries Kafka 3.9",
+    ),
     Broken("classic exactly once", _flow(exactly_once=True), f"{FLOW}.exactly_once", "mirror_maker_2"),
     Broken("heap under buffer", _flow(heap_mib=100), f"{FLOW}.heap_mib is 100", "set heap_mib to 448"),
     Broken("drops", _flow(environment={"MIRROR_ABORT_ON_SEND_FAILURE": False}), "MIRROR_ABORT", "true"),
@@ -179,6 +185,9 @@ CASES = [
     Broken("store twice", streams(stores=[JOINS, JOINS]), "streams_app_stores holds joins twice", "once"),
     Broken("heap too small", streams(heap_mib=200), "streams_app_heap_mib is 200", "set it to 576"),
     Broken("no room", streams(rocksdb_mib=16_000), "host_memory_mib is 16384", "streams_app_rocksdb_mib"),
+    Broken(
+        "library of a vendor", streams(version="8.0.1"), "streams_app_version is 8.0.1", "8.0 carries 4.0"
+    ),
     Broken("starved", streams(rocksdb_mib=256), "1.0 MiB of memtables", "streams_app_rocksdb_mib to 2048"),
     Broken(
         "protocol too new",
