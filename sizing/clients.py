@@ -15,6 +15,7 @@ from sizing.client_profiles import (
     default_value,
     key_name,
 )
+from sizing.complaints import declare
 from sizing.keys import check_keys, numbers
 from sizing.model import KIB, MIB, Finding, Inventory, Part, Setting, Sheet
 from sizing.numbers import check_numbers
@@ -47,7 +48,7 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
             sheet.error(
                 "clients.cluster",
                 f"cluster {client.cluster} of client {client.name} is not in kafka_clusters",
-                f"use one of {', '.join(sorted(names)) or '(none)'}, or declare it",
+                declare(names),
             )
         of_cluster = topics.topics.get(client.cluster, {})
         for missing in (

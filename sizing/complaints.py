@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -49,6 +49,12 @@ _UNION: Final = frozenset({"str", "int", "float", "bool"})
 def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
     """Return the complaint about one variable: ``name`` in full, what is wrong with it, how to mend it."""
     return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
+
+
+def declare(names: Iterable[str]) -> str:
+    """Return how to mend the name of a cluster that nothing declares."""
+    known = ", ".join(sorted(names))
+    return f"use one of {known}, or declare it in kafka_clusters" if known else "declare it in kafka_clusters"
 
 
 def contradiction(field: str, why: str, fix: str = "correct one of the two") -> PydanticCustomError:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from sizing.complaints import declare
 from sizing.keys import NEWER_KAFKA, OF_KAFKA, Component, check_keys, known_keys, numbers
 from sizing.mirror_files import ADDRESS, classic, mirror_maker_2
 from sizing.mirror_limits import Limits, limits, matching
@@ -150,7 +151,7 @@ def _bounds(
             sheet.error(
                 "mirror.cluster",
                 f"{variable}.{end} is {cluster}, which is not declared",
-                f"use one of {', '.join(sorted(names)) or '(none)'}, or declare it in kafka_clusters",
+                declare(names),
             )
     if flow.source == flow.target:
         sheet.error(

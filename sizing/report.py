@@ -27,7 +27,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
         errors = tuple(
             f for f in plan.findings if f.severity == "error" or f.message.startswith("nothing reads ")
         )
-        left_out = "only the errors are shown; --full shows the plan and its other findings (plan.yml: -v)"
+        left_out = "only errors and what nothing reads are shown; --full shows all of the plan (plan.yml: -v)"
         counts = list(findings(plan.findings))[-1]
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])
     lines: list[str] = []
@@ -51,6 +51,8 @@ def text(plan: Plan, *, full: bool = False) -> str:
     for cluster, topics in plan.topics.items():
         for topic, settings in topics.items():
             lines += ["", f"topic {topic} on {cluster}", *_settings(settings)]
+    for client, settings in plan.clients.items():
+        lines += ["", f"client {client}", *_settings(settings)]
     lines += _rollouts(plan)
     return "\n".join([*lines, "", *findings(plan.findings)]).lstrip("\n")
 

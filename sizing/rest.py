@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from sizing import mapr, rest_confluent, strimzi
+from sizing.complaints import declare
 from sizing.keys import numbers
 from sizing.model import Advice, Finding, Instance, Inventory, Part, Sheet
 from sizing.numbers import check_numbers
@@ -125,7 +126,7 @@ def _read(
                 f"{SERVICE}_cluster",
                 host,
                 f"is {variables.cluster}, which is not declared",
-                f"use one of {', '.join(sorted(declared)) or '(none)'}, or declare it in kafka_clusters",
+                declare(declared),
             )
         )
     if variables.distribution == "sandbox" and not values.get("fleet"):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sizing import streams_memory
+from sizing.complaints import declare
 from sizing.keys import NEWER_KAFKA, OF_KAFKA, Component, check_keys, known_keys, numbers
 from sizing.model import MIB, Advice, Finding, Instance, Inventory, Part, Sheet
 from sizing.streams_files import BENCH, App, additional_retention_ms, plan_properties
@@ -120,7 +121,7 @@ def _app_findings(
         sheet.error(
             "streams.cluster",
             f"streams_app_cluster is {spec.cluster}, which is not declared",
-            f"use one of {', '.join(sorted(names)) or '(none)'}, or declare it in kafka_clusters",
+            declare(names),
         )
     _check_version(sheet, spec, known.get(spec.cluster))
     _check_unbounded(sheet, spec)

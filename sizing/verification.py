@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from sizing.complaints import complaints, wrong_variable
+from sizing.complaints import complaints, declare, wrong_variable
 from sizing.mirror_flows import flow_facts
 from sizing.model import Finding, Inventory
 from sizing.workload import cluster_names
@@ -76,7 +76,7 @@ def _names(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
     if not isinstance(cluster, str):
         return
     if cluster not in clusters:
-        fix = f"use one of {', '.join(sorted(clusters)) or '(none)'}, or declare it in kafka_clusters"
+        fix = declare(clusters)
         yield wrong_variable("verify.cluster", "all", f"is {cluster}, which is not declared", fix)
         return
     for via, part in _parts(verify).items():
