@@ -76,7 +76,7 @@ def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
         "records_per_s": REQUESTS_PER_S,
         "records_per_request": 1,
         "producers": 2,
-        "consumers": 4,
+        "consumers": 2,
         "group": GROUP,
     }
     started = LoadRun(
@@ -163,7 +163,7 @@ class Consumers:
 
     def _poll(self, client: httpx.Client, home: str, path: str) -> None:
         client.post(f"{path}/subscription", json={"topics": ["kedge-ready"]}, headers=JSON)
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(0.2):
             answer = client.get(f"{path}/records", headers=BINARY)
             self.answers[answer.status_code] = self.answers.get(answer.status_code, 0) + 1
             if answer.status_code == httpx.codes.NOT_FOUND:
