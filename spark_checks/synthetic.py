@@ -171,7 +171,6 @@ def _place(seq: Any, partitions: int) -> tuple[Any, Any]:
 
 def _disturbance(folder: Path, restarts: int, partitions: int, seconds: float) -> None:
     """Write actions, group states sampled every 100 ms, and assignments: one rebalance a restart."""
-    group, topic = _GROUPS["rest"], _TOPICS["rest"]
     begins = [STARTED_US + int((4 + (seconds - 6) * n / max(restarts, 1)) * 1e6) for n in range(restarts)]
     steps = (
         ("drain", -500_000, 0),
@@ -207,14 +206,21 @@ def _disturbance(folder: Path, restarts: int, partitions: int, seconds: float) -
     events = [(STARTED_US, "assigned")]
     for begin in begins:
         events += [(begin, "revoked"), (begin + 900_000, "assigned")]
-    owned = [(p, at_us, event) for p in range(partitions) for at_us, event in events]
-    write_table(
-        folder,
-        "assignments",
-        {"group": group, "topic": topic, "consumer": [f"rest-{p % 2}" for p, _, _ in owned]}
-        | {"partition": [p for p, _, _ in owned], "at_us": [at_us for _, at_us, _ in owned]}
-        | {"event": [event for _, _, event in owned]},
-    )
+    # The other group keeps what it got.
+    for via, seen in (("rest", events), ("kafka", events[:1])):
+        owned = [(p, at_us, event) for p in range(partitions) for at_us, event in seen]
+        write_table(
+            folder,
+            "assignments",
+            {
+                "group": _GROUPS[via],
+                "topic": _TOPICS[via],
+                "consumer": [f"{via}-{p % 2}" for p, _, _ in owned],
+            }
+            | {"partition": [p for p, _, _ in owned], "at_us": [at_us for _, at_us, _ in owned]}
+            | {"event": [event for _, _, event in owned]},
+            via,
+        )
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def passed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aud
 
 def test_good_evidence_passes_every_check(passed: Audit) -> None:
     assert {result.name: result.verdict for result in passed.results} == dict.fromkeys(
-        ("delivery", "throughput", "latency", "rebalance", "settings", "partitions"), "pass"
+        ("delivery", "throughput", "latency", "rebalance", "zombies", "settings", "partitions"), "pass"
     )
     assert passed.verdict == "pass"
     assert not [result.anomalies for result in passed.results if result.anomalies]
@@ -90,7 +90,7 @@ def test_one_missing_record_fails_the_command_and_is_named(
     assert lost["count"] == 1
     assert place.items() <= lost["examples"][0].items()
     suite = ElementTree.parse(out / "junit.xml").getroot()
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("6", "1", "0")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("7", "1", "0")
     assert (out / "report.html").stat().st_size > 1_000_000
     assert "acks=all" in (out / "recommendations.yml").read_text()
 
