@@ -39,7 +39,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         verdict, because = judge([], [doubt], "")
         return Result(NAME, verdict, because, slo=slo, short="not known")
     rows = (
-        silent(owned(assignments, run), delivered, acked_grains(evidence))
+        silent(owned(assignments, run), delivered, acked_grains(evidence), blind_us(run))
         .where(F.col("held_us") >= LEAST_S * 1e6)
         .orderBy(F.desc("held_us"))
         .collect()  # members, never records
@@ -97,16 +97,22 @@ def owned(assignments: DataFrame, run: Run) -> DataFrame:
     )
 
 
-def silent(owned: DataFrame, delivered: DataFrame, acked: DataFrame) -> DataFrame:
+def blind_us(run: Run) -> int:
+    """Return for how long before a sampled revocation the next owner may have read already."""
+    return 2 * run.sampling_us.get("assignments_rest", 100_000)
+
+
+def silent(owned: DataFrame, delivered: DataFrame, acked: DataFrame, blind_us: int) -> DataFrame:
     """Return how long each member got nothing before its partitions went, while records came there.
 
-    Ownerships are few and broadcast; grains bound what is joined with them by the run's length.
+    Deliveries in the last ``blind_us`` of an ownership are the next owner's. Ownerships are few and
+    broadcast; grains bound what is joined with them by the run's length.
 
     Returns:
         group, consumer, from_us, until_us, held_us, partitions (``topic-partition``), records (acknowledged
         in that time on the member's partitions).
     """
-    during = F.col("last_us").between(F.col("from_us"), F.col("until_us"))
+    during = F.col("last_us").between(F.col("from_us"), F.col("until_us") - blind_us)
     reads = (
         delivered.select(*_PLACE, "last_us")
         .join(F.broadcast(owned), _PLACE, "inner")
