@@ -107,7 +107,10 @@ def _one(part: str, bench: Bench, name: str, case: cases.Case, options: argparse
     else:
         seconds = options.curve_s if part == "curve" else options.time_s
         seen = run.throughput(bench, name, case, seconds)
-        figures = {"records_per_s": round(rate(seen["commits"]))}
+        figures = {
+            "records_per_s": round(rate(seen["commits"])),
+            "consumed_records": seen["commits"][-1][1],
+        }
         if part == "time":
             # Until each memtable has been full once, stock flushes nothing and looks faster than it stays.
             figures["records_per_s_of_the_second_half"] = round(rate(seen["commits"], seconds / 2))

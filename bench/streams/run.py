@@ -15,7 +15,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from bench.streams.cases import LEFT, OUTPUT, PARTITIONS, RECORD_BYTES, RIGHT, Case
+from bench.streams.cases import JOINS, LEFT, OUTPUT, PARTITIONS, RECORD_BYTES, RIGHT, Case
 from local.application import Running, running_application
 from local.brokers import Broker
 from verify.load.process import now_us
@@ -26,6 +26,7 @@ _SAMPLE_S: Final = 0.5
 _CHUNK: Final = 2_000
 _GONE_S: Final = 30.0
 _READY_S: Final = 90.0
+_OUT_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,9 @@ def paced(bench: Bench, name: str, case: Case, seconds: float, records_per_s: fl
     tag = run_tag(topic)
     latest: dict[int, tuple[float, int]] = {}
     stop = threading.Event()
-    reader = threading.Thread(target=_read_outputs, args=(bench, tag, latest, stop), daemon=True)
+    # Read from where the output ends now: an end that is asked for later may lie behind the first outputs.
+    begin = [TopicPartition(OUTPUT, n, at) for n, at in _ends_of(bench, OUTPUT).items()]
+    reader = threading.Thread(target=_read_outputs, args=(bench, tag, begin, latest, stop), daemon=True)
     with _application(bench, name, case, topic, topic, changelogs=True) as (_, running):
         reader.start()
         began_us = now_us()
@@ -124,7 +127,10 @@ def paced(bench: Bench, name: str, case: Case, seconds: float, records_per_s: fl
                 values, _ = encoder.encode(np.array([seq], np.int64), np.array([due_us], np.int64))
                 send(topic, seq, values, due_us)
                 _must_run(running, name)
-        time.sleep(2)
+        deadline = time.monotonic() + _OUT_S
+        due = int(seconds * records_per_s) * JOINS
+        while sum(count for _, count in list(latest.values())) < due and time.monotonic() < deadline:
+            time.sleep(0.1)
         stop.set()
         reader.join()
         samples = running.samples()
@@ -166,10 +172,15 @@ def restored(bench: Bench, name: str, case: Case, seconds: float, records_per_s:
     records = _ends(bench, f"{group}-")
     shutil.rmtree(folder / "state")
     with running_application(app, servers, folder) as running:
-        running.wait_until(lambda told: told.get("restoring_records", 0) > 0, _READY_S, "restore")
+        # A short restore may be over between two looks.
+        running.wait_until(
+            lambda told: told.get("restoring_records", 0) > 0 or told.get("state") == "RUNNING",
+            _READY_S,
+            "restore",
+        )
         began = time.monotonic()
         running.wait_running(600)
-        took = time.monotonic() - began
+        took = max(_SAMPLE_S, time.monotonic() - began)
     forget(bench.broker, f"{group}-")
     megabytes = records * RECORD_BYTES / 1e6
     return {
@@ -225,7 +236,11 @@ def _since(samples: list[dict[str, Any]], began_us: int) -> list[dict[str, Any]]
 
 
 def _read_outputs(
-    bench: Bench, tag: bytes, latest: dict[int, tuple[float, int]], stop: threading.Event
+    bench: Bench,
+    tag: bytes,
+    begin: list[TopicPartition],
+    latest: dict[int, tuple[float, int]],
+    stop: threading.Event,
 ) -> None:
     """Note for each record of the run how long after its intended time its last output was appended."""
     consumer = Consumer(
@@ -237,8 +252,7 @@ def _read_outputs(
         }
     )
     with closing(consumer):
-        ends = [TopicPartition(OUTPUT, n, -1) for n in range(PARTITIONS)]
-        consumer.assign(ends)
+        consumer.assign(begin)
         while not stop.is_set():
             for message in consumer.consume(500, 0.2):
                 _note(message, tag, latest)
@@ -255,14 +269,15 @@ def _note(message: Message, tag: bytes, latest: dict[int, tuple[float, int]]) ->
 def _ends(bench: Bench, prefix: str) -> int:
     """Return how many records the topics with that prefix hold."""
     admin = AdminClient({"bootstrap.servers": bench.broker.bootstrap_servers})
-    found = admin.list_topics(timeout=10).topics
-    asked = {
-        TopicPartition(name, n): OffsetSpec.latest()
-        for name, about in found.items()
-        if name.startswith(prefix)
-        for n in about.partitions
-    }
-    return sum(answer.result(_GONE_S).offset for answer in admin.list_offsets(asked).values())
+    names = [name for name in admin.list_topics(timeout=10).topics if name.startswith(prefix)]
+    return sum(sum(_ends_of(bench, name).values()) for name in names)
+
+
+def _ends_of(bench: Bench, topic: str) -> dict[int, int]:
+    """Return the end offset of each partition."""
+    admin = AdminClient({"bootstrap.servers": bench.broker.bootstrap_servers})
+    asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(PARTITIONS)}
+    return {at.partition: answer.result(_GONE_S).offset for at, answer in admin.list_offsets(asked).items()}
 
 
 def forget(broker: Broker, prefix: str) -> None:

@@ -14,20 +14,17 @@ from local.brokers import kafka_jars
 pytestmark = pytest.mark.kafka
 
 
-def test_a_small_bench_measures_each_part_of_the_planned_class(tmp_path: Path) -> None:
+def test_a_small_bench_measures_the_planned_class_and_a_restore(tmp_path: Path) -> None:
     if kafka_jars() is None or not SAMPLE_JAR.is_file():
         pytest.skip("the jars are not cached, or the sample is not built: make setup")
     out = tmp_path / "streams.json"
-    parts = [word for part in ("curve", "latency", "restore") for word in ("--part", part)]
-    sizes = ["--case", "planned", "--curve-s", "4", "--records", "2000", "--latency-s", "4"]
+    sizes = ["--case", "planned", "--curve-s", "120", "--records", "2000", "--latency-s", "4"]
+    parts = ["--part", "curve", "--part", "restore"]
     assert main([*parts, *sizes, "--out", str(out), "--plot", str(tmp_path / "plot.svg")]) == 0
     result = json.loads(out.read_text())
-    curve, latency, restore = (result[p]["cases"]["planned"] for p in ("curve", "latency", "restore"))
-    assert curve["records_per_s"] > 0
+    curve, restore = (result[part]["cases"]["planned"] for part in ("curve", "restore"))
+    # A backlog that is read to its end ends the measurement.
+    assert curve["consumed_records"] == 2000
     assert 512 < curve["rss_mib"] <= curve["planned_rss_mib"]
-    # Each record is joined with itself and comes out.
-    assert latency["came_out"] == latency["sent"]
-    assert 0 < latency["p50_ms"] <= latency["p99_ms"]
-    # Both sides of eight joins have a changelog.
-    assert restore["changelog_records"] == 16 * latency["sent"]
-    assert restore["restore_s"] > 0
+    assert restore["changelog_mb"] > 0
+    assert restore["mb_per_s"] > 0
