@@ -62,15 +62,6 @@ def test_each_instance_listens_on_its_port(host: Any, planned: Planned) -> None:
         assert host.socket(f"tcp://0.0.0.0:{instance['port']}").is_listening, instance["port"]
 
 
-def test_connections_wait_in_a_queue_as_long_as_the_plan_counts_with(host: Any, planned: Planned) -> None:
-    if any(s["key"] == "bridge.id" for s in planned("kafka_rest")[0]["settings"]):
-        pytest.skip("Strimzi's bridge has the kernel's own length")
-    for instance in planned("kafka_rest"):
-        # Of a listening socket ss prints the length of its queue where others have what they sent.
-        (line,) = host.check_output("ss -Hltn sport = :%s", instance["port"]).splitlines()
-        assert int(line.split()[2]) == ACCEPT_QUEUE, f"port {instance['port']}"
-
-
 def agent(instance: dict[str, Any]) -> str | None:
     """Address and port of the metrics agent; None where none is planned."""
     found = (re.search(r"-javaagent:[^=]+=([^:]+:\d+):", s["value"]) for s in instance["settings"])
@@ -104,7 +95,7 @@ def test_the_accept_queue_is_what_the_plan_says_of_it(host: Any, planned: Planne
         # all that the host allows.
         bridge = min(4096, int(host.sysctl("net.core.somaxconn")))
         assert int(line.split()[2]) == (
-            50 if properties(instance).endswith("kafka-rest.properties") else bridge
+            ACCEPT_QUEUE if properties(instance).endswith("kafka-rest.properties") else bridge
         )
 
 
