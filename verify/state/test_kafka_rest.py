@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from sizing.jetty import ACCEPT_QUEUE
 from verify.state.conftest import Instances, contents, differing, in_file, value
 
