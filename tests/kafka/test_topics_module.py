@@ -40,7 +40,7 @@ def present(
                           capture_output=True, text=True, check=False)  # fmt: skip
     found = re.search(r"=> (\{.*\})", done.stdout, flags=re.DOTALL)
     assert found, done.stdout + done.stderr
-    return json.loads(found[1])
+    return {**json.loads(found[1]), "failed": done.returncode != 0}
 
 
 def partitions(servers: str) -> dict[str, int]:
@@ -50,7 +50,9 @@ def partitions(servers: str) -> dict[str, int]:
 
 def running(servers: str, topic: str, key: str) -> str:
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    (answer,) = AdminClient({"bootstrap.servers": servers}).describe_configs([asked]).values()
+    # A client that is let go takes the answers that are under way with it.
+    client = AdminClient({"bootstrap.servers": servers})
+    (answer,) = client.describe_configs([asked]).values()
     return str(answer.result(10)[key].value)
 
 
