@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import ConfigResource
 
 from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from sizing.secrets import from_environment
 
 Settings = dict[tuple[str, str], dict[str, str]]
 SIZES = ("partitions", "replication.factor")
@@ -27,7 +28,11 @@ def wanted(plan: dict[str, Any]) -> Settings:
 def clients(plan: dict[str, Any]) -> dict[str, Any]:
     """An admin client of each cluster that has planned topics."""
     named = {name: plan["clusters"][name] for name in plan["topics"]}
-    return {name: admin(c["bootstrap_servers"], c.get("client", {})) for name, c in named.items()}
+    logins = from_environment().get("clusters", {})
+    return {
+        name: admin(c["bootstrap_servers"], {**c.get("client", {}), **logins.get(name, {})})
+        for name, c in named.items()
+    }
 
 
 def test_each_topic_has_the_planned_partitions_and_copies(wanted: Settings, clients: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import ssl
 import urllib.error
 import urllib.request
@@ -43,7 +44,8 @@ def answer(url: str) -> int | str:
             return int(answered.status)
     except urllib.error.HTTPError as error:
         return error.code
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
+        # An encrypted listener answers plain text with an alert of TLS, or not at all.
         return f"refused: {error}"
 
 
