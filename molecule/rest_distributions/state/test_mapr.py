@@ -24,7 +24,8 @@ def test_warden_runs_the_proxy_and_systemd_does_not(host: Any) -> None:
 
 def test_the_package_reads_the_configuration_in_force_and_keeps_its_own_beside_it(host: Any) -> None:
     for name in ("kafka-rest.properties", "log4j.properties"):
-        assert host.file(f"{CONFIG}/{name}").linked_to == f"/etc/kafka-rest/8082/{name}"
+        # The link itself: where it leads in the end changes with every release.
+        assert host.check_output("readlink %s", f"{CONFIG}/{name}") == f"/etc/kafka-rest/8082/{name}"
     assert host.file(f"{CONFIG}/kafka-rest.properties.package").is_file
     assert (
         "streams.default.stream=/streams/test" in host.file(f"{CONFIG}/kafka-rest.properties").content_string
