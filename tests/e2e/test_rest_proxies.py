@@ -25,7 +25,7 @@ from tests.kafka.loads import LoadRun, await_that, kill_quietly
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = "tests/e2e/inventory_rest"
 LEVELS = ROOT / INVENTORY / "group_vars" / "all" / "main.yml"
-BALANCER: Final = "http://10.78.7.31:8080"
+BALANCER: Final = "http://10.78.10.31:8080"
 TOPIC: Final = "kedge-verify-rest"
 GROUP: Final = "kedge-verify-rest"
 REQUESTS_PER_S: Final = 500
@@ -84,7 +84,7 @@ def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
         {
             "run_id": f"rest-{time.time_ns()}",
             "cluster": "leaf",
-            "bootstrap_servers": "10.78.7.11:9092",
+            "bootstrap_servers": "10.78.10.11:9092",
             "rest": rest,
             "warm_up_s": 3,
             "min_s": 5,
@@ -202,7 +202,7 @@ def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothi
     zombies = checks["zombies"]
     assert zombies["anomalies"]["zombie"]["count"] >= 1, zombies
     assert any(
-        "10.78.7.2" in e["member"] and e["partitions"] for e in zombies["anomalies"]["zombie"]["examples"]
+        "10.78.10.2" in e["member"] and e["partitions"] for e in zombies["anomalies"]["zombie"]["examples"]
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from local.inventory import Node, choose, parse_fleet, read_fleet
 from local.places import PROJECT
@@ -100,3 +101,14 @@ def test_local_inventory_describes_a_fleet() -> None:
     fleet = read_fleet(PROJECT / "inventories" / "local")
     assert {"leaf1", "rest1", "rest2", "lb1"} <= {node.name for node in fleet.nodes}
     assert "agg1" not in {node.name for node in choose(fleet, [], [])}
+
+
+def test_fleets_that_may_run_at_once_have_networks_of_their_own() -> None:
+    places = ("inventories", "molecule", "tests")
+    files = [file for place in places for file in (PROJECT / place).rglob("group_vars/all/*.yml")]
+    declared = [yaml.safe_load(file.read_text()) for file in files]
+    fleets = [found["fleet"] for found in declared if isinstance(found, dict) and "fleet" in found]
+    assert len(fleets) > 10
+    for key in ("name", "network", "subnet"):
+        values = [fleet[key] for fleet in fleets]
+        assert len(values) == len(set(values)), sorted(values)
