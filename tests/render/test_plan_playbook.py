@@ -140,6 +140,13 @@ def test_an_error_is_printed_and_fails_before_any_host_is_asked(inventory: Path)
     assert "rest1" not in done.stdout.partition("PLAY RECAP")[2]
 
 
+def test_a_key_written_twice_is_an_error_and_not_the_last_value(inventory: Path) -> None:
+    inventory.write_text(inventory.read_text() + "\nall:\n  hosts: {}\n")
+    done = play(inventory)
+    assert done.returncode != 0
+    assert "duplicate mapping key 'all'" in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("playbook", ["deploy.yml", "rolling_restart.yml", "verify.yml"])
 def test_other_playbooks_plan_without_printing_and_stop_at_an_error(inventory: Path, playbook: str) -> None:
     done = play(inventory, "-e", "kafka_rest_instances_per_host=-1", playbook=playbook)
