@@ -12,17 +12,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from bench.mirror.batches import batches_of
 from local.brokers import log_tail
 from tests.kafka.loads import ROOT, await_that
-from tests.kafka.mirror_site import PARTITIONS, PLAN, Site, Writer, await_all, held, read, site
+from tests.kafka.mirror_site import PARTITIONS, Site, Writer, await_all, held, read, site
 
 __all__ = ["site"]
 
@@ -100,48 +98,6 @@ def test_a_record_that_the_target_refuses_ends_the_process_and_is_not_passed_ove
 
 def data_of(site: Site) -> Path:
     return site.target.folder / "data"
-
-
-def test_batches_outgrow_the_limit_after_redundant_data_by_the_naive_size_and_not_by_the_planned(
-    site: Site,
-) -> None:
-    sizes = {"naive": 1_000_000, "planned": int(PLAN.producer["batch.size"])}
-    noise = random.Random(2)
-    producer = Producer({"bootstrap.servers": site.source.bootstrap_servers, "compression.type": "zstd"})
-    for topic, size in sizes.items():
-        site.topics(topic, {"max.message.bytes": "1000000"})
-        site.mirror(topic, batch_size=size, max_request_size=1_000_000, linger_ms=10)
-    site.link.delay(0)
-
-    def burst() -> None:
-        """Records that compress some 15 times: what the producers come to expect of the topic."""
-        for number in range(500 * PARTITIONS):
-            value = f"{noise.getrandbits(48):012x}" + "the same in every record " * 7
-            for topic in sizes:
-                producer.produce(topic, value.encode(), partition=number % PARTITIONS)
-        assert producer.flush(10) == 0
-
-    def mirrored(count: int) -> bool:
-        return all(batches_of(data_of(site), topic).records >= count for topic in sizes)
-
-    sent = 0
-    while min(batches_of(data_of(site), topic).count for topic in sizes) < 250:
-        burst()
-        sent += 500 * PARTITIONS
-        await_that(partial(mirrored, sent), "a burst is mirrored")
-    # While a request is on its way, the next batches fill.
-    site.link.delay(200)
-    for number in range(2000):
-        for topic in sizes:
-            producer.produce(topic, noise.randbytes(10_000), partition=number % PARTITIONS)
-            producer.poll(0)
-    assert producer.flush(60) == 0
-    for topic in sizes:
-        await_all(site, topic)
-    site.link.delay(20)
-    refused = {topic: site.log(topic).count("MESSAGE_TOO_LARGE") for topic in sizes}
-    assert refused["naive"] > 0
-    assert refused["planned"] == 0
 
 
 def test_the_audit_finds_of_each_fault_what_it_did(site: Site, tmp_path: Path) -> None:
