@@ -45,18 +45,21 @@ test-java: setup-tests ## build the sandbox proxy and the sample application wit
 	mvn -q -B -f local/sample_streams/pom.xml verify
 
 test-kafka: setup-tests ## the load and the proxy contract against brokers on loopback
-	$(RUN) python -m pytest -m kafka
+	$(RUN) python -m pytest -m "kafka and not long"
 
 test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the reason, where no node can run
 	@if reason=$$($(BIN)/python -m local.fleet check); \
 	then $(RUN) molecule test --all; \
 	else echo "skipped: molecule: $$reason"; fi
-	$(RUN) python -m pytest -m fleet
+	$(RUN) python -m pytest -m "fleet and not long"
 
 bench-clients: setup ## stock clients against the profiles, and acks against a killed leader: 7 minutes
 	@$(RUN) $(BIN)/python -m bench.clients
 
-test: test-fast test-java test-kafka test-fleet ## everything
+test: test-fast test-java test-kafka test-fleet ## everything but test-long
+
+test-long: setup-tests ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts
+	$(RUN) python -m pytest -m long
 
 clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
 	@$(PYTHON) -m local.clean

@@ -18,7 +18,7 @@ INVENTORY = "inventories/local-mirror"
 RUN = ROOT / "runs" / "latest"
 LEAST = 300_000
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900), pytest.mark.long]
 
 
 def run(*command: str) -> str:

@@ -34,7 +34,7 @@ OUT_US: Final = 30_000_000
 JSON: Final = {"Content-Type": "application/vnd.kafka.v2+json"}
 BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900), pytest.mark.long]
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ SECRETS = ROOT / ".cache" / "fleet" / FLEET
 CERTIFICATES = SECRETS / "certificates"
 PROXIES = [(host, port) for host in ("rest1", "rest2") for port in ("8082", "8083")]
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1200), pytest.mark.long]
 
 
 @dataclass

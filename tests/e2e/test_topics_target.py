@@ -17,7 +17,7 @@ from tests.e2e.test_demo import PLAYBOOK, ROOT
 from tests.kafka.loads import LoadRun
 from verify.places import find
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(600), pytest.mark.long]
 INVENTORY = "molecule/kafka_topics/inventory"
 RECORD_BYTES = 1000
 #: What one producer, one consumer, their ledger and the broker carry together on two cores.

@@ -11,7 +11,7 @@ from bench.mirror.__main__ import main
 from local.brokers import kafka_jars
 from local.mirrors import CLASSIC_JARS, has_jars
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 
 def test_a_small_bench_measures_two_cases_over_the_link_and_keeps_the_result(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from bench.streams.__main__ import main
 from local.application import SAMPLE_JAR
 from local.brokers import kafka_jars
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 
 def test_a_small_bench_measures_the_planned_class_and_a_restore(tmp_path: Path) -> None:

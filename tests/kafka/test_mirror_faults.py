@@ -24,7 +24,7 @@ from tests.kafka.mirror_site import PARTITIONS, Site, Writer, await_all, held, r
 
 __all__ = ["site"]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400), pytest.mark.long]
 
 CUT_S, DOWN_S = 30, 60
 

@@ -8,7 +8,7 @@ from tests.kafka.loads import await_that
 from tests.kafka.mirror_site import Site, Writer, await_all, held, read, site
 
 __all__ = ["site"]
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300), pytest.mark.long]
 
 
 def copies(site: Site, topic: str) -> set[int]:
