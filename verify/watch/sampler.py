@@ -7,9 +7,6 @@ counted.
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +16,7 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from verify.evidence import EvidenceWriter
 from verify.load.process import now_us
 from verify.watch.ownership import Owners, Sample, changes, owners_after
+from verify.watch.ticks import ANSWER_S, Ticks
 
 #: Kafka's own names. librdkafka has none for the Assigning and Reconciling of KIP-848: they come as UNKNOWN.
 _STATES: Final = {
@@ -28,8 +26,6 @@ _STATES: Final = {
     ConsumerGroupState.DEAD: "Dead",
     ConsumerGroupState.EMPTY: "Empty",
 }
-_ANSWER_S: Final = 5.0
-_COMPLAIN_EVERY_S: Final = 10.0
 
 
 def to_sample(description: ConsumerGroupDescription) -> Sample:
@@ -48,7 +44,7 @@ def to_sample(description: ConsumerGroupDescription) -> Sample:
     return Sample(state, description.partition_assignor, new_protocol, members)
 
 
-def describe(admin: AdminClient, group: str, timeout_s: float = _ANSWER_S) -> Sample:
+def describe(admin: AdminClient, group: str, timeout_s: float = ANSWER_S) -> Sample:
     """Return a group as it is now; raises KafkaException when the broker does not say."""
     return to_sample(admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result())
 
@@ -72,47 +68,36 @@ class GroupWatcher:
     ) -> None:
         self._admin = admin
         self._group = group
-        self._interval_s = interval_s
         self._states = states
         self._assignments = assignments
         self._tell = tell
         self._owners = owners
         self._assignor = ""
-        self._complained = 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"watch-{group}", daemon=True)
-        self.failure: BaseException | None = None
+        self._ticks = Ticks(f"watch-{group}", interval_s, self._sample)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the sampling before its time."""
+        return self._ticks.failure
 
     def start(self) -> None:
         """Begin sampling."""
-        self._thread.start()
+        self._ticks.start()
 
     def stop(self) -> None:
         """End sampling and put what was sampled on disk; raises what ended the thread before its time."""
-        self._stop.set()
-        self._thread.join(_ANSWER_S + 1)
+        self._ticks.stop(ANSWER_S + 1)
         self._states.close()
         if self._assignments:
             self._assignments.close()
         if self.failure:
             raise self.failure
 
-    def _run(self) -> None:
-        try:
-            tick = time.monotonic()
-            while not self._stop.is_set():
-                self._sample()
-                # A late sample skips ticks, it does not shift them.
-                tick += self._interval_s * (1 + int((time.monotonic() - tick) / self._interval_s))
-                self._stop.wait(max(0.0, tick - time.monotonic()))
-        except BaseException as error:
-            self.failure = error
-
     def _sample(self) -> None:
         try:
             sample = describe(self._admin, self._group)
         except KafkaException as error:
-            self._complain(error)
+            self._ticks.complain(f"group {self._group}: no sample: {error.args[0].str()}")
             return
         at_us = now_us()
         self._tell(sample, at_us)
@@ -149,8 +134,3 @@ class GroupWatcher:
             )
         else:
             self._assignments.tick()
-
-    def _complain(self, error: KafkaException) -> None:
-        if time.monotonic() - self._complained >= _COMPLAIN_EVERY_S:
-            self._complained = time.monotonic()
-            print(f"group {self._group}: no sample: {error.args[0].str()}", file=sys.stderr, flush=True)
