@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +22,7 @@ from rich.table import Table
 from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
 from sizing.cluster_limits import BrokerUse, Led, Limit, as_rows, measured_replication, of_broker, of_cluster
 from verify.collect.remote import RemoteError, Shell, on_all
+from verify.load.process import leave
 from verify.measure.config import MeasureError
 from verify.places import Place, PlaceError, find
 from verify.replication import measure_replication
@@ -133,7 +132,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # librdkafka's threads may still wait for a broker that is gone; everything is written.
-    os._exit(status)
+    leave(main())

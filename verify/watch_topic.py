@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from rich.live import Live
 from rich.table import Table
 
 from verify.evidence import EvidenceWriter
-from verify.load.process import Ending
+from verify.load.process import Ending, leave
 from verify.places import PlaceError, find
 from verify.watch.topics import KafkaTopic, MaprTopic, Rate, Reading, Source, WatchError, rates, total
 
@@ -164,7 +163,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # librdkafka's threads may still wait for a broker that is gone; everything is written.
-    os._exit(status)
+    leave(main())

@@ -26,6 +26,7 @@ from bench.clients.phases import Bench, consumed, lost, produced, with_topic
 from bench.clients.tables import claim, loss_table, medians, table
 from local.broker_cluster import running_nodes
 from local.brokers import KAFKA_VERSION, kafka_jars
+from verify.load.process import leave
 
 HERE = Path(__file__).parent
 READ = "bench-read"
@@ -158,7 +159,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # librdkafka's threads of the admin clients may still wait for a broker that is gone.
-    os._exit(status)
+    leave(main())

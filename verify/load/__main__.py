@@ -14,7 +14,7 @@ from pathlib import Path
 
 from verify.load.config import LoadError, read_load
 from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
-from verify.load.process import Ending
+from verify.load.process import Ending, leave
 from verify.load.report import write_state
 
 
@@ -48,7 +48,4 @@ def _say(error: Exception, status: int) -> int:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # librdkafka's threads may still wait for a broker that is gone; everything is written.
-    os._exit(status)
+    leave(main())

@@ -7,9 +7,10 @@ import ctypes
 import os
 import select
 import signal
+import sys
 import time
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _PRIORITY: Final = -5
@@ -33,6 +34,16 @@ def go_first() -> None:
     """
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+
+
+def leave(status: int) -> NoReturn:
+    """End the process now: librdkafka's threads may still wait for a broker that is gone.
+
+    What is to be on disk has to be there by then.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 class Ending:

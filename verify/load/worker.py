@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from verify.evidence import EvidenceWriter
 from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_producers
 from verify.load.board import Board
 from verify.load.config import WATCH, lanes, read_load, workers
-from verify.load.process import Ending, die_with_parent, go_first
+from verify.load.process import Ending, die_with_parent, go_first, leave
 from verify.watch import process as watch_process
 
 
@@ -51,8 +50,4 @@ def main(run_dir: Path, name: str, parent: int) -> int:
 
 
 if __name__ == "__main__":
-    status = main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
-    # librdkafka's threads may still wait for a broker that is gone; all evidence is on disk.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    leave(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

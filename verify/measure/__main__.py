@@ -12,8 +12,6 @@ something has to be mended first, 128 + signal when told to end.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
-from verify.load.process import Ending
+from verify.load.process import Ending, leave
 from verify.measure.config import MeasureError, Measurement
 from verify.measure.rounds import InterruptedMeasureError, measure
 from verify.measure.summary import show, summarize
@@ -160,7 +158,4 @@ def _counts(text: str) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # librdkafka's threads may still wait for a broker that is gone; everything is written.
-    os._exit(status)
+    leave(main())

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
 from typing import Any, Final
@@ -25,7 +24,7 @@ from verify.evidence import EvidenceWriter
 from verify.load.board import Cell
 from verify.load.config import Lane
 from verify.load.kafka_producer import Sender
-from verify.load.process import Ending, die_with_parent, now_us
+from verify.load.process import Ending, die_with_parent, leave, now_us
 from verify.load.records import identities
 from verify.measure.config import Work
 from verify.record import run_tag
@@ -155,7 +154,4 @@ def _note(work: Work, name: str, messages: list[Any], writer: EvidenceWriter, ta
 
 
 if __name__ == "__main__":
-    status = main(int(sys.argv[1]))
-    sys.stdout.flush()
-    # librdkafka's threads may still wait for a broker that is gone; all evidence is on disk.
-    os._exit(status)
+    leave(main(int(sys.argv[1])))
