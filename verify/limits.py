@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -24,7 +23,7 @@ from sizing.cluster_limits import BrokerUse, Led, Limit, as_rows, measured_repli
 from verify.collect.remote import RemoteError, Shell, on_all
 from verify.load.process import leave
 from verify.measure.config import MeasureError
-from verify.places import Place, PlaceError, find
+from verify.places import Place, PlaceError, add_arguments, chosen
 from verify.replication import measure_replication
 
 #: Prints open and allowed files, and memory maps, of each process that runs a broker.
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     errors = Console(stderr=True)
     try:
-        limits, failed = _look(_place(options), options.measure)
+        limits, failed = _look(chosen(options), options.measure)
     except (PlaceError, ConnectionError, MeasureError, KafkaException) as error:
         errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
@@ -107,25 +106,17 @@ def _show(console: Console, limits: Iterable[Limit]) -> None:
     console.print(drawn)
 
 
-def _place(options: argparse.Namespace) -> Place:
-    if options.inventory is not None:
-        return find(options.inventory, options.cluster)
-    if options.bootstrap_servers:
-        return Place(options.cluster or "cluster", options.bootstrap_servers)
-    raise PlaceError("say which cluster: --inventory INV, or --bootstrap-servers HOST:PORT")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verify.limits",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--inventory", "-i", type=Path, help="an Ansible inventory; its brokers' hosts are read"
+    add_arguments(
+        parser,
+        "an Ansible inventory; its brokers' hosts are read",
+        "instead of an inventory; no host is read then",
     )
-    parser.add_argument("--cluster", help="the cluster in kafka_clusters; not needed where there is one")
-    parser.add_argument("--bootstrap-servers", help="instead of an inventory; no host is read then")
     parser.add_argument("--measure", action="store_true", help="measure what replication adds, too")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     return parser

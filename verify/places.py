@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -65,6 +66,29 @@ def find(inventory: Path, cluster: str | None) -> Place:
     targets = tuple(found.get("targets", ()))
     client = {**found.get("client", {}), **login}
     return Place(name, found["bootstrap_servers"], client, brokers, targets, plan)
+
+
+def add_arguments(parser: argparse.ArgumentParser, inventory: str, bootstrap_servers: str) -> None:
+    """Add the arguments that say which cluster is meant; both texts are their helps."""
+    parser.add_argument("--inventory", "-i", type=Path, help=inventory)
+    parser.add_argument("--cluster", help="the cluster in kafka_clusters; not needed where there is one")
+    parser.add_argument("--bootstrap-servers", help=bootstrap_servers)
+
+
+def chosen(options: argparse.Namespace, otherwise: str = "") -> Place:
+    """Return the cluster that the arguments of :func:`add_arguments` say.
+
+    ``otherwise`` names what else could have been said.
+
+    Raises PlaceError as :func:`find`, and where the arguments say none.
+    """
+    if options.inventory is not None:
+        return find(options.inventory, options.cluster)
+    if options.bootstrap_servers:
+        return Place(options.cluster or "cluster", options.bootstrap_servers)
+    ways = ["--inventory INV", "--bootstrap-servers HOST:PORT"]
+    said = f"{', '.join(ways)}, or {otherwise}" if otherwise else ", or ".join(ways)
+    raise PlaceError(f"say which cluster: {said}")
 
 
 def _ask(inventory: Path, plan: Path, hosts: Path, logins: Path) -> str:

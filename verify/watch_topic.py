@@ -23,7 +23,7 @@ from rich.table import Table
 
 from verify.evidence import EvidenceWriter
 from verify.load.process import Ending, leave
-from verify.places import PlaceError, find
+from verify.places import PlaceError, add_arguments, chosen
 from verify.watch.topics import KafkaTopic, MaprTopic, Rate, Reading, Source, WatchError, rates, total
 
 _TICK_S: Final = 0.1
@@ -135,12 +135,8 @@ def _source(options: argparse.Namespace) -> tuple[str, Source]:
         raise WatchError(f"--every {options.every:g}: say seconds above 0")
     if options.mapr:
         return options.cluster or "mapr", MaprTopic(options.topic, options.maprcli)
-    if options.inventory is not None:
-        place = find(options.inventory, options.cluster)
-        return place.cluster, KafkaTopic(place.bootstrap_servers, place.client, options.topic)
-    if options.bootstrap_servers:
-        return options.cluster or "cluster", KafkaTopic(options.bootstrap_servers, {}, options.topic)
-    raise WatchError("say which cluster: --inventory INV, --bootstrap-servers HOST:PORT, or --mapr")
+    place = chosen(options, "--mapr")
+    return place.cluster, KafkaTopic(place.bootstrap_servers, place.client, options.topic)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -150,9 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--topic", required=True, help="of MapR: /path/of/stream:topic")
-    parser.add_argument("--inventory", "-i", type=Path, help="an Ansible inventory")
-    parser.add_argument("--cluster", help="the cluster in kafka_clusters; not needed where there is one")
-    parser.add_argument("--bootstrap-servers", help="instead of an inventory")
+    add_arguments(parser, "an Ansible inventory", "instead of an inventory")
     parser.add_argument("--mapr", action="store_true", help="ask maprcli, on a machine that has it")
     parser.add_argument("--maprcli", default="maprcli", help="its path (default: on the PATH)")
     parser.add_argument("--by-partition", action="store_true", help="a line for each partition too")

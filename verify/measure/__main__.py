@@ -24,7 +24,7 @@ from verify.load.process import Ending, leave
 from verify.measure.config import MeasureError, Measurement
 from verify.measure.rounds import InterruptedMeasureError, measure
 from verify.measure.summary import show, summarize
-from verify.places import Place, PlaceError, find
+from verify.places import Place, PlaceError, add_arguments, chosen
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console, errors = Console(), Console(stderr=True)
     ending = Ending()
     try:
-        place = _place(options)
+        place = chosen(options)
         asked = _asked(options, place)
         targets = targets_of(options.targets, place)
         run_dir = options.runs / asked.run_id
@@ -62,14 +62,6 @@ def _announce(errors: Console, asked: Measurement, run_dir: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
-
-
-def _place(options: argparse.Namespace) -> Place:
-    if options.inventory is not None:
-        return find(options.inventory, options.cluster)
-    if options.bootstrap_servers:
-        return Place(options.cluster or "cluster", options.bootstrap_servers)
-    raise MeasureError("say which cluster: --inventory INV, or --bootstrap-servers HOST:PORT")
 
 
 def _asked(options: argparse.Namespace, place: Place) -> Measurement:
@@ -116,11 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--inventory", "-i", type=Path, help="an Ansible inventory; its brokers are watched too"
-    )
-    parser.add_argument("--cluster", help="the cluster in kafka_clusters; not needed where there is one")
-    parser.add_argument("--bootstrap-servers", help="instead of an inventory")
+    add_arguments(parser, "an Ansible inventory; its brokers are watched too", "instead of an inventory")
     parser.add_argument(
         "--record-bytes", type=int, default=1000, help="size of a record's value (default 1000)"
     )
