@@ -60,7 +60,7 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
     if not path.exists():
         message = f"{path}: no such inventory; give the folder or file that ansible-playbook -i takes"
         raise InventoryError(message)
-    _check_syntax(path)
+    check_files(path)
     said = io.StringIO()
     # Ansible warns about a source that it cannot parse, and would go on without it.
     os.environ["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "true"
@@ -254,7 +254,11 @@ def _vault_passwords() -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _check_syntax(path: Path) -> None:
+def check_files(path: Path) -> None:
+    """Refuse YAML of an inventory that cannot be read, or has a key twice; ``path`` is a file or a folder.
+
+    A key over a merged one (``<<``) is no second one. Raises InventoryError.
+    """
     for file in _files(path):
         try:
             # Nodes alone: what the tags mean is Ansible's to say.

@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory, Plan
 from sizing.plan import make_plan
-from sizing.reading import InventoryError, archive_files, one_line, read_archives, resolved
+from sizing.reading import InventoryError, archive_files, check_files, one_line, read_archives, resolved
 from sizing.recommended import with_recommended
 from sizing.report import text
 from sizing.secrets import merged, private, seal
@@ -85,16 +85,10 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         hostvars = task_vars["hostvars"]
-        groups = {name: tuple(hosts) for name, hosts in task_vars["groups"].items()}
         try:
-            hosts, ways = {}, {}
-            for host in groups.get("all", ()):
-                variables = hostvars[host]
-                hosts[host] = resolved(host, variables)
-                ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
+            inventory, ways = _inventory(task_vars)
         except InventoryError as error:
             raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from error
-        inventory = Inventory(hosts=hosts, groups=groups)
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
@@ -115,7 +109,7 @@ class ActionModule(ActionBase):
             _write(Path(asked), logins)
         if reached := self._task.args.get("inventory"):
             _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            Path(reached).write_text(json.dumps(_connections(hostvars, groups), indent=1) + "\n")
+            Path(reached).write_text(json.dumps(_connections(hostvars, inventory.groups), indent=1) + "\n")
         if errors and show:
             raise AnsibleActionFail(f"{len(errors)} errors in the plan, see above; no host was touched")
         if errors:
@@ -156,6 +150,20 @@ class ActionModule(ActionBase):
             if path.exists():
                 raise OSError(one_line(error)) from error
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
+
+
+def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[str, str]]]:
+    """Return the inventory, its templates resolved, and by host how it is reached; raises InventoryError."""
+    for source in task_vars.get("ansible_inventory_sources", ()):
+        if (path := Path(source)).exists():  # else it is a list of hosts
+            check_files(path)
+    hosts, ways = {}, {}
+    for host in task_vars["groups"].get("all", ()):
+        variables = task_vars["hostvars"][host]
+        hosts[host] = resolved(host, variables)
+        ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
+    groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
+    return Inventory(hosts=hosts, groups=groups), ways
 
 
 def _beside(
@@ -215,7 +223,7 @@ def _show(shown: str) -> None:
         display.display(line, color=color)
 
 
-def _connections(hostvars: Any, groups: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+def _connections(hostvars: Any, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return an inventory (YAML or JSON form) of how hosts are reached; passwords stay out."""
     return {
         group: {"hosts": {host: _connection(hostvars[host]) for host in hosts}}

@@ -144,7 +144,15 @@ def test_a_key_written_twice_is_an_error_and_not_the_last_value(inventory: Path)
     inventory.write_text(inventory.read_text() + "\nall:\n  hosts: {}\n")
     done = play(inventory)
     assert done.returncode != 0
-    assert "duplicate mapping key 'all'" in done.stdout + done.stderr
+    assert "all is here a second time" in done.stdout + done.stderr
+
+
+def test_a_merged_key_may_be_written_over(inventory: Path) -> None:
+    merged = "    one: &one {a: 1}\n    both:\n      <<: *one\n      a: 3\n"
+    inventory.write_text(inventory.read_text() + merged)
+    done = play(inventory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "duplicate" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("playbook", ["deploy.yml", "rolling_restart.yml", "verify.yml"])
