@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,33 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
+from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
+
 INVENTORY = "inventories/local"
 RUN = ROOT / "runs" / "latest"
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1500)]
-
-
-def play(*arguments: str, inventory: str = INVENTORY) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-    return subprocess.run(
-        [PLAYBOOK, "-i", inventory, *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-
-
-def recap(output: str) -> dict[str, dict[str, int]]:
-    """What the last lines of a playbook say of each host."""
-    found = {}
-    for line in output.partition("PLAY RECAP")[2].splitlines():
-        if match := re.match(r"(\S+)\s+: (.*)", line):
-            found[match[1]] = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", match[2])}
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +40,7 @@ def demo() -> Iterator[subprocess.CompletedProcess[str]]:
             log.seek(0)
             yield subprocess.CompletedProcess(done.args, done.returncode, stdout=log.read())
     finally:
-        subprocess.run(
-            [sys.executable, "-m", "local.fleet", "down", "--inventory", INVENTORY], cwd=ROOT, check=True
-        )
+        local_fleet("down", INVENTORY)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +129,7 @@ def test_a_removed_record_is_named(verdicts: dict[str, Any], tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("demo")
 def test_check_mode_on_a_deployed_fleet_succeeds_and_changes_nothing() -> None:
-    done = play("deploy.yml", "--check", "--diff")
+    done = play("deploy.yml", "--check", "--diff", inventory=INVENTORY)
     assert done.returncode == 0, done.stdout
     assert all(host["changed"] == 0 for host in recap(done.stdout).values())
 
@@ -162,9 +137,9 @@ def test_check_mode_on_a_deployed_fleet_succeeds_and_changes_nothing() -> None:
 def processes() -> dict[tuple[str, str], str]:
     """Since when each proxy runs: another process, another time."""
     return {
-        (host, port): node(
-            host, "systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", f"kafka-rest@{port}"
-        ).stdout
+        (host, port): on_node(
+            "kedge", host, f"systemctl show -P ActiveEnterTimestampMonotonic kafka-rest@{port}"
+        )
         for host in ("rest1", "rest2")
         for port in ("8082", "8083")
     }
@@ -174,7 +149,7 @@ def processes() -> dict[tuple[str, str], str]:
 def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() -> None:
     before = processes()
     wrong = {"kafka_rest_settings": {"producer.partitioner.class": "no.such.Partitioner"}}
-    broken = play("deploy.yml", "-e", json.dumps(wrong))
+    broken = play("deploy.yml", "-e", json.dumps(wrong), inventory=INVENTORY)
     assert broken.returncode != 0
     assert "is back and running" in broken.stdout + broken.stderr
     # Four run the old release, and one at most was restarted for that.
@@ -182,9 +157,9 @@ def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() ->
     assert len(now) == 4
     assert sum(now[at] != before[at] for at in now) <= 1
     for host, port in now:
-        assert node(host, "systemctl", "is-active", f"kafka-rest@{port}").stdout.strip() == "active"
-        assert "no.such" not in node(host, "cat", f"/etc/kafka-rest/{port}/kafka-rest.properties").stdout
-    after = play("deploy.yml")
+        assert on_node("kedge", host, f"systemctl is-active kafka-rest@{port}").strip() == "active"
+        assert "no.such" not in on_node("kedge", host, f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
+    after = play("deploy.yml", inventory=INVENTORY)
     assert after.returncode == 0, after.stdout
     # Nothing but the first instance ran the broken release, and that one is back on the old one.
     assert "Restart the instance with its planned release" not in after.stdout
@@ -192,90 +167,85 @@ def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() ->
 
 @pytest.mark.usefixtures("demo")
 def test_a_changed_setting_restarts_each_instance_once() -> None:
-    changed = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}')
+    changed = play(
+        "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}', inventory=INVENTORY
+    )
     assert changed.returncode == 0, changed.stdout
     assert changed.stdout.count("TASK [instances : Restart the instance with its planned release") == 4
-    again = play("deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}')
+    again = play(
+        "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}', inventory=INVENTORY
+    )
     assert all(host["changed"] == 0 for host in recap(again.stdout).values())
 
 
 @pytest.mark.usefixtures("demo")
 def test_an_error_in_the_inventory_stops_before_a_host_is_touched() -> None:
-    done = play("deploy.yml", "-e", '{"kafka_rest_instances_per_host": -1}')
+    done = play("deploy.yml", "-e", '{"kafka_rest_instances_per_host": -1}', inventory=INVENTORY)
     assert done.returncode != 0
     assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
     assert set(recap(done.stdout)) == {"localhost"}
 
 
-def node(name: str, *command: str) -> subprocess.CompletedProcess[str]:
-    config = ROOT / ".cache" / "fleet" / "kedge" / "ssh_config"
-    return subprocess.run(
-        ["ssh", "-F", str(config), name, *command], capture_output=True, text=True, check=True
-    )
-
-
 @pytest.mark.usefixtures("demo")
 def test_a_broker_that_does_not_come_up_shows_its_journal_and_gets_its_old_release_back() -> None:
-    broken = play("deploy.yml", "-e", '{"kafka_broker_settings": {"inter.broker.listener.name": "NOWHERE"}}')
+    broken = play(
+        "deploy.yml",
+        "-e",
+        '{"kafka_broker_settings": {"inter.broker.listener.name": "NOWHERE"}}',
+        inventory=INVENTORY,
+    )
     output = broken.stdout + broken.stderr
     assert broken.returncode != 0
     assert "its journal ends with" in output
     assert "NOWHERE" in output.partition("its journal ends with")[2]
     assert "is back and running" in output
-    assert node("leaf1", "systemctl", "is-active", "kafka-broker@leaf").stdout.strip() == "active"
+    assert on_node("kedge", "leaf1", "systemctl is-active kafka-broker@leaf").strip() == "active"
 
 
 @pytest.mark.usefixtures("demo")
 def test_a_port_in_use_on_a_node_is_named_and_the_next_run_mends_it() -> None:
     unit = "kafka-rest@8083"
-    node("rest2", "systemctl", "stop", unit)
-    node("rest2", "systemd-run", "--unit=squatter", "python3", "-m", "http.server", "8083")
+    on_node("kedge", "rest2", f"systemctl stop {unit}")
+    on_node("kedge", "rest2", "systemd-run --unit=squatter python3 -m http.server 8083")
     try:
-        done = play("deploy.yml", "--limit", "localhost,rest2")
+        done = play("deploy.yml", "--limit", "localhost,rest2", inventory=INVENTORY)
         assert done.returncode != 0
         assert "8083" in done.stdout + done.stderr
         assert "its journal ends with" in done.stdout + done.stderr
     finally:
-        node("rest2", "systemctl", "stop", "squatter")
-    mended = play("deploy.yml", "--limit", "localhost,rest2")
+        on_node("kedge", "rest2", "systemctl stop squatter")
+    mended = play("deploy.yml", "--limit", "localhost,rest2", inventory=INVENTORY)
     assert mended.returncode == 0, mended.stdout
-    assert node("rest2", "systemctl", "is-active", unit).stdout.strip() == "active"
+    assert on_node("kedge", "rest2", f"systemctl is-active {unit}").strip() == "active"
 
 
 @pytest.mark.usefixtures("demo")
 def test_a_deploy_that_was_killed_is_finished_by_the_next() -> None:
     wanted = ("-e", '{"kafka_rest_settings": {"producer.linger.ms": 4}}')
-    with subprocess.Popen(
-        [PLAYBOOK, "-i", INVENTORY, "deploy.yml", *wanted],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"},
-    ) as process:
+    with begin("deploy.yml", *wanted, inventory=INVENTORY) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if "Restart the instance with its planned release" in line:
                 process.kill()
                 break
-    finished = play("deploy.yml", *wanted)
+    finished = play("deploy.yml", *wanted, inventory=INVENTORY)
     assert finished.returncode == 0, finished.stdout
     for host in ("rest1", "rest2"):
         for port in ("8082", "8083"):
-            text = node(host, "cat", f"/etc/kafka-rest/{port}/kafka-rest.properties").stdout
+            text = on_node("kedge", host, f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
             assert "producer.linger.ms=4" in text
-            assert node(host, "systemctl", "is-active", f"kafka-rest@{port}").stdout.strip() == "active"
-    again = play("deploy.yml", *wanted)
+            assert on_node("kedge", host, f"systemctl is-active kafka-rest@{port}").strip() == "active"
+    again = play("deploy.yml", *wanted, inventory=INVENTORY)
     assert all(state["changed"] == 0 for state in recap(again.stdout).values())
 
 
 def test_check_mode_works_on_bare_hosts_and_leaves_them_bare() -> None:
     inventory = "molecule/kafka_rest/inventory"
-    fleet = [sys.executable, "-m", "local.fleet"]
-    subprocess.run([*fleet, "up", "--inventory", inventory], cwd=ROOT, check=True)
+    local_fleet("up", inventory)
     try:
         for _ in range(2):
             done = play("deploy.yml", "--check", "--diff", inventory=inventory)
             assert done.returncode == 0, done.stdout
             assert recap(done.stdout)["rest1"]["changed"] > 0
     finally:
-        subprocess.run([*fleet, "down", "--inventory", inventory], cwd=ROOT, check=True)
+        local_fleet("down", inventory)
