@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any, get_args
 
 from sizing.changes import what_changes
 from sizing.model import Advice
+from sizing.pipes import until_closed
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, read_archives, read_inventory
 from sizing.report import difference, text
@@ -67,8 +67,4 @@ def _printable(document: Any) -> Any:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BrokenPipeError:  # head, or a pager that was closed
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    sys.exit(until_closed(main))

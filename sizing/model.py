@@ -14,7 +14,6 @@ Advice = Literal["measured", "documented"]
 
 KIB = 1024
 MIB = 1024 * KIB
-GIB = 1024 * MIB
 
 
 _SECRET: Final = re.compile(

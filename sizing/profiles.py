@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from sizing.model import Finding, Plan, Setting
+from sizing.pipes import until_closed
 from sizing.plan import make_plan
 from sizing.reading import InventoryError, read_inventory
 
@@ -104,8 +104,4 @@ def _escaped(value: str) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BrokenPipeError:  # head, or a pager that was closed
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    sys.exit(until_closed(main))
