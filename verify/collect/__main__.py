@@ -95,15 +95,9 @@ def _sample_rows(
     until_us = run["ended_us"] or now_us()
     rows = []
     for log in told:
-        lines = reads[log.host].samples.get(log.path) if log.host in reads else []
-        if lines is None:
-            print(
-                f"{log.host}: {log.path} is not there: {log.service}@{log.instance} has no memory on record",
-                file=sys.stderr,
-            )
-        who = {"host": log.host, "service": log.service, "instance": log.instance}
-        found = samples(lines or [], run["started_us"], until_us, shared_cache=log.shared_cache)
-        rows += [who | sample for sample in found]
+        lines = _lines(log, reads[log.host].samples, "memory") if log.host in reads else []
+        found = samples(lines, run["started_us"], until_us, shared_cache=log.shared_cache)
+        rows += [_who(log) | sample for sample in found]
     return rows
 
 
@@ -111,15 +105,23 @@ def _pause_rows(logs: list[GcLog], reads: Mapping[str, Read], run: Mapping[str, 
     until_us = run["ended_us"] or now_us()
     rows = []
     for log in logs:
-        lines = reads[log.host].logs.get(log.path) if log.host in reads else []
-        if lines is None:
-            print(
-                f"{log.host}: {log.path} is not there: {log.service}@{log.instance} has no pauses on record",
-                file=sys.stderr,
-            )
-        who = {"host": log.host, "service": log.service, "instance": log.instance}
-        rows += [{**who, **pause._asdict()} for pause in pauses(lines or [], run["started_us"], until_us)]
+        lines = _lines(log, reads[log.host].logs, "pauses") if log.host in reads else []
+        found = pauses(lines, run["started_us"], until_us)
+        rows += [_who(log) | pause._asdict() for pause in found]
     return rows
+
+
+def _who(log: GcLog | SampleLog) -> dict[str, Any]:
+    return {"host": log.host, "service": log.service, "instance": log.instance}
+
+
+def _lines(log: GcLog | SampleLog, read: Mapping[str, list[str] | None], what: str) -> list[str]:
+    """Return the lines of a log; where it is missing, say of what nothing is on record."""
+    lines = read.get(log.path)
+    if lines is None:
+        missing = f"{log.service}@{log.instance} has no {what} on record"
+        print(f"{log.host}: {log.path} is not there: {missing}", file=sys.stderr)
+    return lines or []
 
 
 def read_actions(path: Path) -> list[dict[str, Any]]:
