@@ -203,6 +203,19 @@ class Run(_Part):
         found = (t for t in self.topics if (t.cluster, t.topic) == (place.cluster, place.topic))
         return next(found, None)
 
+    def doubts_about(self, *places: Place) -> list[str]:
+        """Return why topics may hold less than was written to them, a sentence for each that may."""
+        doubts = []
+        for place in places:
+            topic, where = self.topic_of(place), f"{place.cluster}/{place.topic}"
+            if topic is None:
+                doubts.append(f"run.json names no offsets of {where}, so it was not read")
+            elif topic.compacted:
+                doubts.append(f"{where} is compacted, so a record may be gone for a later one of its key")
+            elif topic.expired_below():
+                doubts.append(f"{where} lost records of the run to retention")
+        return doubts
+
 
 def parse_run(text: str, where: str) -> Run:
     """Read run.json.

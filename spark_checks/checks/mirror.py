@@ -11,7 +11,7 @@ from spark_checks.hops.mirror_lag import Lag, lags
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Result, judge
 from spark_checks.readers import Evidence
-from spark_checks.run import Mirror, Run
+from spark_checks.run import Mirror
 
 KINDS: Final = (
     "missing",
@@ -78,11 +78,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         for kind, count in counts.items()
         if allowed[kind] is not None and count > allowed[kind]
     ]
-    doubts = [
-        doubt
-        for mirror, totals in zip(run.mirrors, hop.totals, strict=True)
-        for doubt in _doubts(run, mirror, totals)
-    ]
+    doubts = []
+    for mirror, totals in zip(run.mirrors, hop.totals, strict=True):
+        if not totals["source"]:
+            doubts.append(f"{_name(mirror)}: the source holds no record, so there is nothing to compare")
+        doubts += run.doubts_about(mirror.source, mirror.target)
     ends = evidence.table("end_offsets")
     seen = lags(records, ends, run) if ends is not None else [Lag() for _ in run.mirrors]
     for mirror, lag in zip(run.mirrors, seen, strict=True):
@@ -170,22 +170,6 @@ def late(
         elif value + clock_error_ms > level:
             doubts.append(f"{name}: delay_{point}_ms {value:,} is within its error of the level {level:,.0f}")
     return problems, doubts
-
-
-def _doubts(run: Run, mirror: Mirror, totals: Any) -> list[str]:
-    doubts = []
-    if not totals["source"]:
-        doubts.append(f"{_name(mirror)}: the source holds no record, so there is nothing to compare")
-    for place in (mirror.source, mirror.target):
-        topic = run.topic_of(place)
-        where = f"{place.cluster}/{place.topic}"
-        if topic is None:
-            doubts.append(f"run.json names no offsets of {where}, so it was not read")
-        elif topic.compacted:
-            doubts.append(f"{where} is compacted, so a record may be gone for a later one of its key")
-        elif topic.expired_below():
-            doubts.append(f"{where} lost records of the run to retention")
-    return doubts
 
 
 def _first(anomaly: Anomaly) -> str:

@@ -55,7 +55,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         totals = _totals(rows, app)
         found = tally(_findings(rows, app), _ID) if any(totals[kind] for kind in KINDS) else {}
         rows.unpersist()
-        unseen = _doubts(run, app, totals["input_records"])
+        assert app.input is not None
+        assert app.output is not None
+        unseen = run.doubts_about(app.input, app.output)
+        if not totals["input_records"]:
+            unseen.append(f"{app.name}: the input holds no record of the run, so nothing was due")
         doubts += unseen
         latency = _latency(records, app, run)
         measured[app.name] = totals | latency
@@ -147,19 +151,3 @@ def _findings(rows: DataFrame, app: Application) -> DataFrame:
     kinds = F.array(*(F.struct(F.lit(k).alias("kind"), F.col(k).alias("_times")) for k in KINDS))
     shown = rows.withColumn("found", F.explode(kinds)).where("found._times > 0")
     return shown.select("found.kind", *_ID, "copies", "outputs", "due", "found._times")
-
-
-def _doubts(run: Run, app: Application, inputs: int) -> list[str]:
-    doubts = []
-    if not inputs:
-        doubts.append(f"{app.name}: the input holds no record of the run, so nothing was due")
-    for place in (app.input, app.output):
-        assert place is not None
-        topic = run.topic_of(place)
-        if topic is None:
-            doubts.append(f"{app.name}: run.json names no offsets of {place.topic}, so it was not read")
-        elif topic.compacted:
-            doubts.append(f"{place.topic} is compacted, so a record may be gone for a later one of its key")
-        elif topic.expired_below():
-            doubts.append(f"{place.topic} lost records of the run to retention")
-    return doubts
