@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from sizing.complaints import declare
@@ -67,6 +68,8 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
                 role.open_files,
                 role.stop_seconds,
                 classic_kind,
+                known[flow.source].security,
+                known[flow.target].security,
             )
             brokers = broker_count(inventory, known[flow.target]) or 1
             count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers)
@@ -310,7 +313,7 @@ def _add(
 def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:
     for s in settings:
         value = s.value.replace(NUMBER, number).replace(ADDRESS, address)
-        yield Setting(s.file.replace(NUMBER, number), s.key, value, s.rule, s.because, s.source, s.by)
+        yield replace(s, file=s.file.replace(NUMBER, number), value=value)
 
 
 def _key_findings(flow: Flow, role: MirrorMaker) -> list[Finding]:

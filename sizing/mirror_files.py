@@ -15,6 +15,7 @@ from sizing.mirror_producer import (
     SET_BY_MIRRORS,
     UNIT,
     Flow,
+    plan_login,
     plan_producer,
     socket_buffer,
 )
@@ -120,6 +121,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
     )
     socket_buffer(sheet, flow, file, "receive.buffer.bytes", "mirror.consumer.socket", "64 KiB")
     put_profile(sheet, file, "", "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
+    plan_login(sheet, flow, "source", file, "")
     sheet.rest_of_own(file, "mirror.own")
     if value_of(sheet, "enable.auto.commit") == "true":
         sheet.error(
@@ -288,6 +290,9 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
     put("clusters", "flow", f"{here}, {there}", "source and target")
     put(f"{here}.bootstrap.servers", "cluster", flow.source_servers, f"the brokers of cluster {here}")
     put(f"{there}.bootstrap.servers", "cluster", flow.target_servers, f"the brokers of cluster {there}")
+    # What stands under a cluster's name holds for all clients of it, those of the workers among them.
+    plan_login(sheet, flow, "source", file, f"{here}.")
+    plan_login(sheet, flow, "target", file, f"{there}.")
     put(f"{here}->{there}.enabled", "flow", "true", "the direction of the flow")
     put(f"{here}->{there}.topics", "flow", ",".join(spec.topics), "the topics of the flow")
     put(f"{there}->{here}.enabled", "flow", "false", "no flow goes back")

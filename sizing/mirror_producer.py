@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sizing.client_profiles import JAVA_DEFAULTS
+from sizing.logins import names_protocol
 from sizing.mirror_limits import Limits
 from sizing.model import Advice, Choice, Sheet
 from sizing.profiled import put_profile
+from sizing.security import Security, login_of, plan_client
 from sizing.values import number, value_of
 from sizing.workload_mirror import MirrorFlow
 
@@ -19,6 +21,8 @@ ARTICLE: Final = "MirrorMaker Performance Tuning (Salesforce)"
 MEASURED: Final = "MirrorMaker measurements, single runs at 60 ms on 2 cores"
 BENCH: Final = "bench/mirror, metrics of 100 bytes over 60 ms on 2 cores"
 CLASSIC: Final = "kafka.tools.MirrorMaker of Kafka 3.9"
+
+_SPLIT: Final = "KAFKA-8350, mended in later versions than classic MirrorMaker has"
 
 #: linger.ms of the article: 95 percent of metric batches filled within 30 s, 99 percent of log batches.
 LINGER_MS: Final = {"bulk": 30_000, "latency": 15_000}
@@ -53,6 +57,8 @@ class Flow:
     open_files: int
     stop_seconds: int
     classic: bool
+    source_security: Security | None = None
+    target_security: Security | None = None
 
     @property
     def folder(self) -> str:
@@ -104,6 +110,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
     socket_buffer(sheet, flow, file, f"{prefix}send.buffer.bytes", "mirror.producer.socket", "128 KiB")
     put_profile(sheet, file, prefix, "producer", spec.profile, flow.version, SET_BY_MIRRORS)
     if not prefix:
+        plan_login(sheet, flow, "target", file, "")
         sheet.rest_of_own(file, "mirror.own")
     _check_producer(sheet, flow, prefix, number(request), number(batch))
     return number(buffer)
@@ -165,6 +172,23 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
     return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms")
 
 
+def plan_login(sheet: Sheet, flow: Flow, end: str, file: str, prefix: str) -> None:
+    """Plan the keys with which the flow's clients speak with the cluster at its ``end``, source or target.
+
+    Not where a protocol stands among the person's own settings: then all of it is the person's.
+    """
+    spec = flow.flow
+    if any(names_protocol(own) for own in (spec.settings, spec.consumer_settings, spec.producer_settings)):
+        return
+    source = end == "source"
+    security = flow.source_security if source else flow.target_security
+    user, password = (
+        (spec.source_user, spec.source_password) if source else (spec.target_user, spec.target_password)
+    )
+    login = login_of(sheet, f"mirror_maker_flows.{flow.name}.{end}", security, user, password)
+    plan_client(sheet, file, prefix, f"{flow.folder}/{end}-ca.pem", security, login)
+
+
 def socket_buffer(sheet: Sheet, flow: Flow, file: str, key: str, rule: str, default: str) -> None:
     """Plan a socket buffer; ``default`` is what the client would ask the kernel for."""
     spec = flow.flow
@@ -203,11 +227,20 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"{spec.target} takes ({limits.message_source})",
             f"set max.request.size to {limits.message_bytes}, or leave it out",
         )
-    if batch > ratio * limits.message_bytes + 1:
+    if batch > limits.message_bytes and flow.classic:
+        sheet.error(
+            "mirror.producer.batch",
+            f"batch.size of flow {name} is {batch}, above the {limits.message_bytes} bytes that the target "
+            "takes: a full batch that does not compress is refused, split by batch.size into itself, and "
+            f"refused again for ever ({_SPLIT})",
+            f"set batch.size to {_batch(flow).value} or less, or max_message_bytes to what the target takes",
+        )
+    elif batch > ratio * limits.message_bytes + 1:
         sheet.warning(
             "mirror.producer.batch",
             f"batch.size of flow {name} is {batch}: a batch that compresses {1 / ratio:.0f} times worse than "
-            f"estimated outgrows the {limits.message_bytes} bytes that the target takes",
+            f"estimated outgrows the {limits.message_bytes} bytes that the target takes, is split and sent "
+            "again",
             f"set batch.size to {_batch(flow).value} or less, or max_compression_ratio to what was measured",
         )
     needed = limits.target_partitions * batch

@@ -22,7 +22,7 @@ def plan_security(sheet: Sheet, properties: str, process: Process) -> list[tuple
     variables = process.variables
     folder = f"/etc/kafka-rest/{process.port}"
     login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
-    plan_client(sheet, properties, "client.", folder, process.security, login)
+    plan_client(sheet, properties, "client.", f"{folder}/cluster-ca.pem", process.security, login)
     _listeners(sheet, properties, process, folder)
     return _basic(sheet, properties, process, folder)
 

@@ -95,29 +95,33 @@ class Login:
 
 
 def login_of(
-    sheet: Sheet, role: str, security: Security | None, user: str | None, password: str | None
+    sheet: Sheet, variable: str, security: Security | None, user: str | None, password: str | None
 ) -> Login | None:
-    """Return the login of a service; its own, which the plan asks for where the cluster wants one."""
+    """Return the login of a service; its own, which the plan asks for where the cluster wants one.
+
+    ``variable`` begins the names of the two variables, ``VARIABLE_user`` and ``VARIABLE_password``.
+    """
     if security is None or not security.sasl:
         if user is not None:
             sheet.error(
-                f"{role}.login",
-                f"{role}_user is set, and the cluster takes no login",
-                f"take {role}_user and {role}_password out, or set the cluster's security.protocol",
+                "client.login",
+                f"{variable}_user is set, and the cluster takes no login",
+                f"take {variable}_user and {variable}_password out, or set the cluster's security.protocol",
             )
         return None
     if user is None or password is None:
         sheet.error(
-            f"{role}.login",
-            f"the cluster takes {security.protocol}, and {role}_user or {role}_password is missing",
+            "client.login",
+            f"the cluster takes {security.protocol}, and {variable}_user or {variable}_password is missing",
             "give the service a user of its own, its password from a vault",
         )
         return None
     if security.users and security.users.get(user) != password:
         known = user in security.users
         sheet.error(
-            f"{role}.login",
-            f"{role}_user is {user}, " + ("and its password is another one" if known else "who is nobody"),
+            "client.login",
+            f"{variable}_user is {user}, "
+            + ("and its password is another one" if known else "who is nobody"),
             "use a user and the password of security.users of the cluster",
         )
     return Login(user, password)
@@ -127,13 +131,13 @@ def plan_client(
     sheet: Sheet,
     file: str,
     prefix: str,
-    folder: str,
+    ca: str,
     security: Security | None,
     login: Login | None,
 ) -> None:
-    """Plan the keys with which a Java client speaks to a secured cluster, and the file of its CA.
+    """Plan the keys with which a Java client speaks to a secured cluster, and the file ``ca`` of its CA.
 
-    ``prefix`` begins the client's keys in ``file``; the CA's file goes into ``folder``.
+    ``prefix`` begins the client's keys in ``file``.
     """
     if security is None or security.protocol == "PLAINTEXT":
         return
@@ -143,7 +147,6 @@ def plan_client(
 
     put("security.protocol", security.protocol, "what the cluster's security.protocol says")
     if security.tls:
-        ca = f"{folder}/cluster-ca.pem"
         put("ssl.truststore.type", "PEM", "a text file needs no password, and is compared line by line", _PEM)
         put("ssl.truststore.location", ca, "the CA that signed the brokers' certificates", _PEM)
         put_file(sheet, ca, "client.security", {"certificate": str(security.ca)})

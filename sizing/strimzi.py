@@ -77,7 +77,7 @@ def plan_process(sheet: Sheet, process: Process) -> None:
     )
     put_client_profile(sheet, properties, "kafka.", variables)
     login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
-    plan_client(sheet, properties, "kafka.", folder, process.security, login)
+    plan_client(sheet, properties, "kafka.", f"{folder}/cluster-ca.pem", process.security, login)
     refuse_listeners(sheet, variables, "the bridge")
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, PositiveFloat
 from sizing.client_profiles import Profile
 from sizing.model import Finding, Inventory
 from sizing.numbers import check_names, check_numbers
+from sizing.security import Name, Password
 from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "mirror_maker"
@@ -34,7 +35,8 @@ class MirrorFlow(Strict):
     partitions that the flow's producers write to) and ``max_message_bytes`` say what it does not declare.
     ``fill_ms_p95`` and ``fill_ms_p99`` are the time within which that share of batches fills, measured.
     ``source_bootstrap_servers`` and ``target_bootstrap_servers`` are where mirrors reach a cluster, if not
-    where everyone does: a listener for the way between the data centres.
+    where everyone does: a listener for the way between the data centres. ``source_user`` and ``target_user``
+    are its logins, with their passwords, to clusters whose ``security`` asks for one.
     """
 
     source: str
@@ -56,6 +58,10 @@ class MirrorFlow(Strict):
     heap_mib: Positive | None = None
     source_bootstrap_servers: str | None = None
     target_bootstrap_servers: str | None = None
+    source_user: Name | None = None
+    source_password: Password | None = None
+    target_user: Name | None = None
+    target_password: Password | None = None
     replication_policy: Literal["default", "identity"] = "default"
     exactly_once: bool = False
     profile: Profile | None = None

@@ -117,16 +117,22 @@ def mirror_probe(instance: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": "journal", "steps": steps}
 
 
-def mirror_gate(instance: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the gate of a mirror's restart: its flow's group, or where MirrorMaker 2 keeps its offsets."""
+def mirror_gate(
+    instance: Mapping[str, Any], plan: Mapping[str, Any], secrets: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return the gate of a mirror's restart: its flow's group, or where MirrorMaker 2 keeps its offsets.
+
+    ``secrets`` are those of the kit's own clients, by cluster.
+    """
     flow = str(instance["name"]).rpartition("-")[0]
-    facts, clusters = plan["flows"][flow], plan["clusters"]
-    gate: dict[str, Any] = {"bootstrap_servers": clusters[facts["source"]]["bootstrap_servers"]}
+    facts = plan["flows"][flow]
+    gate: dict[str, Any] = {**_reached(plan, facts["source"]), "secrets": secrets[facts["source"]]}
     if facts["group"]:
         committed = planned_value(instance, "MIRROR_OFFSET_COMMIT_INTERVAL_MS")
         return gate | {"groups": [facts["group"]], "commit_ms": int(committed)}
-    where = {"bootstrap_servers": clusters[facts["target"]]["bootstrap_servers"]}
+    where = _reached(plan, facts["target"])
     positions = {"flow": flow, "topic": facts["offsets_topic"], "topics": facts["topics"], **where}
+    gate["positions_secrets"] = secrets[facts["target"]]
     committed = planned_value(instance, f"{facts['target']}.offset.flush.interval.ms")
     return gate | {"positions": positions, "commit_ms": int(committed)}
 

@@ -22,6 +22,7 @@ options:
       - A flow of MirrorMaker 2 in the groups' place. It commits to no group of the source cluster, where
         C(bootstrap_servers) answers.
       - C(flow), C(topics) (patterns), and C(topic) on C(bootstrap_servers) with C(client), for its offsets.
+  positions_secrets: {type: dict, default: {}, description: "More keys for C(positions); never shown."}
   baseline: {type: dict, description: "Group to lag in records, before the restart."}
   baseline_ms: {type: int, default: 2000, description: "How long a baseline is watched: a commit at least."}
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
@@ -74,9 +75,11 @@ def lag(client: Any, group: str) -> int:
     )
 
 
-def look_at_flow(client: Any, flow: dict[str, Any]) -> tuple[dict[str, str], dict[str, int]]:
+def look_at_flow(
+    client: Any, flow: dict[str, Any], secrets: dict[str, str]
+) -> tuple[dict[str, str], dict[str, int]]:
     """Return the lag of a MirrorMaker 2 flow, in the form in which groups have theirs; it has no state."""
-    where = {"bootstrap.servers": flow["bootstrap_servers"], **flow.get("client", {})}
+    where = {"bootstrap.servers": flow["bootstrap_servers"], **flow.get("client", {}), **secrets}
     positions = read_positions(where, flow["topic"])
     return {flow["flow"]: "STABLE"}, {
         flow["flow"]: mirror_lag(client, positions, flow["topics"], TIMEOUT_SECONDS)
@@ -110,6 +113,7 @@ def main() -> None:
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "groups": {"type": "list", "elements": "str", "default": []},
             "positions": {"type": "dict"},
+            "positions_secrets": {"type": "dict", "default": {}, "no_log": True},
             "baseline": {"type": "dict"},
             "baseline_ms": {"type": "int", "default": 2000},
             "max_lag": {"type": "int", "default": 0},
@@ -125,7 +129,9 @@ def main() -> None:
         client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
         while True:
             states, lags = (
-                look_at_flow(client, p["positions"]) if p["positions"] else look(client, p["groups"])
+                look_at_flow(client, p["positions"], p["positions_secrets"])
+                if p["positions"]
+                else look(client, p["groups"])
             )
             now = time.monotonic()
             if wrong := complaint(states, lags, p["baseline"], p["max_lag"]):

@@ -22,6 +22,7 @@ from sizing.plan import make_plan
 from tests.planned import instances, mirrors
 
 MM2 = {"kind": "mirror_maker_2", "version": "4.3.1"}
+LOGINS = {name: {"sasl.password": f"planted-{name}"} for name in ("leaf", "agg")}
 ASSIGNED = "INFO ConsumerRebalanceListenerInvoker: Adding newly assigned partitions: metrics-0"
 COMMITTED = "TRACE MirrorMaker$: Committing offsets."
 
@@ -33,7 +34,10 @@ def first_process(inventory: Inventory) -> dict[str, Any]:
 
 def plan_of(inventory: Inventory) -> dict[str, Any]:
     flows = {name: asdict(facts) for name, facts in flow_facts(inventory).items()}
-    clusters = {name: {"bootstrap_servers": f"{name}:9092"} for name in ("leaf", "agg")}
+    clusters = {
+        name: {"bootstrap_servers": f"{name}:9092", "client": {"client.id": f"to {name}"}}
+        for name in ("leaf", "agg")
+    }
     return {"flows": flows, "clusters": clusters}
 
 
@@ -72,8 +76,10 @@ def test_a_worker_of_mirror_maker_2_whose_target_does_not_answer_is_not_ready(
 
 def test_a_classic_restart_waits_for_the_flows_group_on_the_source_from_commit_to_commit() -> None:
     inventory = mirrors(1, {"latency_budget_ms": 5000}, common={"advice": "measured"})
-    assert mirror_gate(first_process(inventory), plan_of(inventory)) == {
+    assert mirror_gate(first_process(inventory), plan_of(inventory), LOGINS) == {
         "bootstrap_servers": "leaf:9092",
+        "client": {"client.id": "to leaf"},
+        "secrets": LOGINS["leaf"],
         "groups": ["mirror-maker-metrics"],
         "commit_ms": 5000,
     }
@@ -81,14 +87,17 @@ def test_a_classic_restart_waits_for_the_flows_group_on_the_source_from_commit_t
 
 def test_a_restart_of_mirror_maker_2_waits_for_the_offsets_that_it_keeps_on_the_target() -> None:
     inventory = mirrors(1, **MM2)
-    gate = mirror_gate(first_process(inventory), plan_of(inventory))
+    gate = mirror_gate(first_process(inventory), plan_of(inventory), LOGINS)
     assert gate["bootstrap_servers"] == "leaf:9092"
     assert gate["positions"] == {
         "flow": "metrics",
         "topic": "mm2-offsets.metrics.internal",
         "topics": ("metrics[.].*",),
         "bootstrap_servers": "agg:9092",
+        "client": {"client.id": "to agg"},
     }
+    # Each cluster is asked with its own login, and a module prints neither.
+    assert (gate["secrets"], gate["positions_secrets"]) == (LOGINS["leaf"], LOGINS["agg"])
 
 
 CLASSIC_UNIT = "ExecStart=/usr/bin/java -cp /etc/mirror-maker/%i/dist/* kafka.tools.MirrorMaker"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from sizing.mirror_producer import bandwidth_delay_bytes
 from sizing.placement import place, quotas
 from sizing.plan import make_plan
+from sizing.secrets import seal
 from sizing.workload_mirror import MirrorFlow
 from tests.planned import CLUSTERS, METRICS, files, findings, instances, mirrors, value
 
@@ -161,6 +163,85 @@ def test_a_persons_own_values_win_are_marked_and_still_checked() -> None:
     assert {s.key for s in process.settings if s.by == "person"} == set(own)
     rules = {f.rule: f.message for f in plan.findings if f.severity == "warning"}
     assert "outgrows the 1000000 bytes" in rules["mirror.producer.batch"]
+
+
+@pytest.mark.parametrize(
+    ("role", "batch", "severity", "said"),
+    [
+        # What the article began with; its messages have up to 1,000,000 bytes.
+        ({}, 1_000_000, "warning", "is split and sent again"),
+        ({}, 1_000_001, "error", "refused again for ever"),
+        (MM2, 1_000_001, "warning", "is split and sent again"),
+    ],
+)
+def test_a_batch_size_above_the_limit_is_an_error_where_it_stops_the_mirror_for_ever(
+    role: dict[str, Any], batch: int, severity: str, said: str
+) -> None:
+    flow = {"producer_settings": {"batch.size": batch}}
+    (found,) = findings(mirrors(1, flow, **role), "mirror.producer.batch")
+    assert (found.severity, said in found.message) == (severity, True)
+
+
+GUARDED = {
+    name: {
+        **CLUSTERS[name],
+        "security": {"protocol": protocol, "ca": f"{name}.pem", "user": "kedge", "password": "planted-kedge"},
+    }
+    for name, protocol in (("leaf", "SASL_PLAINTEXT"), ("agg", "SASL_SSL"))
+}
+LOGINS = {
+    "source_user": "reader",
+    "source_password": "planted-reader",
+    "target_user": "writer",
+    "target_password": "planted-writer",
+}
+
+
+@pytest.mark.parametrize("role", [{}, MM2])
+def test_a_flow_logs_in_to_each_of_its_clusters_as_that_asks_and_no_document_holds_a_password(
+    role: dict[str, Any],
+) -> None:
+    plan = make_plan(mirrors(1, LOGINS, common={"kafka_clusters": GUARDED}, **role))
+    assert [f for f in plan.findings if f.severity == "error"] == []
+    first = instances(plan, SERVICE)["mm1"][0]
+
+    def under(file: str, prefix: str) -> dict[str, str]:
+        return {s.key.removeprefix(prefix): s.value for s in first.settings
+                if s.file.endswith(file) and s.key.startswith(prefix)}  # fmt: skip
+
+    source = under("mm2.properties", "leaf.") if role else under("consumer.properties", "")
+    target = under("mm2.properties", "agg.") if role else under("producer.properties", "")
+    assert source["security.protocol"] == "SASL_PLAINTEXT"
+    assert 'username="reader"' in source["sasl.jaas.config"]
+    assert "ssl.truststore.location" not in source
+    assert target["security.protocol"] == "SASL_SSL"
+    assert 'username="writer"' in target["sasl.jaas.config"]
+    (authority,) = [s for s in first.settings if s.file.endswith("-ca.pem")]
+    assert (authority.value, authority.copied) == ("agg.pem", True)
+    assert (
+        target["ssl.truststore.location"] == authority.file == f"/etc/mirror-maker/{first.name}/target-ca.pem"
+    )
+    sealed, secrets = seal(plan.to_json())
+    assert "planted" not in json.dumps(sealed)
+    assert sum("planted-reader" in value for value in secrets.values()) == len(
+        instances(plan, SERVICE)["mm1"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("flow", "clusters", "said"),
+    [
+        ({}, GUARDED, "mirror_maker_flows.metrics.source_user or mirror_maker_flows.metrics.source_password"),
+        (LOGINS, CLUSTERS, "mirror_maker_flows.metrics.source_user is set, and the cluster takes no login"),
+    ],
+)
+def test_a_login_that_is_missing_or_too_much_is_an_error_and_ones_own_protocol_is_let_through(
+    flow: dict[str, Any], clusters: dict[str, Any], said: str
+) -> None:
+    common = {"kafka_clusters": clusters}
+    assert said in findings(mirrors(1, flow, common=common), "client.login")[0].message
+    own = {"producer_settings": {"security.protocol": "SSL"}}
+    assert findings(mirrors(1, flow | own, common=common), "client.login") == []
 
 
 def test_mirror_maker_2_has_the_same_producer_under_its_own_keys() -> None:
