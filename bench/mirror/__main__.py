@@ -25,7 +25,7 @@ from confluent_kafka import KafkaException
 
 from bench.mirror.cases import Case, all_cases, by_processes
 from bench.mirror.run import Bench, repetition
-from bench.mirror.steady import table
+from bench.mirror.steady import process_table, table
 from bench.mirror.workloads import WORKLOADS, fill
 from local import toxiproxy
 from local.brokers import free_ports, kafka_jars, running_broker
@@ -69,7 +69,7 @@ def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
     name = "processes" if options.processes else options.workload
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
-    text = table(result["cases"])
+    text = (process_table if options.processes else table)(result["cases"])
     (options.out / f"{name}.md").write_text(text)
     return text
 

@@ -6,24 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from bench.mirror.steady import SETTLE_S
 from sizing.model import Inventory
 from sizing.plan import make_plan
 
 #: What only a place can say; every case gets it from the bench.
 _OF_THE_PLACE: Final = ("bootstrap.servers", "client.id", "group.id")
-PROCESSES: Final = (1, 2, 4, 8)
+PROCESSES: Final = (1, 2, 4)
+#: More JVMs a core are still starting when the first have mirrored all that there is.
+_JVMS_A_CORE: Final = 4
+#: As many share that core, so they compile for longer until they are as fast as they become.
+_CROWDED_SETTLE_S: Final = 10.0
 CODECS: Final = ("gzip", "lz4", "zstd")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to run a flow: properties beside those of the place, and a round trip of its own if any."""
+    """One way to run a flow: properties beside those of the place, and a round trip of its own if any.
+
+    ``settle_s`` passes between the last process that joins and the first second that counts.
+    """
 
     processes: int = 1
     producer: Mapping[str, str] = field(default_factory=dict)
     consumer: Mapping[str, str] = field(default_factory=dict)
     heap_mib: int = 256  # default of Kafka's tools
     round_trip_ms: float | None = None
+    settle_s: float = SETTLE_S
 
 
 def measures(processes: int) -> dict[str, Case]:
@@ -86,7 +95,10 @@ def planned(partitions: int, round_trip_ms: float, cores: int, advice: str) -> C
 
 
 def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int = 4) -> dict[str, Case]:
-    """Return every case by its name; the codecs are those of the planned case."""
+    """Return every case by its name; the codecs are those of the planned case.
+
+    The article has a process for each partition; of them this machine gets as many as its cores can start.
+    """
     plan = planned(partitions, round_trip_ms, cores, "measured")
     codecs = {
         f"planned with {codec}": with_codec(plan, codec)
@@ -94,6 +106,9 @@ def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int 
         if codec != plan.producer["compression.type"]
     }
     article = planned(partitions, round_trip_ms, cores, "documented")
+    article = replace(
+        article, processes=min(article.processes, _JVMS_A_CORE * cores), settle_s=_CROWDED_SETTLE_S
+    )
     return {**measures(processes), "article": article, "planned": plan, **codecs}
 
 
@@ -106,7 +121,7 @@ def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str,
     """Return the stock configuration and the planned one with more and more processes, near and far."""
     plan = planned(partitions, round_trip_ms, cores, "measured")
     return {
-        f"{name}, {count} processes, {trip:g} ms": replace(case, processes=count, round_trip_ms=trip)
+        f"{name}, {trip:g} ms, {count}": replace(case, processes=count, round_trip_ms=trip)
         for name, case in (("stock", Case()), ("planned", plan))
         for trip in (0.0, round_trip_ms)
         for count in PROCESSES

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.mirror.batches import batches_of
 from bench.mirror.cases import Case
-from bench.mirror.steady import SETTLE_S, WINDOW_S, window
+from bench.mirror.steady import WINDOW_S, window
 from local.brokers import Broker, log_tail
 from local.mirrors import start_classic
 from local.toxiproxy import Toxiproxy
@@ -166,7 +166,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
             now = time.monotonic()
             if not joined and records and all_joined(near, group, case.processes):
                 joined = now
-            if joined and now >= joined + SETTLE_S:
+            if joined and now >= joined + case.settle_s:
                 samples.append(
                     {
                         "at_s": now,
@@ -175,7 +175,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
                         "produce_requests": counted.read(),
                     }
                 )
-            if records >= bench.records or (joined and now >= joined + SETTLE_S + WINDOW_S):
+            if records >= bench.records or (joined and now >= joined + case.settle_s + WINDOW_S):
                 break
             time.sleep(_SAMPLE_S)
         found = batches_of(bench.target.data, bench.topic)

@@ -79,3 +79,26 @@ def table(cases: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         middle = (f"{statistics.median(run[column] for run in runs):,.10g}" for column in columns)
         lines.append(f"| {name} | {runs[0]['processes']} | {shown} | {' | '.join(middle)} |")
     return "\n".join(lines) + "\n"
+
+
+def process_table(cases: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return the result of cases that are named ``CONFIGURATION, PROCESSES`` in Markdown.
+
+    A line a configuration: records/s (median) for each number of processes, and how many times the first one
+    that is, with its interval.
+    """
+    lines: dict[str, dict[str, Sequence[Mapping[str, Any]]]] = {}
+    for name, runs in cases.items():
+        line, _, count = name.rpartition(", ")
+        lines.setdefault(line, {})[count] = runs
+    counts = list(next(iter(lines.values()), {}))
+    made = [f"| processes | {' | '.join(counts)} |", "|---" + "|--:" * len(counts) + "|"]
+    for line, found in lines.items():
+        base = next(iter(found.values()))
+        cells = []
+        for runs in found.values():
+            rate = f"{statistics.median(one['records_per_s'] for one in runs):,.0f}" if runs else "no figure"
+            spread = interval(ratios(runs, base)) if runs is not base else None
+            cells.append(rate + (f" ({spread[0]:.1f} ± {spread[1]:.1f})" if spread else ""))
+        made.append(f"| {line} | {' | '.join(cells)} |")
+    return "\n".join(made) + "\n"
