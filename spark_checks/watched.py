@@ -1,4 +1,4 @@
-"""How well groups were watched, and members that owned nothing: over the whole steady window."""
+"""What is seen of groups over the whole steady window: gaps of the sampler, idle members, rebalances."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_checks.hops.found import tally
 from spark_checks.model import Anomaly
+from spark_checks.restarts import Restart
 from spark_checks.run import Run
 
 #: Samples further apart than this many intervals are a gap, in which a group may have been anything.
@@ -18,8 +19,10 @@ _IDLE_AT_LEAST_US: Final = 5_000_000
 _SHOWN: Final = ("group", "from_us", "until_us")
 
 
-def watched(states: DataFrame, assignments: DataFrame | None, run: Run) -> dict[str, Anomaly]:
-    """Find where the sampler of group states slept, and members without a partition.
+def watched(
+    states: DataFrame, assignments: DataFrame | None, restarts: list[Restart], run: Run
+) -> dict[str, Anomaly]:
+    """Find where the sampler of group states slept, members without a partition, and what nobody announced.
 
     Rows grow with the samples and the changes of ownership, not with the records; both are sorted by group.
 
@@ -27,9 +30,11 @@ def watched(states: DataFrame, assignments: DataFrame | None, run: Run) -> dict[
         ``sampler_slept``: group, from_us, until_us, more than three intervals between two samples (or a
         sample and an end of the steady window). ``idle_member``: group, from_us, until_us, idle: how many
         members owned no partition while the group was Stable, for five seconds or more.
+        ``unexplained_rebalance``: group, from_us, until_us, state: it was not Stable, and no restart in
+        the actions was near: somebody restarted an instance by hand, or one fell over.
     """
-    mine = states.where(F.col("group").isin(list(run.groups)))
-    found = slept(mine, run)
+    mine = states.where(F.col("group").isin(run.watched_groups()))
+    found = slept(mine, run).unionByName(unexplained(mine, restarts, run), allowMissingColumns=True)
     if assignments is not None:
         found = found.unionByName(idle(mine, assignments, run), allowMissingColumns=True)
     return tally(found, _SHOWN)
@@ -47,6 +52,31 @@ def slept(states: DataFrame, run: Run) -> DataFrame:
         both.withColumn("until_us", F.lead("at_us").over(window))
         .where(F.col("until_us") - F.col("at_us") > GAP_INTERVALS * interval)
         .select(F.lit("sampler_slept").alias("kind"), "group", F.col("at_us").alias("from_us"), "until_us")
+    )
+
+
+def unexplained(states: DataFrame, restarts: list[Restart], run: Run) -> DataFrame:
+    """Return the times not Stable that touch no restart: kind, group, from_us, until_us, state at first."""
+    window = Window.partitionBy("group").orderBy("at_us")
+    so_far = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    stable = F.lower("state") == "stable"
+    near = F.lit(False)
+    for restart in restarts:
+        near = near | ((F.col("from_us") < restart.until_us) & (F.col("until_us") > restart.begin_us))
+    return (
+        states.where(F.col("at_us").between(run.measured_from_us, run.measured_until_us))
+        .withColumn("next_us", F.lead("at_us", 1, run.measured_until_us).over(window))
+        # All samples between two stable ones have seen as many stable ones before them.
+        .withColumn("stretch", F.sum(stable.cast("int")).over(so_far))
+        .where(~stable)
+        .groupBy("group", "stretch")
+        .agg(
+            F.min("at_us").alias("from_us"),
+            F.max("next_us").alias("until_us"),
+            F.min_by("state", "at_us").alias("state"),
+        )
+        .where(~near)
+        .select(F.lit("unexplained_rebalance").alias("kind"), *_SHOWN, "state")
     )
 
 

@@ -49,6 +49,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     Beside them, over the whole steady window, and not judged:
 
     - sampler_slept: the group was not looked at for more than three sampling intervals.
+    - unexplained_rebalance: the group was not Stable, and no restart in the actions was near: somebody
+      restarted an instance by hand, or one fell over.
     - idle_member: the group was Stable for five seconds or more with members that owned no partition.
 
     A gap that several restarts touch counts for each. Levels hold for the worst restart. The time is looked
@@ -58,7 +60,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     run, slo = evidence.run, given(levels.rebalance)
     actions, states = evidence.table("actions"), evidence.table("group_states")
     restarts = read_restarts(actions, run)
-    seen = watched(states, evidence.table("assignments"), run) if states is not None and run.groups else {}
+    assignments = evidence.table("assignments")
+    seen = watched(states, assignments, restarts, run) if states is not None and run.watched_groups() else {}
     if not restarts:
         missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
         if levels.rebalance.min_restarts == 0:

@@ -27,6 +27,7 @@ _KNOWN_BY: Final = {
     "unledgered": ("producer", "seq", "until_seq"),
     "clock_shifted": ("topic", "partition", "shift_s"),
     "sampler_slept": ("group", "from_us", "until_us"),
+    "unexplained_rebalance": ("group", "from_us", "until_us"),
     "idle_member": ("group", "idle"),
 }
 _ALL: Final = 1 << 30

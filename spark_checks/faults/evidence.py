@@ -46,7 +46,8 @@ _RAW_ARROW: Final = pa.schema(
     ]
 )
 _END_US: Final = STARTED_US + SECONDS * SECOND_US
-_RESTART_US: Final = STARTED_US + 4 * SECOND_US
+#: Late, so that most of the run is near no restart.
+_RESTART_US: Final = STARTED_US + 10 * SECOND_US
 
 
 def write(spark: SparkSession, folder: Path, cases: Sequence[Case]) -> None:
@@ -161,7 +162,8 @@ def _states(case: Case) -> Iterator[dict[str, Any]]:
     for at in range(STARTED_US, _END_US + 1, SAMPLING_US):
         if not any(begin < at < until for begin, until in case.slept):
             about = {"group": case.group, "at_us": at, "members": case.members, "assigned": PARTITIONS}
-            yield about | {"state": "Stable"}
+            stable = not any(begin <= at < until for begin, until in case.unstable)
+            yield about | {"state": "Stable" if stable else "PreparingRebalance"}
 
 
 def _assignments(case: Case) -> Iterator[dict[str, Any]]:

@@ -230,11 +230,26 @@ def sampler_slept(case: Case, rng: random.Random) -> None:
     """The group was not looked at for a while."""
     length = rng.randrange(5, 25) * SAMPLING_US
     begin = STARTED_US + rng.randrange(15, SECONDS * 10 - 35) * SAMPLING_US
-    if any(begin - SECOND_US < until and since < begin + length + SECOND_US for since, until in case.slept):
-        raise NoRoomError
+    _refuse_near(case, begin, begin + length)
     case.slept.append((begin, begin + length))
     where = (("group", case.group), ("from_us", begin), ("until_us", begin + length))
     case.expected.append(lambda: ("sampler_slept", where))
+
+
+def restarted_by_hand(case: Case, rng: random.Random) -> None:
+    """The group rebalanced, and no action tells why."""
+    begin = STARTED_US + rng.randrange(20, 40) * SAMPLING_US
+    until = begin + rng.randrange(1, 10) * SAMPLING_US
+    _refuse_near(case, begin, until)
+    case.unstable.append((begin, until))
+    where = (("group", case.group), ("from_us", begin), ("until_us", until))
+    case.expected.append(lambda: ("unexplained_rebalance", where))
+
+
+def _refuse_near(case: Case, begin: int, end: int) -> None:
+    for since, until in (*case.slept, *case.unstable):
+        if begin - SECOND_US < until and since < end + SECOND_US:
+            raise NoRoomError
 
 
 def member_idle(case: Case, _: random.Random) -> None:
@@ -262,6 +277,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "ledger_truncated": ledger_truncated,
     "clock_shifted": clock_shifted,
     "sampler_slept": sampler_slept,
+    "restarted_by_hand": restarted_by_hand,
     "member_idle": member_idle,
 }
 

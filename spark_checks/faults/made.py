@@ -82,6 +82,7 @@ class Case:
     lacking: range = range(0)
     shifts: dict[int, int] = field(default_factory=dict)
     slept: list[tuple[int, int]] = field(default_factory=list)
+    unstable: list[tuple[int, int]] = field(default_factory=list)
     members: int = MEMBERS
     expected: list[Callable[[], Finding]] = field(default_factory=list)
     unacked: int = 0
