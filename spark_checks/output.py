@@ -83,6 +83,7 @@ def recommendations(audit: Audit) -> str:
     given = [(result.name, one) for result in audit.results for one in result.recommendations]
     for name, one in given:
         said = f"# {name}: {one.advice}: {one.because}.\n"
+        said += f"# Expected: {one.effect}.\n" if one.effect else ""
         (advice if one.variable is None else reasons.setdefault(one.variable, [])).append(said)
     values = laid_over([{one.variable: one.value} for _, one in given if one.variable is not None])
     parts = [

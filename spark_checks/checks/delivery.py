@@ -165,6 +165,8 @@ def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
             Recommendation(
                 "Produce with acks=all and min.insync.replicas at least 2 on three replicas",
                 f"{counts['lost']:,} acknowledged records are gone",
+                effect="a record is acknowledged when two replicas have it, so that the loss of one broker "
+                "loses none",
             )
         )
     if counts["duplicated"] or counts["reordered"]:
@@ -172,6 +174,7 @@ def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
             Recommendation(
                 "Produce with enable.idempotence=true where the interface allows it",
                 f"{counts['duplicated']:,} duplicated and {counts['reordered']:,} reordered records",
+                effect="a producer's retries neither repeat nor overtake",
             )
         )
     if counts.get("undelivered"):
@@ -179,6 +182,8 @@ def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
             Recommendation(
                 "Commit offsets after processing (enable.auto.commit=false)",
                 f"{counts['undelivered']:,} records never reached their group",
+                effect="a consumer that dies leaves nothing committed that it had not processed; some "
+                "records come twice instead",
             )
         )
     return tuple(advice)

@@ -279,6 +279,8 @@ def _recommend(worst: dict[str, float], levels: Levels) -> tuple[Recommendation,
             Recommendation(
                 "Use the cooperative-sticky assignor or group.protocol=consumer; shorten the session timeout",
                 f"consumers stood still for {stall:.2f} s",
+                effect="members that stay keep what they own, so that a restart stops only the partitions "
+                "of the one that leaves",
             )
         )
     gap, level = worst.get("produce_gap_s"), levels.rebalance.produce_gap_s
@@ -287,6 +289,7 @@ def _recommend(worst: dict[str, float], levels: Levels) -> tuple[Recommendation,
             Recommendation(
                 "Drain an instance at the balancer before it stops, and let clients retry on another one",
                 f"producers stood still for {gap:.2f} s",
+                effect="requests go to instances that run, so that the gap is one request's retry",
             )
         )
     return tuple(advice)
