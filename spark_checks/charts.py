@@ -41,7 +41,7 @@ def timeline(audit: Audit) -> dict[str, Any]:
     layout: dict[str, Any] = {
         "height": _ROW_PX * max(len(rows), 1) + 90,
         "xaxis": {"title": {"text": "seconds since the load began"}, "anchor": f"y{len(rows) or ''}"},
-        "shapes": [],
+        "shapes": _bands(audit),
         "annotations": [],
     }
     traces = []
@@ -59,9 +59,6 @@ def timeline(audit: Audit) -> dict[str, Any]:
         traces += [trace | {"yaxis": axis} for trace in lines]
     for restart in audit.restarts:
         begin = (restart.begin_us - run.started_us) / 1e6
-        end = ((restart.end_us or run.measured_until_us) - run.started_us) / 1e6
-        band = {"type": "rect", "xref": "x", "yref": "paper", "x0": begin, "x1": end, "y0": 0, "y1": 1}
-        layout["shapes"].append(band | {"fillcolor": _BAND, "line": {"width": 0}, "layer": "below"})
         text = {"text": restart.name, "x": begin, "y": 1.0, "xref": "x", "yref": "paper", "textangle": -28}
         layout["annotations"].append(
             text | {"showarrow": False, "xanchor": "left", "yanchor": "bottom", "font": {"size": 11}}
@@ -99,6 +96,60 @@ def memory(audit: Audit) -> dict[str, Any]:
             level = {"type": "scatter", "mode": "lines", "name": label, "x": ends, "y": [mib, mib]}
             traces.append(level | {"line": line, "legendgroup": label} | first)
     return {"data": traces, "layout": layout}
+
+
+def ownership(audit: Audit) -> dict[str, Any]:
+    """Return a bar for each partition of each group in the colour of its owner; a gap is without an owner."""
+    found: list[Mapping[str, Any]] = next(
+        (r.series.get("ownership", []) for r in audit.results if r.name == "rebalance"), []
+    )
+    rows = list(dict.fromkeys((one["group"], one["place"]) for one in found))
+    traces = []
+    for number, consumer in enumerate(dict.fromkeys(one["consumer"] for one in found)):
+        mine = [one for one in found if one["consumer"] == consumer]
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": _short(consumer),
+                "y": [[one["group"] for one in mine], [one["place"] for one in mine]],
+                "base": [one["from_s"] for one in mine],
+                "x": [round(one["until_s"] - one["from_s"], 3) for one in mine],
+                "marker": {"color": _COLOURS[number % len(_COLOURS)]},
+                "hovertemplate": f"%{{base:,.1f}} s, for %{{x:,.1f}} s: {_short(consumer)}",
+            }
+        )
+    layout: dict[str, Any] = {
+        "height": 22 * len(rows) + 150,
+        "barmode": "overlay",
+        "bargap": 0.25,
+        "hovermode": "closest",
+        "xaxis": {"title": {"text": "seconds since the load began"}},
+        "yaxis": {
+            "title": {"text": "partition, by group"},
+            "autorange": "reversed",
+            "tickfont": {"size": 10},
+        },
+        "shapes": _bands(audit),
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _short(consumer: str) -> str:
+    """A member's id ends in 36 digits that tell a person nothing."""
+    return consumer if len(consumer) <= 44 else f"{consumer[:-30]}…"
+
+
+def _bands(audit: Audit) -> list[dict[str, Any]]:
+    """Return the restarts as bands behind a chart over time."""
+    run = audit.evidence.run
+    found = []
+    for restart in audit.restarts:
+        begin = (restart.begin_us - run.started_us) / 1e6
+        end = ((restart.end_us or run.measured_until_us) - run.started_us) / 1e6
+        band = {"type": "rect", "xref": "x", "yref": "paper", "x0": begin, "x1": end, "y0": 0, "y1": 1}
+        found.append(band | {"fillcolor": _BAND, "line": {"width": 0}, "layer": "below"})
+    return found
 
 
 def percentiles(audit: Audit) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def render(audit: Audit) -> str:
     environment.filters["prose"] = prose
     run = audit.evidence.run
     fill, compression = charts.batch_fill(audit), charts.batch_compression(audit)
+    owners = charts.ownership(audit)
     results = {result.name: result for result in audit.results}
     return environment.get_template("report.html.j2").render(
         audit=audit,
@@ -50,12 +51,15 @@ def render(audit: Audit) -> str:
         figures_json=_embed(
             {
                 "timeline": charts.timeline(audit),
+                "ownership": owners,
                 "latency": charts.percentiles(audit),
                 "memory": charts.memory(audit),
                 "fill": fill,
                 "compression": compression,
             }
         ),
+        owners=owners,
+        groups=results["rebalance"].measured.get("by_group", {}) if "rebalance" in results else {},
         fill=fill,
         compression=compression,
         plotly=resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8"),
@@ -65,6 +69,8 @@ def render(audit: Audit) -> str:
 def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield (what, value with unit) of a measured tree; tables of their own are left out."""
     for key, value in measured.items():
+        if key == "by_group":
+            continue
         if isinstance(value, Mapping):
             suffix = next((suffix for suffix, _ in _UNITS if key.endswith(suffix)), "")
             label = f"{prefix}{key.removesuffix(suffix).replace('_', ' ')}: "

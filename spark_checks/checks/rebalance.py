@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks import gaps, groups
+from spark_checks import gaps, groups, ownership
 from spark_checks.applications import by_partition, restores
 from spark_checks.facts import acked_grains, applied_grains, delivered_grains
 from spark_checks.levels import Levels, given
@@ -45,6 +45,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     An application counts as a group to which a record is delivered when the last of its outputs was appended,
     where the output topic has the broker's times. Its restore is the time in which an instance of the
     restarted host told, by its samples, that it was restoring; its partitions stand one by one.
+
+    By group stands how it gave its partitions away, as it was seen: all at once (as eager assignors do), some
+    of them (cooperative ones, and the consumer protocol), or nothing (nobody left).
 
     Beside them, over the whole steady window, and not judged:
 
@@ -86,6 +89,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         _row(restart, cells.get(restart.number, {}), run) | restored.get(restart.number, {})
         for restart in restarts
     ]
+    moved = ownership.changes(assignments, run) if assignments is not None else []
     problems: list[str] = []
     doubts: list[str] = []
     worst: dict[str, float] = {}
@@ -121,13 +125,14 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             **worst,
             "produce_gap_outside_of_restarts_s": outside,
             "sampling_s": {name: us / 1e6 for name, us in run.sampling_us.items()},
+            "by_group": ownership.by_group(moved, restarts, table, run),
             "by_restart": table,
         },
         anomalies=seen | _not_ready(unfinished),
         recommendations=_recommend(worst, levels),
         short=f"{finished} restarts, gap {worst.get('produce_gap_s', 0):.2f} s, "
         f"stall {worst.get('consume_stall_s', 0):.2f} s, not stable {worst.get('not_stable_s', 0):.2f} s",
-        series={"lag": lag_series},
+        series={"lag": lag_series, "ownership": ownership.bars(moved, run)},
     )
 
 
