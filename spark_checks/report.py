@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spark_checks import charts
 from spark_checks.job import Audit
@@ -28,7 +27,7 @@ _UNITS = (
 def render(audit: Audit) -> str:
     """Return the page."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=PackageLoader("spark_checks", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
+from contextlib import ExitStack
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +34,11 @@ _JAVA: Final = (
 _SHUFFLE_A_CORE: Final = 8
 
 
+#: Holds a file of this package, which may lie in an archive, as long as Java may read it.
+_STACK: Final = ExitStack()
+atexit.register(_STACK.close)
+
+
 def connector_jars() -> list[Path]:
     """Return the jars of Spark's Kafka source from the cache; empty when they were not fetched."""
     cache = Path(os.environ.get("KEDGE_CACHE") or Path.home() / ".cache" / "kedge")
@@ -48,11 +56,13 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
     Raises:
         EvidenceError: when no Java is found or the session does not start.
     """
-    # Spark would take python3 from the PATH, which need not have pyarrow.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     local = master.startswith("local")
-    log = Path(__file__).with_name("log4j2.properties")
+    # Spark would take python3 from the PATH, which need not have pyarrow. A cluster's nodes may have theirs
+    # at another place than this machine: then PYSPARK_PYTHON says where.
+    if local or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    log = _STACK.enter_context(resources.as_file(resources.files(__package__) / "log4j2.properties"))
     builder = (
         SparkSession.builder.master(master)
         .appName("kedge audit")

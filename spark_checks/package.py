@@ -1,0 +1,60 @@
+"""The job as files that run elsewhere: ``python -m spark_checks.package OUT``.
+
+Writes ``OUT/kedge-audit.zip``, this package with those that it needs, and ``OUT/jars``, Spark's Kafka source.
+Where Python has what requirements.txt names, the job runs from there without this repository::
+
+    KEDGE_CACHE=OUT PYTHONPATH=OUT/kedge-audit.zip python -m spark_checks --master URL ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import zipfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from spark_checks.session import CONNECTOR, connector_jars
+
+_PACKAGES: Final = ("spark_checks", "verify", "sizing")
+_KINDS: Final = (".py", ".j2", ".properties", ".yml", ".json")
+#: The begin of time as zip knows it: the same files give the same archive.
+_WHEN: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the package; return 0, or 1 when the connector is not there to be packed."""
+    parser = argparse.ArgumentParser(prog="python -m spark_checks.package", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write to")
+    out: Path = parser.parse_args(arguments).out
+    jars = connector_jars()
+    if not jars:
+        print("the jars of Spark's Kafka source are missing; run: make setup", file=sys.stderr)
+        return 1
+    folder = out / "jars" / CONNECTOR
+    folder.mkdir(parents=True, exist_ok=True)
+    for jar in jars:
+        shutil.copy(jar, folder)
+    pack(out / "kedge-audit.zip")
+    print(f"{out / 'kedge-audit.zip'} and {len(jars)} jars in {folder}")
+    return 0
+
+
+def pack(archive: Path) -> None:
+    """Write the packages of the job into an archive that Python imports from."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for package in _PACKAGES:
+            root = Path(str(resources.files(package)))
+            for file in sorted(root.rglob("*")):
+                if file.suffix in _KINDS and "__pycache__" not in file.parts:
+                    name = Path(package) / file.relative_to(root)
+                    packed.writestr(
+                        zipfile.ZipInfo(str(name), _WHEN), file.read_bytes(), zipfile.ZIP_DEFLATED
+                    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

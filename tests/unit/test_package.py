@@ -1,0 +1,60 @@
+"""The packed job is found by Python in its archive, with its page and its logging, away from this repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_checks import package
+
+READS = """
+from importlib import resources
+import spark_checks.__main__
+from jinja2 import PackageLoader
+print(spark_checks.__file__)
+print(PackageLoader("spark_checks", "").get_source(None, "report.html.j2")[0][:15])
+with resources.as_file(resources.files("spark_checks") / "log4j2.properties") as file:
+    print(file.stat().st_size > 0)
+"""
+
+
+def test_the_packed_job_runs_from_its_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "kedge-audit.zip"
+    package.pack(archive)
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    done = subprocess.run(
+        [sys.executable, "-c", READS],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        f"{archive}/spark_checks/__init__.py",
+        "<!doctype html>",
+        "True",
+    ], done.stderr
+
+
+def test_the_same_files_give_the_same_archive(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        package.pack(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_the_connector_goes_along_and_its_absence_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KEDGE_CACHE", str(tmp_path / "cache"))
+    assert package.main([str(tmp_path / "out")]) == 1
+    assert "run: make setup" in capsys.readouterr().err
+    jar = tmp_path / "cache" / "jars" / package.CONNECTOR / "a.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"jar")
+    assert package.main([str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "jars" / package.CONNECTOR / "a.jar").read_bytes() == b"jar"
