@@ -13,7 +13,7 @@ setup: ## install what is missing: system packages, .venv, jars, the sandbox pro
 	@$(PYTHON) -m local.setup
 
 setup-tests:
-	@$(PYTHON) -m local.setup --fleet-if-possible
+	@$(PYTHON) -m local.setup --fleet-if-possible --for-tests
 
 demo: setup ## deploy a local fleet, load it, restart it under load, audit it
 	@$(RUN) $(BIN)/python -m local.demo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -19,11 +20,12 @@ JAVA = 17  # what 4.x brokers and tools need
 
 @dataclass(frozen=True)
 class Package:
-    """A Debian package, how its presence shows, and whether only the fleet needs it."""
+    """A Debian package, how its presence shows, and whether only the fleet, or only tests, need it."""
 
     name: str
     present: Callable[[], bool]
     fleet: bool
+    tests: bool = False
 
 
 def _on_path(*commands: str) -> Callable[[], bool]:
@@ -38,6 +40,12 @@ def _in_folders(program: str) -> Callable[[], bool]:
 def _in_sbin(program: str) -> Callable[[], bool]:
     path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
     return lambda: bool(shutil.which(program, path=path))
+
+
+def browser() -> str | None:
+    """The program of a Chromium that is installed, in which tests look at a report."""
+    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    return next(filter(None, found), None)
 
 
 def java_major(text: str) -> int:
@@ -81,12 +89,22 @@ def packages(with_docker: bool) -> list[Package]:
         Package(f"openjdk-{JAVA}-jdk-headless", _java_present, fleet=False),
         Package("maven", _on_path("mvn"), fleet=False),
         Package("python3-venv", _venv_present, fleet=False),
+        *([Package("chromium", lambda: browser() is not None, fleet=False, tests=True)] if _debian() else []),
     ]
 
 
-def missing_packages(known: Sequence[Package], fleet: bool) -> list[str]:
-    """The names of the packages whose commands are absent."""
-    return [package.name for package in known if (fleet or not package.fleet) and not package.present()]
+def _debian() -> bool:
+    """Ubuntu's package of this name is an empty one that points to a snap, which no container can run."""
+    try:
+        return platform.freedesktop_os_release().get("ID") == "debian"
+    except OSError:
+        return False
+
+
+def missing_packages(known: Sequence[Package], fleet: bool, tests: bool = False) -> list[str]:
+    """The names of the packages that are wanted and whose commands are absent."""
+    wanted = [one for one in known if (fleet or not one.fleet) and (tests or not one.tests)]
+    return [package.name for package in wanted if not package.present()]
 
 
 def install_command(names: Sequence[str]) -> list[str]:

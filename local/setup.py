@@ -1,6 +1,6 @@
 """Set-up: makes this machine and this folder ready, and does nothing where they are.
 
-    python3 -m local.setup [--check] [--without-fleet | --fleet-if-possible]
+    python3 -m local.setup [--check] [--for-tests] [--without-fleet | --fleet-if-possible]
 
 Standard library only, run by the machine's own python3.
 """
@@ -159,17 +159,17 @@ def _run(command: list[str], trouble: str) -> None:
         raise Problem(f"{trouble}: {' '.join(told)}")
 
 
-def _packages_phase(fleet: bool) -> Phase:
+def _packages_phase(fleet: bool, tests: bool = False) -> Phase:
     known = machine.packages(not shutil.which("podman") and machine.docker_answers())
-    names = machine.missing_packages(known, fleet)
+    names = machine.missing_packages(known, fleet, tests)
     wanting = f"installs with apt-get: {' '.join(names)}" if names else ""
     return Phase("system packages", lambda: wanting, lambda: machine.install(names), [(Path("/usr"), 1000)])
 
 
-def phases(fleet: bool) -> list[Phase]:
-    """The parts of set-up in their order; those of the fleet only where it is wanted."""
+def phases(fleet: bool, tests: bool = False) -> list[Phase]:
+    """The parts of set-up in their order; those of the fleet or of tests only where they are wanted."""
     made = [
-        _packages_phase(fleet),
+        _packages_phase(fleet, tests),
         Phase("virtual environment", _venv_wanting, _make_venv, [(VENV, 2000)]),
         Phase("jars", _jars_wanting, _make_jars, [(cache_root(), 500)]),
         _built_by_maven("sandbox REST proxy", SANDBOX, "sandbox-rest-*.tar.gz"),
@@ -237,6 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     kind.add_argument(
         "--fleet-if-possible", action="store_true", help="leave the fleet out where it cannot run"
     )
+    parser.add_argument("--for-tests", action="store_true", help="also what only tests need: a browser")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -245,8 +246,8 @@ def main(arguments: list[str] | None = None) -> int:
             say(f"set-up: the local fleet is left out: {obstacle}")
             fleet = False
         if options.check:
-            return _check(phases(fleet))
-        run(phases(fleet))
+            return _check(phases(fleet, options.for_tests))
+        run(phases(fleet, options.for_tests))
     except (Problem, JarError) as problem:
         print(problem, file=sys.stderr)
         return 2

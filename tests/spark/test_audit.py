@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
 
+from local import machine
 from spark_checks import output, report, session
 from spark_checks.__main__ import main
 from spark_checks.job import Audit, audit
@@ -117,3 +121,47 @@ def test_recommendations_are_one_mapping_with_the_reasons_above(passed: Audit) -
     ]
     assert "# partitions: Produce with acks=all: 1 is gone." in lines
     assert yaml.safe_load(output.recommendations(passed)) == {"recommended": {}}
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    program = machine.browser()
+    if program is None:
+        pytest.skip("no Chromium is installed: make setup-tests")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)], ids=["light", "dark", "phone"]
+)
+def test_a_browser_draws_the_report_without_a_word_or_a_request(
+    passed: Audit, tmp_path: Path, browser: Browser, scheme: Literal["light", "dark"], width: int
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(report.render(passed), encoding="utf-8")
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    page.wait_for_function("document.querySelectorAll('.plot .main-svg').length > 0")
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('.plot')].filter(plot => plot.offsetParent)"
+        ".map(plot => [plot.id, plot.querySelectorAll('.trace path').length])"
+    )
+    assert {"timeline", "ownership", "latency-chart"} <= {name for name, _ in drawn}
+    assert all(paths for _, paths in drawn), drawn
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    # Only tables and charts may be moved sideways, never the page.
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 23, 27)" if scheme == "dark" else "rgb(255, 255, 255)")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert len(page.pdf()) > 20_000
