@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,20 +17,26 @@ from sizing.client_profiles import (
     key_name,
 )
 from sizing.complaints import declare
-from sizing.keys import check_keys, numbers
+from sizing.keys import Component, beyond, check_keys, keys_around, numbers
 from sizing.model import KIB, MIB, Finding, Inventory, Part, Setting, Sheet
 from sizing.numbers import check_numbers
 from sizing.profiled import check_acks, choice
 from sizing.topics import planned_partitions
 from sizing.values import number
 from sizing.verification import service_levels
-from sizing.workload import cluster_names
+from sizing.workload import Scalar, cluster_names
 from sizing.workload_topics import Client, clients, topic_names
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: "At least a few tens of KB per partition being produced".
 _BYTES_A_PARTITION: Final = 32 * KIB
 _IDEMPOTENCE_SINCE: Final = (0, 11)
+_LIBRDKAFKA_KEYS: Final[dict[Role, Component]] = {
+    "producer": "librdkafka-producer",
+    "consumer": "librdkafka-consumer",
+}
+#: What bindings in other languages read themselves.
+_BINDINGS: Final = ("dotnet.", "go.")
 _OBSOLETE_PARTITIONERS: Final = ("DefaultPartitioner", "UniformStickyPartitioner")
 
 
@@ -171,7 +178,10 @@ def _check_version(sheet: Sheet, client: Client) -> None:
             "partitioner off (since 3.3)",
             "take partitioner.class out",
         )
-    for role, own in (("producer", client.producer_settings), ("consumer", client.consumer_settings)):
+    for role, own in _own_settings(client):
+        if client.library == "librdkafka":
+            _check_librdkafka(sheet, client, role, own)
+            continue
         for key in own:
             if key_name(client.library, key.removeprefix("kafka.")) is None:
                 sheet.error(
@@ -184,6 +194,33 @@ def _check_version(sheet: Sheet, client: Client) -> None:
             "clients.version",
             f"client {client.name} is {client.library} {client.version}, which has no idempotence",
             "use a client of 0.11 or later",
+        )
+
+
+def _check_librdkafka(sheet: Sheet, client: Client, role: Role, own: Mapping[str, Any]) -> None:
+    """Report what librdkafka refuses to start with, and what it passes over in this role."""
+    other: Role = "consumer" if role == "producer" else "producer"
+    known = {each: keys_around(of, client.version) for each, of in _LIBRDKAFKA_KEYS.items()}
+    if not known[role]:
+        return
+    what = f"{role}_settings of client {client.name} hold"
+    for key in own:
+        name = _own_name(client, key)
+        if name in known[role] or name.startswith(_BINDINGS):
+            continue
+        if name in known[other]:
+            sheet.warning(
+                "clients.refused",
+                f"{what} {key}, which librdkafka reads of a {other} alone",
+                f"take it out, or put it into {other}_settings",
+            )
+            continue
+        near = difflib.get_close_matches(name, sorted(known[role]), n=1, cutoff=0.75)
+        report = sheet.warning if beyond(_LIBRDKAFKA_KEYS[role], client.version) else sheet.error
+        report(
+            "clients.refused",
+            f"{what} {key}, which librdkafka {client.version} refuses to start with",
+            f"did you mean {near[0]}?" if near else "take it out",
         )
 
 
@@ -207,10 +244,14 @@ def _check_topics(
 def _key_findings(client: Client) -> list[Finding]:
     whole = [
         finding
-        for role, own in (("producer", client.producer_settings), ("consumer", client.consumer_settings))
+        for role, own in _own_settings(client)
         for finding in check_numbers(f"kafka_clients: {client.name}.{role}_settings", "all", own)
     ]
     return whole + _unknown_keys(client)
+
+
+def _own_settings(client: Client) -> tuple[tuple[Role, dict[str, Scalar]], ...]:
+    return ("producer", client.producer_settings), ("consumer", client.consumer_settings)
 
 
 def _unknown_keys(client: Client) -> list[Finding]:
@@ -218,8 +259,8 @@ def _unknown_keys(client: Client) -> list[Finding]:
         return []
     version = client_version(client.library, client.version)
     findings: list[Finding] = []
-    for role, own in (("producer", client.producer_settings), ("consumer", client.consumer_settings)):
+    for role, own in _own_settings(client):
         where = f"client {client.name}: {role}_settings"
         bare = [k.removeprefix("kafka.") for k in own]
-        findings += check_keys("producer" if role == "producer" else "consumer", version, bare, where)
+        findings += check_keys(role, version, bare, where)
     return findings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -42,6 +42,7 @@ _WANTED: Final = {
     "string_type": "write a text",
     "too_short": "add at least one",
 }
+_PLAIN: Final = re.compile(r"[\w.-]+")
 #: Steps of a path that pydantic adds for the members of a union; no person wrote them.
 _UNION: Final = frozenset({"str", "int", "float", "bool"})
 
@@ -55,6 +56,14 @@ def declare(names: Iterable[str]) -> str:
     """Return how to mend the name of a cluster that nothing declares."""
     known = ", ".join(sorted(names))
     return f"use one of {known}, or declare it in kafka_clusters" if known else "declare it in kafka_clusters"
+
+
+def entry_name(entries: Sequence[Any], number: int) -> str | int:
+    """Return what an entry of a list is called: its name where that is its alone, else its place."""
+    names = [entry.get("name") if isinstance(entry, Mapping) else None for entry in entries]
+    name = names[number]
+    plain = isinstance(name, str) and _PLAIN.fullmatch(name) and names.count(name) == 1
+    return str(name) if plain else number
 
 
 def contradiction(field: str, why: str, fix: str = "correct one of the two") -> PydanticCustomError:

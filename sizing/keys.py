@@ -1,7 +1,8 @@
 """The keys that each component and version reads, and what is wrong with the ones that a person wrote.
 
 The catalogue lies in ``keys/COMPONENT-VERSION.txt``, one key a line, read from the components themselves
-(their ConfigDef). A version between two files has the keys of the older one.
+(their ConfigDef, and what librdkafka prints of its own). A version between two files has the keys of the
+older one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Component = Literal[
     "connect",
     "consumer",
     "kafka-rest",
+    "librdkafka-consumer",
+    "librdkafka-producer",
     "mapr",
     "mm2",
     "producer",
@@ -66,6 +69,28 @@ def known_keys(component: Component, version: str) -> frozenset[str]:
 def every_key(component: Component) -> frozenset[str]:
     """Return the keys of a component over all versions of the catalogue."""
     return frozenset(key for path in _files(component) for key in _lines(path))
+
+
+@cache
+def keys_around(component: Component, version: str) -> frozenset[str]:
+    """Return the keys of a version, and of the next one in the catalogue of the same major number.
+
+    What neither has, no version between the two has: for a component that refuses what it does not know.
+    """
+    wanted = numbers(version)
+    later = sorted(
+        found
+        for path in _files(component)
+        if (found := numbers(path.stem.removeprefix(f"{component}-"))) > wanted and found[0] == wanted[0]
+    )
+    following = ".".join(str(number) for number in later[0]) if later else version
+    return known_keys(component, version) | known_keys(component, following)
+
+
+def beyond(component: Component, version: str) -> bool:
+    """Return whether a version is newer than all that the catalogue has of a component."""
+    files = [numbers(path.stem.removeprefix(f"{component}-")) for path in _files(component)]
+    return all(numbers(version)[: len(file)] > file for file in files)
 
 
 def check_keys(

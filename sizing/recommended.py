@@ -13,17 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sizing.complaints import wrong_variable
+from sizing.complaints import entry_name, wrong_variable
 from sizing.inventory import ROLES
 from sizing.model import Finding, Inventory, looks_secret
 
 NAME: Final = "recommended"
+#: Read with the other variables of its role, which are complained of as a whole.
+_STORES: Final = "streams_app_stores"
 #: What tells the entries of a list apart.
 _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     "kafka_topics": ("name", "cluster"),
     "kafka_clients": ("name",),
     "kafka_partition_rates": ("cluster", "record_bytes", "codec", "acks"),
-    "streams_app_stores": ("name",),
+    _STORES: ("name",),
 }
 #: Mappings from names that the inventory gives.
 _NAMED: Final = ("kafka_clusters", "mirror_maker_flows")
@@ -180,9 +182,9 @@ class _Overlay:
             if at is None:
                 at = len(found)
                 found.append(entry)
-                self._changed(f"{here}[{at}]", theirs, None, _said(mine))
+                self._changed(_place(here, found, at), theirs, None, _said(mine))
             else:
-                found[at] = self._value(found[at], entry, f"{here}[{at}]", theirs)
+                found[at] = self._value(found[at], entry, _place(here, found, at), theirs)
         return found
 
     def _changed(self, here: str, there: str, before: Any, after: Any) -> None:
@@ -190,6 +192,11 @@ class _Overlay:
         if before != after:
             shown = None if before is None else _shown(here, before)
             self.changes.setdefault(here, Change(here, shown, _shown(here, after)))
+
+
+def _place(variable: str, entries: list[Any], number: int) -> str:
+    """Return the full name of an entry, as complaints about it have it."""
+    return f"{variable}[{number if variable == _STORES else entry_name(entries, number)}]"
 
 
 def _identity(variable: str, entry: Any) -> Any:

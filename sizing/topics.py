@@ -161,6 +161,13 @@ def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) 
         )
     if topic.partitions is not None:
         _own(sheet, "partitions", topic.partitions, "topics.partitions")
+        if needed is None and topic.target_mb_per_s:
+            sheet.note(
+                "topics.target",
+                f"the {topic.partitions} partitions of topic {topic.name} count; whether they reach its "
+                "target is not known: nothing was measured",
+                f"measure: python -m verify.measure --cluster {topic.cluster}",
+            )
         if needed is not None and topic.partitions < needed:
             sheet.warning(
                 "topics.partitions",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from sizing.client_profiles import Library, Profile
+from sizing.complaints import entry_name
 from sizing.model import Finding, Inventory
 from sizing.workload import Positive, Scalar, Strict, Version, read_model, wrong_variable
 
@@ -50,11 +51,12 @@ class PartitionRates(Strict):
 class Topic(Strict):
     """A topic that the deployment declares.
 
-    Either ``partitions``, or a target and what one partition was measured to carry, all in MB/s of 10^6
-    bytes: ``target_mb_per_s``, ``production_mb_per_s``, ``consumption_mb_per_s``; ``growth`` multiplies the
-    target. Without the two measured ones, those of ``kafka_partition_rates`` count: of the entry most like
-    the topic by ``record_bytes``, ``codec`` and ``acks``. ``live_partitions`` is what the topic has today;
-    ``keys_may_move`` allows to add partitions to it although records have keys.
+    ``partitions``, or a target and what one partition was measured to carry, all in MB/s of 10^6 bytes:
+    ``target_mb_per_s``, ``production_mb_per_s``, ``consumption_mb_per_s``; ``growth`` multiplies the target.
+    With both, ``partitions`` counts and is held against the target. Without the two measured ones, those of
+    ``kafka_partition_rates`` count: of the entry most like the topic by ``record_bytes``, ``codec`` and
+    ``acks``. ``live_partitions`` is what the topic has today; ``keys_may_move`` allows to add partitions to
+    it although records have keys.
     """
 
     name: Name
@@ -164,7 +166,7 @@ def _listed(model: type[L], inventory: Inventory, variable: str) -> tuple[list[t
     found: list[tuple[str, L]] = []
     wrong: list[Finding] = []
     for number, entry in enumerate(value):
-        where = f"{variable}[{number}]"
+        where = f"{variable}[{entry_name(value, number)}]"
         one = read_model(model, entry, f"{where}.", "all")
         if isinstance(one, list):
             wrong += one

@@ -12,14 +12,18 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import javax.management.MBeanServerConnection;
 import javax.management.ObjectName;
+import javax.management.remote.JMXConnector;
 import javax.management.remote.JMXConnectorFactory;
 import javax.management.remote.JMXServiceURL;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -47,6 +51,9 @@ final class ClientBench {
   private static final OperatingSystemMXBean SYSTEM =
       ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
 
+  /** By process id. */
+  private static final Map<String, JMXConnector> CONNECTORS = new HashMap<>();
+
   /** Records of the last produce phase that were acknowledged, for "find". */
   private static BitSet acknowledged = new BitSet();
 
@@ -66,6 +73,8 @@ final class ClientBench {
           };
       say(answer);
     }
+    // Connections to brokers that are gone would hold it up.
+    System.exit(0);
   }
 
   private static void say(ObjectNode answer) {
@@ -302,20 +311,28 @@ final class ClientBench {
   private static ObjectNode requests(JsonNode order) throws Exception {
     ObjectNode answer = JSON.createObjectNode();
     for (JsonNode pid : order.get("pids")) {
-      VirtualMachine machine = VirtualMachine.attach(pid.asText());
-      String url = machine.startLocalManagementAgent();
-      machine.detach();
-      try (var connector = JMXConnectorFactory.connect(new JMXServiceURL(url))) {
-        var server = connector.getMBeanServerConnection();
-        var pattern = new ObjectName("kafka.network:type=RequestMetrics,name=RequestsPerSec,*");
-        for (ObjectName name : server.queryNames(pattern, null)) {
-          String kind = name.getKeyProperty("request");
-          long count = ((Number) server.getAttribute(name, "Count")).longValue();
-          answer.put(kind, answer.path(kind).asLong(0) + count);
-        }
+      MBeanServerConnection server = asked(pid.asText());
+      var pattern = new ObjectName("kafka.network:type=RequestMetrics,name=RequestsPerSec,*");
+      for (ObjectName name : server.queryNames(pattern, null)) {
+        String kind = name.getKeyProperty("request");
+        long count = ((Number) server.getAttribute(name, "Count")).longValue();
+        answer.put(kind, answer.path(kind).asLong(0) + count);
       }
     }
     return answer;
+  }
+
+  /** A broker is attached to once: each time costs it CPU, beside the load that is measured. */
+  private static MBeanServerConnection asked(String pid) throws Exception {
+    JMXConnector connector = CONNECTORS.get(pid);
+    if (connector == null) {
+      VirtualMachine machine = VirtualMachine.attach(pid);
+      String url = machine.startLocalManagementAgent();
+      machine.detach();
+      connector = JMXConnectorFactory.connect(new JMXServiceURL(url));
+      CONNECTORS.put(pid, connector);
+    }
+    return connector.getMBeanServerConnection();
   }
 
   private static ObjectNode latency(ObjectNode answer, int[] latencies, int taken) {

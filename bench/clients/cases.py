@@ -39,6 +39,11 @@ def consumers(partitions: int) -> dict[str, Config]:
     return cases | {" ".join(f"{k}={v}" for k, v in single.items()): single for single in _SINGLE}
 
 
+def polls() -> dict[str, Config]:
+    """Return stock and each other value of max.poll.records."""
+    return {STOCK: {}, **{f"{POLL}={one[POLL]}": one for one in _SINGLE if POLL in one}}
+
+
 def losses(partitions: int) -> dict[str, Config]:
     """Return producers that differ by acks alone, and by the idempotence that follows from it."""
     base = of_profile("throughput", "producer", partitions)

@@ -16,6 +16,8 @@ from local.broker_cluster import Node
 #: Kinds of requests that the brokers count.
 KINDS: Final = ("Produce", "FetchConsumer", "FetchFollower")
 _IN_SYNC_S: Final = 60.0
+#: Until after the next leader is there, so that what clients do then is seen as well.
+_AFTER_S: Final = 4.0
 _TOPIC: Final = {"min.insync.replicas": "2"}
 
 
@@ -45,32 +47,34 @@ def produced(bench: Bench, config: Config, topic: str, rate: int = 0, seconds: f
     """Produce to a topic of its own, gone afterwards; return the answer, with requests per second."""
     with_topic(bench, topic)
     answer = _counted(bench, "produce", config, topic, rate, seconds)
-    admin = _admin(bench)  # an answer comes as long as its client lives
-    admin.delete_topics([topic])[topic].result(30)
+    _remove(bench, topic)
     return answer
 
 
-def consumed(bench: Bench, config: Config, topic: str, rate: int = 0) -> Answer:
+def consumed(bench: Bench, config: Config, topic: str, rate: int = 0, seconds: float | None = None) -> Answer:
     """Read a topic that is there; return the answer, with requests per second."""
     own = {"enable.auto.commit": "false", "auto.offset.reset": "earliest", **config}
-    return _counted(bench, "consume", own, topic, rate, None)
+    return _counted(bench, "consume", own, topic, rate, seconds)
 
 
-def lost(bench: Bench, config: Config, topic: str, rate: int) -> dict[str, Any]:
+def lost(bench: Bench, config: Config, topic: str, rate: int = 0) -> dict[str, int]:
     """Kill the leader of a topic of one partition while it is written to; return what became of the records.
 
-    The killed node is back, and all copies in sync, when this returns.
+    ``rate`` in records/s, 0 for as fast as it goes. The killed node is back, and all copies in sync, when
+    this returns; the topic is gone.
     """
     with_topic(bench, topic, partitions=1)
     leader = next(n for n in bench.nodes if n.number == _partition(bench, topic).leader)
     bench.driver.order("produce", config=_connected(bench, config), topic=topic, records_per_s=rate,
-                       record_bytes=bench.record_bytes, warm_up_s=2, seconds=6, tell=True)  # fmt: skip
+                       record_bytes=bench.record_bytes, warm_up_s=1, seconds=_AFTER_S, tell=True)  # fmt: skip
     bench.driver.answer()
     leader.kill()
     answer = bench.driver.answer()
+    leader.start(wait=False)
     found = bench.driver.do("find", config=_connected(bench, {"enable.auto.commit": "false"}), topic=topic)
-    leader.start()
+    leader.await_answer()
     _await_in_sync(bench, topic)
+    _remove(bench, topic)
     return {**{key: answer[key] for key in ("sent", "acked", "failed")}, **found}
 
 
@@ -99,6 +103,11 @@ def _connected(bench: Bench, config: Config) -> Config:
 
 def _admin(bench: Bench) -> AdminClient:
     return AdminClient({"bootstrap.servers": bench.servers, "log_level": 0})
+
+
+def _remove(bench: Bench, topic: str) -> None:
+    admin = _admin(bench)  # an answer comes as long as its client lives
+    admin.delete_topics([topic])[topic].result(30)
 
 
 def _partition(bench: Bench, topic: str) -> Any:

@@ -1,7 +1,8 @@
-"""What the repetitions come to: medians as tables, and whether max.poll.records changed the throughput."""
+"""What the repetitions come to: tables, and whether max.poll.records changed the throughput."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,10 +10,10 @@ from typing import Any, Final
 from bench.clients.cases import POLL, STOCK
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
-#: A difference of less than the repetitions' own is none; this at least.
+#: A change of the throughput that is taken for none.
 _SAME: Final = 0.10
-#: Repetitions that differ by more than this cannot tell whether a setting changes anything.
-_NOISE: Final = 0.25
+#: How often an interval may miss what it is of.
+_UNSURE: Final = 0.05
 
 
 def medians(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -59,29 +60,62 @@ def table(title: str, rows: Mapping[str, Mapping[str, float]], steady: int) -> s
     return "\n".join(lines) + "\n"
 
 
-def loss_table(rows: Mapping[str, Mapping[str, int]], rate: int) -> str:
-    """Return the table of what became of the records when the leader was killed, as Markdown."""
+def loss_table(runs: Mapping[str, Sequence[Mapping[str, int]]], rate: int) -> str:
+    """Return the table of what became of the records when leaders were killed, as Markdown.
+
+    Args:
+        runs: a mapping a kill, by acks.
+        rate: records/s, 0 for as fast as it went.
+    """
     keys = ("sent", "acked", "failed", "lost", "doubled")
-    lines = [f"Leader killed at {rate:,} records/s: lost are acknowledged records that the topic lacks", ""]
-    lines += [_line(["acks", *keys]), _line(["---", *["---:"] * len(keys)])]
-    lines += [_line([name, *(f"{row[key]:,}" for key in keys)]) for name, row in rows.items()]
+    speed = f"at {rate:,} records/s" if rate else "while it took records as fast as it could"
+    lines = [
+        f"Leader killed {speed}: lost are acknowledged records that the topic lacks, of all kills together",
+        "",
+        _line(["acks", "kills", "kills that lost", *keys]),
+        _line(["---", *["---:"] * (len(keys) + 2)]),
+    ]
+    for name, kills in runs.items():
+        sums = (f"{sum(kill[key] for kill in kills):,}" for key in keys)
+        lines.append(_line([name, str(len(kills)), str(sum(kill["lost"] > 0 for kill in kills)), *sums]))
     return "\n".join(lines) + "\n"
 
 
-def claim(rows: Mapping[str, Mapping[str, float]]) -> str:
-    """Return what came of the guide's claim that max.poll.records does not change the throughput."""
-    stock = rows[STOCK]
-    own = {name: row for name, row in rows.items() if name.startswith(f"{POLL}=")}
-    shares = {name: row["records_per_s"] / stock["records_per_s"] for name, row in own.items()}
-    noise = max([_SAME, stock["spread"], *(row["spread"] for row in own.values())])
-    said = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
-    holds = all(abs(share - 1) <= noise for share in shares.values())
-    verdict = "cannot be told from" if noise > _NOISE else "holds in" if holds else "does not hold in"
-    return (
-        f"Whether max.poll.records changes the throughput (the guide: it does not): the claim {verdict} this "
-        f"run. Beside the default of 500, {said} times its records/s; the repetitions of one case differ by "
-        f"up to {noise:.0%}."
+def claim(rounds: Sequence[Mapping[str, float]]) -> str:
+    """Return what came of the guide's claim that max.poll.records does not change the throughput.
+
+    Args:
+        rounds: records/s of stock and of each value, measured one right after the other.
+    """
+    found = {
+        name: around_median([one[name] / one[STOCK] for one in rounds]) for name in rounds[0] if name != STOCK
+    }
+    said = "; ".join(
+        f"{name.removeprefix(f'{POLL}=')}: {middle:.2f} ({low:.2f} to {high:.2f})"
+        for name, (low, middle, high) in found.items()
     )
+    if any(high < 1 - _SAME or low > 1 + _SAME for low, _, high in found.values()):
+        verdict = "does not hold in"
+    elif all(low >= 1 - _SAME and high <= 1 + _SAME for low, _, high in found.values()):
+        verdict = "holds in"
+    else:
+        verdict = "cannot be told from"
+    return (
+        f"Whether {POLL} changes the throughput (the guide: it does not): the claim {verdict} this run. Its "
+        f"records/s as a share of those with the default of 500 in the same round, the median of "
+        f"{len(rounds)} rounds with its 95% interval: {said}. Less than {_SAME:.0%} is taken for no change."
+    )
+
+
+def around_median(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median between the ends of its interval of 95%; all values where there are less than nine.
+
+    By order statistics: whatever they are drawn from, half of it lies on either side of its median.
+    """
+    ordered, n = sorted(values), len(values)
+    outside = [sum(math.comb(n, i) for i in range(drop + 1)) / 2 ** (n - 1) for drop in range(1, n // 2)]
+    drop = sum(share <= _UNSURE for share in outside)
+    return ordered[drop], statistics.median(ordered), ordered[n - 1 - drop]
 
 
 def _at(run: Mapping[str, Any], path: Sequence[str]) -> float:

@@ -20,8 +20,11 @@ from verify.places import find
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(600), pytest.mark.long]
 INVENTORY = "molecule/kafka_topics/inventory"
 RECORD_BYTES = 1000
-#: What one producer, one consumer, their ledger and the broker carry together on two cores.
-MOST_MB_PER_S = 8.0
+#: The target's share of what one partition took and gave by itself, on the same machine just before: in the
+#: load, producer, consumer, their ledger and the broker have to share its two cores.
+SHARE = 0.2
+#: More records/s than that are not for one generating process with its ledger.
+MOST_MB_PER_S = 4.0
 SECONDS = 12
 
 
@@ -59,7 +62,7 @@ def measured(folder: Path) -> dict[str, Any]:
 def test_the_recommended_partitions_are_deployed_and_reach_the_target(fleet: None, tmp_path: Path) -> None:
     rates = measured(tmp_path)
     production, consumption = rates["production_mb_per_s"], rates["consumption_mb_per_s"]
-    target = round(min(MOST_MB_PER_S, 0.4 * min(production, consumption)), 3)
+    target = round(min(MOST_MB_PER_S, SHARE * min(production, consumption)), 3)
     # Room to grow, so that more than one partition is needed whatever this machine carries.
     growth = round(1.5 * min(production, consumption) / target, 3)
     topic = {"name": "reached", "cluster": "leaf", "target_mb_per_s": target, "growth": min(growth, 100),

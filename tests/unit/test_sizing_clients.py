@@ -163,3 +163,28 @@ def test_a_partitioner_of_the_past_is_a_warning() -> None:
 def test_a_key_that_the_version_does_not_know_gets_the_nearest() -> None:
     (warning,) = findings(inventory(producer_settings={"linger.msec": 5}), "keys.")
     assert "linger.ms" in warning.fix
+
+
+@pytest.mark.parametrize(
+    ("role", "version", "key", "severity", "fix"),
+    [
+        ("producer", "2.6.0", "linger.msec", "error", "did you mean linger.ms?"),
+        ("producer", "2.16.0", "qqqqqqqqqq", "error", "take it out"),
+        ("producer", "2.6.0", "fetch.min.bytes", "warning", "consumer_settings"),
+        ("consumer", "1.9.2", "group.protocol", "error", "group.protocol.type"),
+        ("consumer", "2.8.0", "max.poll.records", None, ""),  # 2.16 has it: this version may
+        ("consumer", "2.2.0", "max.poll.records", "error", "take it out"),
+        ("producer", "2.99.0", "of.the.future", "warning", "take it out"),
+        ("producer", "7.0.0", "of.the.future", None, ""),
+        ("producer", "2.6.0", "go.delivery.reports", None, ""),
+        ("producer", "2.6.0", "buffer.memory", None, ""),  # Java's name of a key that it has
+    ],
+)
+def test_a_key_that_librdkafka_would_not_start_with_is_an_error(
+    role: str, version: str, key: str, severity: str | None, fix: str
+) -> None:
+    found = findings(
+        inventory(library="librdkafka", version=version, **{f"{role}_settings": {key: 1}}), "clients.refused"
+    )
+    assert [f.severity for f in found] == ([severity] if severity else [])
+    assert all(fix in f.fix and key in f.message for f in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import confluent_kafka
 import pytest
 
 from sizing.keys import Component, check_keys, check_rest_keys, known_keys
@@ -21,6 +22,8 @@ from sizing.places import compact
         ("topic", "4.3.1", "max.message.bytes", "message.format.version"),
         ("broker", "4.3.1", "node.id", "zookeeper.connect"),
         ("strimzi", "0.33.1", "http.port", "http.management.port"),
+        ("librdkafka-producer", "2.16.0", "linger.ms", "fetch.min.bytes"),
+        ("librdkafka-consumer", "1.9.2", "fetch.wait.max.ms", "group.protocol"),
         ("mapr", "5.1.2", "streams.default.stream", "streams.default.streams"),
     ],
 )
@@ -29,6 +32,20 @@ def test_the_catalogue_knows_keys_by_version(
 ) -> None:
     assert there in known_keys(component, version)
     assert gone not in known_keys(component, version)
+
+
+def test_the_catalogue_of_librdkafka_is_what_the_running_one_refuses() -> None:
+    version = confluent_kafka.libversion()[0]
+    unknown = set()
+    for key in known_keys("librdkafka-producer", version) | {"linger.msec"}:
+        try:
+            confluent_kafka.Producer({key: "~"})
+        except confluent_kafka.KafkaException as error:
+            if "No such configuration property" in str(error):
+                unknown.add(key)
+        except (TypeError, ValueError):  # a key that the binding itself reads, and wants a function for
+            pass
+    assert unknown == {"linger.msec"}
 
 
 def test_an_unknown_key_brings_the_nearest_known_one() -> None:

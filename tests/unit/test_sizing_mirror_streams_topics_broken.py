@@ -52,9 +52,9 @@ SMALL_AGG = {"version": "4.3.1", "bootstrap_servers": "agg:9092", "message_max_b
 OURS = {"version": "4.3.1", "brokers": "kafka_agg"}
 
 FLOW = "mirror_maker_flows.metrics"
-TOPIC = "kafka_topics[0]"
+TOPIC = "kafka_topics[t0]"
 STORE = "streams_app_stores[0]"
-CLIENT = "kafka_clients[0]"
+CLIENT = "kafka_clients[app]"
 
 CASES = [
     # mirrors: kinds, units, ranges
@@ -204,7 +204,7 @@ CASES = [
     # topics
     Broken("topics not a list", of_topics(kafka_topics="t"), "kafka_topics is 't'", "write a list"),
     Broken("topic zero partitions", of_topics({"partitions": 0}), f"{TOPIC}.partitions", ""),
-    Broken("topic's name", of_topics({"name": "a b"}), f"{TOPIC}.name", ""),
+    Broken("topic's name", of_topics({"name": "a b"}), "kafka_topics[0].name", ""),
     Broken(
         "rate with a unit", of_topics({"target_mb_per_s": "50 MB/s"}), f"{TOPIC}.target_mb_per_s", "in MB/s"
     ),
@@ -213,7 +213,12 @@ CASES = [
     ),
     Broken("shrinking growth", of_topics({"growth": 0.5}), f"{TOPIC}.growth", ""),
     Broken("misspelt partitions", of_topics({"partition": 3}), f"{TOPIC}.partition", f"{TOPIC}.partitions"),
-    Broken("topic twice", of_topics({"name": "t"}, {"name": "t"}), "kafka_topics[1].name is 't'", "once"),
+    Broken(
+        "topic twice",
+        of_topics({"name": "t"}, {"name": "t"}),
+        "kafka_topics[1].name is 't'",
+        "once",
+    ),
     Broken("topic nowhere", of_topics({"cluster": "x"}), "cluster x of topic t0", "agg, leaf"),
     Broken("too many copies", of_topics({"replication": 4}), "replication of topic t0 is 4", "to 3 or less"),
     Broken(

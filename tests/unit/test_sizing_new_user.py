@@ -145,7 +145,7 @@ def test_a_wrong_key_in_a_topic_is_one_error_whoever_uses_the_topic() -> None:
     client = {"name": "a", "cluster": "leaf", "library": "java", "version": "4.3.1", "profile": "balanced"}
     topics = [TOPICS[0] | {"partition": 3}, TOPICS[1]]
     found = verified(topics=topics, kafka_clients=[client | {"topics": ["load"]}])
-    assert [e.where for e in found] == ["all: kafka_topics[0].partition"]
+    assert [e.where for e in found] == ["all: kafka_topics[load].partition"]
 
 
 def test_a_setting_that_no_topic_has_is_a_warning() -> None:

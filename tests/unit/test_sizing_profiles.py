@@ -114,4 +114,4 @@ def test_unknown_client_is_named(inventory: Any, capsys: pytest.CaptureFixture[s
 def test_entry_that_cannot_be_read_is_one_line(inventory: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-i", inventory(profile="fast")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "kafka_clients[0].profile" in line
+    assert "kafka_clients[app].profile" in line

@@ -100,6 +100,11 @@ def test_a_variable_of_a_role_reaches_the_hosts_of_that_role_alone() -> None:
             "recommended.kafka_topics[0]",
             "did you mean orders leaf?",
         ),
+        (
+            {"kafka_topics": [{"name": "orders", "cluster": "leaf", "partitions": 0}]},
+            "recommended.kafka_topics[0].partitions",
+            "above 0",
+        ),
         ({"kafka_topics": ["orders"]}, "recommended.kafka_topics[0]", "did you mean orders leaf?"),
         ({"kafka_topics": {"orders": 1}}, "recommended.kafka_topics", "write a list"),
         (
@@ -137,7 +142,7 @@ def test_what_changes_is_said_of_the_inventory_and_of_the_plan() -> None:
     said = what_changes(inventory, make_plan(inventory))
     assert "mirror_maker_flows.metrics.fill_ms_p95: not set -> 9000" in said
     assert "linger.ms\n        recommended: 9000\n        without: 15000" in said
-    assert "kafka_topics[0].partitions: 3 -> 5" in said
+    assert "kafka_topics[orders].partitions: 3 -> 5" in said
     assert "leaf topic@orders" in said
     assert "2 settings differ between recommended and without" in said
 

@@ -54,6 +54,15 @@ def test_own_partitions_below_the_need_are_a_warning() -> None:
     assert warning.fix == "set partitions to 10, or leave partitions out"
 
 
+def test_own_partitions_count_beside_a_target_that_nothing_was_measured_for() -> None:
+    both = {"partitions": 4, "target_mb_per_s": 100}
+    assert planned(both)["partitions"] == "4"
+    (note,) = findings(of_topics(both), "topics.target")
+    assert note.severity == "note"
+    assert "4 partitions of topic t0 count" in note.message
+    assert findings(of_topics(RATES | {"partitions": 10}), "topics.target") == []
+
+
 @pytest.mark.parametrize(
     ("topic", "severity"),
     [
