@@ -88,7 +88,7 @@ def test_a_record_that_was_put_in_twice_may_come_out_twice(spark: SparkSession) 
         (GOOD, {"log_start_offsets": {"0": 5}}, "lost records of the run to retention"),
         (GOOD[:-1], {"log_start_offsets": {"0": 5}}, "lost records of the run to retention"),
         ([*GOOD, made(9, 1)], {"cleanup_policy": "compact"}, "out is compacted"),
-        (GOOD[:2], {"topic": "other"}, "names no offsets of out"),
+        (GOOD[:2], {"topic": "other"}, "names no offsets of leaf/out"),
     ],
 )
 def test_what_cannot_be_seen_is_unknown(
