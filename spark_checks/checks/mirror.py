@@ -90,11 +90,13 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         problems += behind
         doubts += unclear
     copied = sum(totals["source"] for totals in hop.totals)
-    fine = f"{copied:,} records of {len(run.mirrors)} mirrored topics, each in its target as it was"
+    topics = f"{len(run.mirrors)} mirrored topic" + ("s" if len(run.mirrors) > 1 else "")
+    fine = f"{copied:,} records of {topics}, each in its target as it was"
     verdict, because = judge(problems, doubts, fine)
     batches = mirror_batches.batches_of(evidence)
     by_mirror = {
-        _name(m): _figures(t) | _behind(lag) for m, t, lag in zip(run.mirrors, hop.totals, seen, strict=True)
+        f"{m.flow} {m.source.topic}": _figures(t) | _behind(lag)
+        for m, t, lag in zip(run.mirrors, hop.totals, seen, strict=True)
     }
     bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
     return Result(

@@ -245,7 +245,7 @@ def test_a_target_with_append_times_has_no_timestamps_to_compare(spark: SparkSes
     append: Row = {"timestamp_type": "append", "timestamp_us": us(9)}
     result = checked(spark, placed(0, [source(n) for n in FIVE], copies(**{f"n{n}": append for n in FIVE})))
     assert result.verdict == "pass"
-    assert result.measured["f0: leaf/t0 to agg/leaf.t0"]["timestamps_compared"] is False
+    assert result.measured["f0 t0"]["timestamps_compared"] is False
 
 
 def test_a_mirror_without_evidence_is_unknown(spark: SparkSession) -> None:

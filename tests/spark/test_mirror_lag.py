@@ -108,5 +108,5 @@ def test_the_lag_is_in_the_answer_of_the_check(spark: SparkSession) -> None:
     tables = evidence(spark, about(1), records=ROWS, end_offsets=ENDS)
     result = mirror.check(tables, Levels.model_validate({"mirror": {"lag_records": 5}}))
     assert result.verdict == "fail"
-    assert result.measured["f0: leaf/t0 to agg/leaf.t0"]["delay_max_ms"] == 8000
+    assert result.measured["f0 t0"]["delay_max_ms"] == 8000
     assert result.series["lag"] == {"f0": ((5, 1), (11, 6), (12, 0))}
