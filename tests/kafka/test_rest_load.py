@@ -131,6 +131,46 @@ class _AnswersLikeAProxyWithoutABroker(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _AnswersLikeAProxyThatTakesItsTime(_AnswersLikeAProxyWithoutABroker):
+    """Every record has an offset, which is told when ``may_answer`` is set."""
+
+    protocol_version = "HTTP/1.1"
+    may_answer = threading.Event()
+
+    def do_POST(self) -> None:
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["records"]
+        self.may_answer.wait(60)
+        body = json.dumps({"offsets": [{"partition": 0, "offset": 1}] * len(sent)}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_a_request_that_has_left_gets_its_answer_also_after_the_last_was_sent(
+    load_run: Callable[..., LoadRun], topic: str
+) -> None:
+    answers = _AnswersLikeAProxyThatTakesItsTime.may_answer
+    answers.set()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _AnswersLikeAProxyThatTakesItsTime)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        part = rest(topic, f"http://127.0.0.1:{server.server_port}", consumers=0)
+        run = load_run(rest=part, drain_s=0).start()
+        run.await_acked(RATE)
+        answers.clear()
+        run.enough()
+        run.await_phase("draining")
+        answers.set()
+        assert run.ended() == 0, run.output.read_text()
+    finally:
+        answers.set()
+        server.shutdown()
+        server.server_close()
+    ledger = run.table("ledger")
+    assert set(ledger[ledger["sent_us"].notna()]["outcome"]) == {"acked"}
+
+
 def test_proxy_that_answers_200_with_an_error_inside_is_refused(
     load_run: Callable[..., LoadRun], topic: str
 ) -> None:

@@ -171,9 +171,11 @@ class _Run:
         self._phase = "draining"
         self._write_run()
         producers = [lane.actor for lane in lanes(self._load)]
+        # A request that left last may take its whole time.
+        answers_s = self._load.rest.request_timeout_s if self._load.rest else 0.0
         self._await(
             lambda: board.all_at_least(producers, State.DONE),
-            self._load.drain_s + _END_S,
+            self._load.drain_s + answers_s + _END_S,
             "the producers do not end",
         )
         while not self._all_delivered(last=time.monotonic() >= deadline):

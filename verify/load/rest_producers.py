@@ -216,10 +216,12 @@ class _Producer:
             )
 
     async def _await_answers(self) -> None:
+        """Give each request that has left the time that a request may take, also after the last was sent."""
+        may_take_us = int(self._rest.request_timeout_s * 1_000_000)
         while self._open:
             await asyncio.wait(self._open, timeout=0.1)
             until = int(self._board.head[Head.FLUSH_UNTIL])
-            if self._ending or (until and now_us() >= until):
+            if self._ending or (until and now_us() >= until + may_take_us):
                 break
         for task in list(self._open):
             task.cancel()
