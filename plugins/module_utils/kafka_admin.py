@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 TIMEOUT_SECONDS = 15
+
+
+class RefusedError(PermissionError, ConnectionError):
+    """Brokers are there and refuse the client, or a file of the client's own is wrong.
+
+    It is a ConnectionError, so that whoever has one line for a cluster that does not answer has it for one
+    that refuses.
+    """
+
+
 #: What a client is told of that does speak with a broker.
-_REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED)
+_NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
+_REFUSED = (*_NO_LOGIN, KafkaError._SSL)
+_ASK_SECONDS = 0.5
 
 
 def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:
@@ -17,10 +30,47 @@ def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:
 
     Raises:
         ConnectionError: when no broker answers within 15 seconds; the message names the servers.
-        PermissionError: when the brokers refuse the login or the certificate, or a file of the client's own
+        RefusedError: when the brokers refuse the login or the certificate, or a file of the client's own
             is wrong; the message says which.
     """
     refused: list[KafkaError] = []
+    found = _client(bootstrap_servers, client, refused)
+    try:
+        found.list_topics(timeout=TIMEOUT_SECONDS)
+    except KafkaException as error:
+        found.poll(0)  # has what the brokers said told to the client
+        raise _reason(bootstrap_servers, error, refused) from error
+    return found
+
+
+def logs_in(bootstrap_servers: str, client: dict[str, Any]) -> bool:
+    """Return whether the brokers take a client's login, as soon as they have said so; else as ``admin``."""
+    refused: list[KafkaError] = []
+    found = _client(bootstrap_servers, client, refused)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            found.list_topics(timeout=_ASK_SECONDS)
+        except KafkaException as error:
+            found.poll(0)
+            if any(each.code() in _NO_LOGIN for each in refused):
+                return False
+            if time.monotonic() > deadline:
+                raise _reason(bootstrap_servers, error, refused) from error
+        else:
+            return True
+
+
+def _reason(bootstrap_servers: str, error: KafkaException, refused: list[KafkaError]) -> ConnectionError:
+    if refused:
+        return RefusedError(
+            f"the brokers of {bootstrap_servers} refuse the kit's client: {refused[-1].str()}"
+        )
+    return ConnectionError(f"no broker of {bootstrap_servers} answers: {error.args[0].str()}")
+
+
+def _client(bootstrap_servers: str, client: dict[str, Any], refused: list[KafkaError]) -> Any:
+    """Return an admin client; what brokers refuse is noted in a list. Raises RefusedError."""
 
     def heard(error: KafkaError) -> None:
         if error.code() in _REFUSED:
@@ -29,17 +79,8 @@ def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:
     quiet = {"log_level": 0} if "debug" not in client else {}
     own = {"bootstrap.servers": bootstrap_servers, "error_cb": heard, **quiet, **client}
     try:
-        found = AdminClient(own)
+        return AdminClient(own)
     except KafkaException as error:
         files = ", ".join(str(value) for key, value in client.items() if key.endswith(".location"))
         message = f"no client for {bootstrap_servers} can be made of {files}: {error.args[0].str()}"
-        raise PermissionError(message) from error
-    try:
-        found.list_topics(timeout=TIMEOUT_SECONDS)
-    except KafkaException as error:
-        if refused:
-            message = f"the brokers of {bootstrap_servers} refuse the kit's client: {refused[-1].str()}"
-            raise PermissionError(message) from error
-        message = f"no broker of {bootstrap_servers} answers: {error.args[0].str()}"
-        raise ConnectionError(message) from error
-    return found
+        raise RefusedError(message) from error

@@ -28,7 +28,7 @@ author: Kedge
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, RefusedError, admin
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -178,13 +178,13 @@ def main() -> None:
     p = module.params
     try:
         client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
+    except RefusedError as error:
+        module.fail_json(msg=str(error))
     except ConnectionError as error:
         # On a bare fleet the brokers are not there yet, and all topics are to be made.
         if module.check_mode:
             module.warn(f"{error}; on a bare cluster all topics would be created")
             module.exit_json(changed=True, changes={name: {"create": v} for name, v in plan.items()})
-        module.fail_json(msg=str(error))
-    except PermissionError as error:
         module.fail_json(msg=str(error))
     try:
         metadata = client.list_topics(timeout=TIMEOUT_SECONDS)

@@ -11,6 +11,7 @@ import pytest
 
 from local.brokers import kafka_jars
 from tests.kafka.crashable import CrashableBroker, crashable_broker
+from tests.kafka.guarded import GuardedBroker, guarded_broker
 from tests.kafka.loads import LoadRun, kill_quietly
 
 
@@ -20,6 +21,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashableBroker
     if jars is None:
         pytest.skip("Kafka's jars are not cached: make setup")
     with crashable_broker(jars, tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[GuardedBroker]:
+    jars = kafka_jars()
+    if jars is None:
+        pytest.skip("Kafka's jars are not cached: make setup")
+    with guarded_broker(jars) as running:
         yield running
 
 

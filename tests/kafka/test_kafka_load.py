@@ -187,7 +187,7 @@ def test_broker_that_does_not_answer_is_said_in_one_line(load_run: Callable[...,
     run = load_run(kafka=kafka("any"), bootstrap_servers="127.0.0.1:1").start()
     assert run.ended() == 2
     (line,) = run.output.read_text().splitlines()
-    assert line.startswith("no broker of cluster leaf answers at 127.0.0.1:1")
+    assert line.startswith("cluster leaf: no broker of 127.0.0.1:1 answers")
 
 
 def test_group_that_others_use_is_refused(

@@ -12,19 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
-from local.brokers import free_ports, kafka_jars, running_broker
+from local.brokers import free_ports
 from sizing.plan import make_plan
 from sizing.topics import partitions_needed
 from tests.kafka.crashable import CrashableBroker
+from tests.kafka.guarded import GuardedBroker
 from tests.kafka.loads import ROOT, await_that
 from tests.planned import of_topics
 
@@ -113,32 +107,8 @@ def test_more_copies_than_brokers_are_one_line(broker: CrashableBroker, tmp_path
     assert line == "error: cluster leaf has 1 broker, and --replication is 3: say --replication 1 or less"
 
 
-def refuse_creation(servers: str) -> None:
-    """Allow everything to everyone, but for creating topics."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    acls = [
-        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, permission)
-        for kind, name in ((ResourceType.BROKER, "kafka-cluster"), (ResourceType.TOPIC, "*"))
-        for operation, permission in (
-            (AclOperation.ALL, AclPermissionType.ALLOW),
-            (AclOperation.CREATE, AclPermissionType.DENY),
-        )
-    ]
-    for made in admin.create_acls(acls).values():
-        made.result(timeout=20)
-
-
-def test_a_cluster_that_refuses_topics_is_one_line(tmp_path: Path) -> None:
-    jars = kafka_jars()
-    if jars is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
-    guarded = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with running_broker(jars, config=guarded) as refusing:
-        refuse_creation(refusing.bootstrap_servers)
-        line = complaint(refusing.bootstrap_servers, tmp_path)
+def test_a_cluster_that_refuses_topics_is_one_line(guarded: GuardedBroker, tmp_path: Path) -> None:
+    line = complaint(guarded.bootstrap_servers, tmp_path)
     assert "does not create topic" in line
     assert "TOPIC_AUTHORIZATION_FAILED" in line
     assert "a measurement needs the right to create and delete topics named kedge-measure-*" in line

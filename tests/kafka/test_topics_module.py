@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
-import sys
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from local.brokers import kafka_jars, running_broker
 from tests.kafka.crashable import CrashableBroker
-from tests.kafka.loads import ROOT
-from tests.kafka.test_measure import refuse_creation
+from tests.kafka.guarded import GuardedBroker
+from tests.kafka.modules import run_module
 
 pytestmark = pytest.mark.kafka
 
@@ -32,15 +24,7 @@ def present(
     servers: str, topics: dict[str, Any], *, check: bool = False, grow: list[str] | None = None
 ) -> Any:
     arguments = {"bootstrap_servers": servers, "topics": topics, "grow": grow or []}
-    ansible = str(Path(sys.executable).with_name("ansible"))
-    words = [ansible, "localhost", "-m", "kafka_topics_present", "-a", json.dumps(arguments)]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
-                   "ANSIBLE_PYTHON_INTERPRETER": sys.executable}  # fmt: skip
-    done = subprocess.run([*words, *(["--check"] if check else [])], cwd=ROOT, env=environment,
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    found = re.search(r"=> (\{.*\})", done.stdout, flags=re.DOTALL)
-    assert found, done.stdout + done.stderr
-    return {**json.loads(found[1]), "failed": done.returncode != 0}
+    return run_module("kafka_topics_present", arguments, check=check)
 
 
 def partitions(servers: str) -> dict[str, int]:
@@ -120,22 +104,9 @@ def test_a_setting_that_the_cluster_refuses_changes_nothing(broker: CrashableBro
     assert not {name, other} & partitions(servers).keys()
 
 
-@pytest.fixture(scope="module")
-def refusing() -> Iterator[str]:
-    jars = kafka_jars()
-    if jars is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
-    guarded = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with running_broker(jars, config=guarded) as found:
-        refuse_creation(found.bootstrap_servers)
-        yield found.bootstrap_servers
-
-
-def test_a_cluster_that_refuses_topics_is_one_line(refusing: str, name: str) -> None:
-    told = present(refusing, {name: settings()})
-    assert told["msg"].startswith(f"no topic of {refusing} was changed: {name} cannot be created: ")
+def test_a_cluster_that_refuses_topics_is_one_line(guarded: GuardedBroker, name: str) -> None:
+    servers = guarded.bootstrap_servers
+    told = present(servers, {name: settings()})
+    assert told["msg"].startswith(f"no topic of {servers} was changed: {name} cannot be created: ")
     assert "TOPIC_AUTHORIZATION_FAILED" in told["msg"]
     assert "\n" not in told["msg"]

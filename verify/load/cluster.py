@@ -12,6 +12,7 @@ import numpy.typing as npt
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from plugins.module_utils.kafka_admin import RefusedError, admin
 from verify.load.board import Cell
 from verify.load.config import Load, LoadError
 
@@ -40,16 +41,13 @@ def _said_plainly(what: str) -> Iterator[None]:
 def connect(load: Load, cluster: str) -> AdminClient:
     """Return an admin client of a cluster, which has answered once."""
     config = load.client_config(cluster)
-    with _said_plainly("the client's configuration is not accepted"):
-        admin = AdminClient({**config, "log_level": 0, "client.id": "load"})
+    servers = str(config["bootstrap.servers"])
     try:
-        admin.list_topics(timeout=_ASK_S)
-    except KafkaException as error:
-        raise LoadError(
-            f"no broker of cluster {cluster} answers at {config['bootstrap.servers']} within {_ASK_S:.0f} s "
-            f"({error.args[0].str()}); is it deployed, and reachable from here?"
-        ) from error
-    return admin
+        return admin(servers, {**config, "log_level": 0, "client.id": "load"})
+    except RefusedError as error:
+        raise LoadError(f"cluster {cluster}: {error}") from error
+    except ConnectionError as error:
+        raise LoadError(f"cluster {cluster}: {error}; is it deployed, and reachable from here?") from error
 
 
 def partitions(admin: AdminClient, topic: str) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
-from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, RefusedError, admin
 from verify.measure.config import PREFIX, MeasureError
 
 #: Should a topic outlive its measurement (a machine that lost power), its records do not.
@@ -22,6 +22,8 @@ def connect(bootstrap_servers: str, client: dict[str, Any]) -> Any:
     """Return an admin client whose cluster has answered; raises MeasureError."""
     try:
         return admin(bootstrap_servers, {"client.id": "kedge-measure", **client})
+    except RefusedError as error:
+        raise MeasureError(str(error)) from error
     except (ConnectionError, KafkaException) as error:
         raise MeasureError(f"{error}; is the cluster deployed, and reachable from here?") from error
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
+
+from plugins.module_utils.kafka_admin import admin
 
 _TIMEOUT_S: Final = 10.0
 #: Newest records of a partition from which their size is taken, and how long they may take to come.
@@ -86,14 +88,17 @@ class KafkaTopic:
 
     def __init__(self, bootstrap_servers: str, client: Mapping[str, Any], topic: str) -> None:
         config = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **client}
-        self._admin, self._topic = AdminClient(config), topic
+        try:
+            self._admin, self._topic = admin(bootstrap_servers, dict(client)), topic
+        except ConnectionError as error:
+            raise WatchError(str(error)) from error
         # No group is joined: partitions are assigned by hand, and nothing is committed. It also looks the
         # topic up, because an admin client's request would make a missing one where brokers allow that.
         self._consumer = Consumer({**config, "group.id": "kedge-watch-topic", "enable.auto.commit": False})
         try:
             found = self._consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
         except KafkaException as error:
-            raise WatchError(f"no broker of {bootstrap_servers} answers: {error.args[0].str()}") from error
+            raise WatchError(f"topic {topic} of {bootstrap_servers}: {error.args[0].str()}") from error
         if found.error is not None:
             raise WatchError(f"topic {topic} of {bootstrap_servers}: {found.error.str()}")
 
