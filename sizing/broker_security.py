@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Final
+from typing import Any, Final
 
 from sizing.model import Choice, Setting, Sheet
 from sizing.security import KeyPair, Login, Security, jaas, put_file
 
 _SECURITY: Final = "Kafka documentation, Security"
 _FORMAT: Final = "Kafka documentation, KRaft, Provisioning nodes; KIP-900"
+#: What a storage is formatted with where nothing is said; KIP-900, kafka-storage --add-scram.
+_ITERATIONS: Final = 4096
 _JAVA: Final = "java(1), java Command-Line Argument Files"
 
 
@@ -95,12 +97,6 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
             f"add {missing} to security.users, its password from a vault",
         )
         return
-    sheet.note(
-        "broker.sasl",
-        "the users of security.users are made when a storage is formatted; one that is added or gets another "
-        "password later is not made by a deploy",
-        "alter it with kafka-configs.sh --alter --add-config as well, before the deploy that uses it",
-    )
     for key, value, why in (
         ("sasl.enabled.mechanisms", mechanism, "what the cluster's security.mechanism says"),
         ("sasl.mechanism.inter.broker.protocol", mechanism, "brokers log in as clients do"),
@@ -111,6 +107,13 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
         ),
     ):
         sheet.put(file, key, "broker.sasl", Choice(value, why, _SECURITY))
+
+
+def scram_users(security: Security | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return how a cluster that the kit runs keeps its users, and apart from it their passwords."""
+    if security is None or not security.sasl or security.mechanism == "PLAIN" or not security.users:
+        return {}, {}
+    return {"broker_user": security.broker_user, "iterations": _ITERATIONS}, dict(security.users)
 
 
 def plan_format(sheet: Sheet, folder: str, cluster: str, security: Security | None) -> None:

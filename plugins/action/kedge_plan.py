@@ -22,6 +22,7 @@ from ansible.utils.display import Display
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sizing.applications import applications_json
+from sizing.broker_security import scram_users
 from sizing.certificates import look_at_certificates
 from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
@@ -100,8 +101,11 @@ class ActionModule(ActionBase):
             _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
         inventory = with_recommended(inventory).inventory
         document, secrets = seal(plan.to_json())
-        own = {name: librdkafka(cluster.security) for name, cluster in clusters(inventory)[0].items()}
+        known = clusters(inventory)[0]
+        own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
+        users = {name: scram_users(cluster.security) for name, cluster in known.items() if cluster.brokers}
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
+        document["users"] = {name: how for name, (how, _) in users.items() if how}
         if dest := self._task.args.get("dest"):
             _write(Path(dest), document)
         logins = {name: secret for name, (_, secret) in own.items()}
@@ -121,7 +125,8 @@ class ActionModule(ActionBase):
             "kedge_plan": document,
             # Resolving variables costs milliseconds a host: once is enough.
             "kedge_ways": ways,
-            "kedge_secrets": {"settings": secrets, "clusters": logins, "load": load},
+            "kedge_secrets": {"settings": secrets, "clusters": logins, "load": load}
+            | {"users": {name: passwords for name, (_, passwords) in users.items()}},
         }
         if secrets or any(logins.values()) or _any_value(load):
             _refuse_cache(C.CACHE_PLUGIN)

@@ -1,0 +1,131 @@
+#!/usr/bin/python
+"""Gives a cluster its SCRAM users."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kafka_users_present
+short_description: Give a cluster the SCRAM users that the inventory names
+description:
+  - Adds users that are missing, and gives those another password that cannot log in with theirs. Nobody can
+    read a password back, so each is tried; afterwards each has logged in.
+  - The user as which brokers speak with one another keeps its password, for brokers that were not restarted
+    yet would lose the others.
+  - Users that the inventory does not name are told and left.
+  - Runs on the control machine and speaks the admin API.
+options:
+  bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
+  client: {type: dict, default: {}, description: "More keys for the client."}
+  secrets: {type: dict, default: {}, description: "Keys for the client that are never shown."}
+  users: {type: dict, required: true, description: "User to password."}
+  broker_user: {type: str, required: true, description: "The user as which brokers log in to one another."}
+  iterations: {type: int, required: true, description: "How often a password is hashed."}
+author: Kedge
+"""
+
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, RefusedError, admin, logs_in
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+POLL_SECONDS = 0.2
+
+
+def as_user(client: dict[str, Any], user: str, password: str) -> dict[str, Any]:
+    """Return the keys of a client that logs in as a user."""
+    return {**client, "sasl.username": user, "sasl.password": password}
+
+
+def known(client: Any, mechanism: ScramMechanism) -> set[str]:
+    """Return the users that the cluster knows by a mechanism."""
+    try:
+        found = client.describe_user_scram_credentials().result(TIMEOUT_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.RESOURCE_NOT_FOUND:
+            return set()
+        raise
+    return {
+        name
+        for name, user in found.items()
+        if any(info.mechanism == mechanism for info in user.scram_credential_infos)
+    }
+
+
+def put(client: Any, users: dict[str, str], mechanism: ScramMechanism, iterations: int) -> None:
+    """Give users their passwords; raises KafkaException."""
+    how = ScramCredentialInfo(mechanism, iterations)
+    wanted = [UserScramCredentialUpsertion(u, how, p.encode()) for u, p in sorted(users.items())]
+    for answer in client.alter_user_scram_credentials(wanted).values() if wanted else ():
+        answer.result(TIMEOUT_SECONDS)
+
+
+def see(servers: str, clients: dict[str, dict[str, Any]]) -> str | None:
+    """Wait until each of these can log in, for brokers learn of a user a moment later; return who cannot."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    for user, client in sorted(clients.items()):
+        while not logs_in(servers, client):
+            if time.monotonic() > deadline:
+                return user
+            time.sleep(POLL_SECONDS)
+    return None
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "bootstrap_servers": {"type": "str", "required": True},
+            "client": {"type": "dict", "default": {}},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
+            "users": {"type": "dict", "required": True, "no_log": True},
+            "broker_user": {"type": "str", "required": True},
+            "iterations": {"type": "int", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    p = module.params
+    servers, users, broker = p["bootstrap_servers"], p["users"], p["broker_user"]
+    own = {**p["client"], **p["secrets"]}
+    mechanism = ScramMechanism[own["sasl.mechanism"].replace("-", "_")]
+    try:
+        # The kit's own user may be one of those that are new, or have another password.
+        as_whom = own if logs_in(servers, own) else as_user(own, broker, users[broker])
+        client = admin(servers, as_whom)
+        there = known(client, mechanism)
+        missing = sorted(users.keys() - there)
+        other = [
+            user
+            for user in sorted(users.keys() & there)
+            if not logs_in(servers, as_user(own, user, users[user]))
+        ]
+        if broker in other:
+            module.fail_json(
+                msg=f"{broker} is the user as which the brokers of {servers} log in to one another, and has "
+                "another password there. It cannot change under them: add another user to security.users, "
+                "deploy, then name that one in security.broker_user and deploy again"
+            )
+        if not module.check_mode:
+            put(client, {user: users[user] for user in [*missing, *other]}, mechanism, p["iterations"])
+            changed = {user: as_user(own, user, users[user]) for user in [*missing, *other]}
+            if refused := see(servers, changed):
+                module.fail_json(msg=f"{refused} was given its password, and {servers} refuses its login")
+    except ConnectionError as error:
+        # On a bare fleet the brokers are not there yet, and are formatted with all users.
+        if module.check_mode and not isinstance(error, RefusedError):
+            module.warn(f"{error}; a bare cluster would be formatted with its users")
+            module.exit_json(changed=False, added=[], altered=[])
+        module.fail_json(msg=str(error))
+    except KafkaException as error:
+        module.fail_json(msg=f"{servers}: {error.args[0].str()}")
+    for user in sorted(there - users.keys()):
+        module.warn(
+            f"{servers} knows the user {user}, whom security.users does not name; it may log in still"
+        )
+    module.exit_json(changed=bool(missing or other), added=missing, altered=other)
+
+
+if __name__ == "__main__":
+    main()
