@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka.admin import AdminClient
 
 from bench.clients.cases import losses, producers
 from bench.clients.driver import Driver, running_driver
 from bench.clients.phases import Bench, consumed, lost, produced, with_topic
 from local.broker_cluster import Node, running_nodes
 from local.brokers import kafka_jars
-from tests.kafka.loads import ROOT
+from tests.kafka.loads import ROOT, await_that
+from tests.kafka.modules import run_module
 from verify.limits import main as limits
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -102,3 +104,23 @@ def test_a_measurement_with_copies_says_what_they_cost(nodes: Sequence[Node], tm
     assert "the leader alone (acks=1): done" in done.stderr
     (rates,) = yaml.safe_load((tmp_path / "r.yml").read_text())["recommended"]["kafka_partition_rates"]
     assert rates["replication"] == 3
+
+
+def test_the_gate_of_a_rolling_restart_stays_closed_until_every_copy_is_back(nodes: Sequence[Node]) -> None:
+    nodes[0].create_topic("gated", 3, copies=3)
+    gate = {"bootstrap_servers": nodes[0].bootstrap_servers, "brokers": 3, "seconds": 60}
+    assert not run_module("kafka_replicas_gate", gate)["failed"]
+    client = AdminClient({"bootstrap.servers": nodes[0].bootstrap_servers})
+    nodes[2].kill()
+    try:
+        await_that(lambda: len(client.list_topics(timeout=10).brokers) == 2, "the killed broker is missed")
+        for brokers, said in (
+            (3, "2 of 3 brokers are there"),
+            (2, "partitions are under-replicated, such as "),
+        ):
+            told = run_module("kafka_replicas_gate", {**gate, "brokers": brokers, "seconds": 0})
+            assert told["failed"]
+            assert said in told["msg"]
+    finally:
+        nodes[2].start()
+    assert not run_module("kafka_replicas_gate", gate)["failed"]
