@@ -29,8 +29,8 @@ from sizing.reading import InventoryError
 
 #: A part's figures: case -> measure -> one value a repetition.
 Figures = dict[str, dict[str, list[float]]]
-_VARIANTS: Final = {"split": SPLIT, "advice": ADVICE, "collectors": COLLECTORS}
-PARTS: Final = ("requests", *_VARIANTS, "reads", "restarts")
+_VARIANTS: Final = {"split": SPLIT, "advice": ADVICE, "collectors": COLLECTORS, "reads": READS}
+PARTS: Final = ("requests", *_VARIANTS, "restarts")
 _UNITS: Final = {"records_per_s": "records/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "mb_per_s": "MB/s"}
 _AFTER_KILL_S: Final = 45.0
 _MEMBERS: Final = 8
@@ -46,12 +46,19 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     began = time.monotonic()
     found: dict[str, Figures] = {}
+    failed: list[str] = []
     try:
         with put_back(options.inventory):
             for part in options.parts:
-                found[part] = measure(part, options)
-    except (FleetError, LoadError) as error:
-        print(error, file=sys.stderr)
+                try:
+                    found |= measure(part, options)
+                except (FleetError, LoadError) as error:
+                    failed.append(f"{part}: {error}")
+    except FleetError as error:
+        failed.append(f"the fleet is not as it was: {error}")
+    for line in failed:
+        print(line, file=sys.stderr)
+    if not found:
         return 1
     result = {
         "distribution": before.distribution,
@@ -68,39 +75,44 @@ def main(arguments: list[str] | None = None) -> int:
     (options.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
     (options.out / "report.md").write_text(text := report(result))
     print(text)
-    return 0
+    return 1 if failed else 0
 
 
-def measure(part: str, options: argparse.Namespace) -> Figures:
-    """Return the figures of one part; its cases take turns, so that none has a machine that is warmer."""
-    found: Figures = {}
+def measure(part: str, options: argparse.Namespace) -> dict[str, Figures]:
+    """Return the tables of one part; its cases take turns, so that none has a machine that is warmer."""
+    found: dict[str, Figures] = {}
     if part == "requests":
         urls = deployed(options.inventory, {}).urls
         for _ in range(options.repetitions):
             for name, load in REQUESTS.items():
                 _say(f"{part}: {name}")
-                _keep(found, name, produce(urls, options.topic, load, options.record_bytes, options.seconds))
+                figures = produce(urls, options.topic, load, options.record_bytes, options.seconds)
+                _keep(found, part, name, figures)
     elif part == "restarts":
         for repetition in range(options.repetitions):
             for signal in ("TERM", "KILL"):
                 _say(f"{part}: {signal}, {repetition + 1} of {options.repetitions}")
-                _keep(found, signal, _restart(options, signal))
+                _keep(found, part, signal, _restart(options, signal))
     else:
         for _ in range(options.repetitions):
-            for variant in READS if part == "reads" else _VARIANTS[part]:
+            for variant in _VARIANTS[part]:
                 _say(f"{part}: {variant.name}")
-                _keep(found, variant.name, _variant(part, variant, options))
+                for table, figures in _variant(part, variant, options).items():
+                    _keep(found, table, variant.name, figures)
     return found
 
 
-def _variant(part: str, variant: Variant, options: argparse.Namespace) -> dict[str, float]:
+def _variant(part: str, variant: Variant, options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Deploy a variant, warm it up and load it; a JVM that has just started does half."""
     urls = deployed(options.inventory, variant.extra).urls
     warm = Produce(100)
     produce(urls, options.topic, warm, options.record_bytes, options.warm_up)
-    if part == "reads":
-        return {"mb_per_s": read(urls[0], options.topic, options.seconds)}
-    return produce(urls, options.topic, warm, options.record_bytes, options.seconds)
+    found = {}
+    if part != "reads":
+        found[part] = produce(urls, options.topic, warm, options.record_bytes, options.seconds)
+    if part in ("advice", "reads"):
+        found[f"{part}, one consumer"] = {"mb_per_s": read(urls[0], options.topic, options.seconds)}
+    return found
 
 
 def _restart(options: argparse.Namespace, signal: str) -> dict[str, float]:
@@ -118,9 +130,9 @@ def _restart(options: argparse.Namespace, signal: str) -> dict[str, float]:
     return {"nobody_s": nobody, "worst_partition_s": worst}
 
 
-def _keep(found: Figures, name: str, measured: Mapping[str, float]) -> None:
+def _keep(found: dict[str, Figures], table: str, name: str, measured: Mapping[str, float]) -> None:
     for key, value in measured.items():
-        found.setdefault(name, {}).setdefault(key, []).append(value)
+        found.setdefault(table, {}).setdefault(name, {}).setdefault(key, []).append(value)
 
 
 def report(result: Mapping[str, Any]) -> str:

@@ -42,8 +42,12 @@ SPLIT: Final = (
     ),
 )
 
-#: The whole advice, and the collector alone. Stock is what a process runs with where nothing is said.
+#: The whole advice, and the collector alone. Stock is what a process has where nothing is said: the start
+#: script's own flags and heap, and the defaults of the keys in which the two forms of advice differ.
 _STOCK: Final = {
+    "consumer.receive.buffer.bytes": 65536,
+    "consumer.session.timeout.ms": 45000,
+    "consumer.instance.timeout.ms": 300000,
     "KAFKAREST_JVM_PERFORMANCE_OPTS": "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 "
     "-XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true",
 }

@@ -74,8 +74,14 @@ def play(inventory: Path, playbook: str, extra: Mapping[str, Any]) -> None:
         env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
     )
     if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise FleetError(f"{playbook} failed: " + " | ".join(line.strip() for line in lines[-8:]))
+        raise FleetError(f"{playbook} failed: {_reason(done.stdout + done.stderr)}")
+
+
+def _reason(printed: str) -> str:
+    """Return what a playbook says went wrong, in one line: its errors, or its last lines."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("[ERROR]", "fatal:", "ERROR!"))]
+    return " | ".join(errors or lines[-8:])
 
 
 def end(inventory: Path, host: str, unit: str, signal: str) -> None:
