@@ -59,15 +59,16 @@ def _clients(sheet: Sheet, pair: KeyPair) -> None:
 def _servers(sheet: Sheet, pair: KeyPair | None, instances: RestTls) -> None:
     ca = f"{FOLDER}/instances-ca.pem"
     options = f"ssl verify required ca-file {ca}"
-    if instances.clients == "required":
-        if pair is None:
-            sheet.error(
-                "balancer.tls",
-                "kafka_rest_tls.clients is required, and the balancer has no certificate to show",
-                "set rest_balancer_tls",
-            )
-            return
-        # The same certificate on both sides.
+    if instances.clients == "required" and pair is None:
+        sheet.error(
+            "balancer.tls",
+            "kafka_rest_tls.clients is required, and the balancer has no certificate to show",
+            "set rest_balancer_tls",
+        )
+        return
+    if instances.clients != "none" and pair:
+        # The same certificate on both sides. Shown also where it is only requested: on the way from required
+        # to none, instances that still require it run for a while.
         options += f" crt {FOLDER}/listener.pem"
     because = "kafka_rest_tls is set; an instance whose certificate its ca did not sign is down"
     sheet.put(FILE, "default-server options", "balancer.tls", Choice(options, because, _MANUAL))

@@ -85,6 +85,15 @@ def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def servers_of(plan: Mapping[str, Any], service: str) -> list[str]:
+    """Return the planned instances of a service as balancers name them, HOST:PORT."""
+    return [
+        f"{host}:{instance['port']}"
+        for host in plan["hosts"]
+        for instance in planned_instances(plan, host, service)
+    ]
+
+
 def brokers_of(plan: Mapping[str, Any], cluster: str) -> int:
     """Return how many brokers of a cluster are planned."""
     return sum(
@@ -140,6 +149,16 @@ def mirror_gate(
 def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
     """Return the release that a deploy staged for an instance; None where nothing was staged in this run."""
     return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
+
+
+def turning_tls(staged: Mapping[str, Any], planned: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the running REST instances whose listener would be encrypted, or no longer be, at its port."""
+    tls = {i["name"]: any(s["file"].endswith("/listener.pem") for s in i["settings"]) for i in planned}
+    return [
+        str(i["name"])
+        for i in staged["instances"]
+        if i["active"] and ("listener.pem" in i["in_force"]) != tls[i["name"]]
+    ]
 
 
 def topics_that_may_grow(topics: Iterable[Mapping[str, Any]], cluster: str) -> list[str]:
@@ -248,11 +267,13 @@ class FilterModule:
             "state_file_probe": state_file_probe,
             "kafka_probe": kafka_probe,
             "brokers_of": brokers_of,
+            "servers_of": servers_of,
             "draining_balancers": draining_balancers,
             "of_marks": of_marks,
             "load_spec": load_spec,
             "mirror_gate": mirror_gate,
             "mirror_probe": mirror_probe,
             "staged_release": staged_release,
+            "turning_tls": turning_tls,
             "topics_that_may_grow": topics_that_may_grow,
         }

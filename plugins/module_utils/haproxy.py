@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import socket
+from pathlib import Path
 from typing import Any
 
 #: Rows of the statistics that are no server.
@@ -44,6 +45,23 @@ def worker(path: str) -> str:
     """Return the id of the process that answers."""
     found = re.search(r"^Pid: (\d+)", ask(path, "show info"), re.MULTILINE)
     return found[1] if found else ""
+
+
+def former_workers(path: str) -> list[str]:
+    """Return the ids of processes from before a reload, which only end the requests that they still have."""
+    now = worker(path)
+    stat = Path(f"/proc/{now}/stat").read_text()
+    # The name of a process, which may hold anything, is the second field; its parent is the fourth.
+    parent = stat.rpartition(")")[2].split()[1]
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [pid for pid in children if pid != now and _program(pid) == _program(now)]
+
+
+def _program(pid: str) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink()
+    except OSError:
+        return None  # it has ended
 
 
 def has_learned(path: str) -> bool:

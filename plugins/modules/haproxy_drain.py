@@ -11,8 +11,9 @@ description:
     whose home it is go on asking it; after C(drain_seconds) they are told that it is down, and the last
     request is waited for. When the task is done the server has no request and gets none.
   - A server is not drained while another of its backend is not up.
-  - C(gone) drains a server for good; one that the balancer does not know is gone already, and the others
-    need not be up.
+  - C(gone) drains a server for good, if one of C(others) is up to carry its requests. With none up it is left
+    in rotation, until the balancer is reloaded with the others in its place. Of a server that the balancer
+    does not know, it waits for the requests that a process from before its reload still has there.
   - C(ready) puts it back and waits until its health check holds. With C(BACKEND/*) it puts back every server
     that a run left out of rotation when it was killed, and does not wait.
 options:
@@ -23,6 +24,11 @@ options:
   host: {type: str, description: "The instance's host in the evidence."}
   state: {type: str, choices: [drain, gone, ready], required: true, description: "What becomes true."}
   drain_seconds: {type: int, default: 0, description: "How long consumers of the server may go on asking it."}
+  others:
+    type: list
+    elements: str
+    default: []
+    description: "Servers that stay, asked for where one is to be gone."
   seconds: {type: int, default: 60, description: "How long to wait for the last request, or to be up."}
 author: Kedge
 """
@@ -32,7 +38,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.haproxy import ask, in_flight, servers
+from ansible.module_utils.haproxy import ask, former_workers, in_flight, servers
 
 POLL_SECONDS = 0.05
 OUT = ("DRAIN", "MAINT")
@@ -51,6 +57,11 @@ def refusal(state: str, name: str, found: dict[str, dict[str, str]]) -> str | No
     if state == "drain" and down:
         return f"not drained, because {', '.join(down)} is not up; see what ails it first"
     return None
+
+
+def carried(found: dict[str, dict[str, str]], others: list[str]) -> bool:
+    """Return whether one of the servers that stay takes requests."""
+    return any(found[name]["status"].startswith("UP") for name in others if name in found)
 
 
 def change(module: AnsibleModule, state: str, server: str | None = None) -> None:
@@ -100,6 +111,16 @@ def undrain(module: AnsibleModule, backend: str, name: str) -> None:
         module.fail_json(msg=f"{p['server']} is not up after {p['seconds']} s: status {status()}")
 
 
+def await_former(module: AnsibleModule) -> None:
+    """Wait until processes from before a reload have ended; they have what the server was asked by them."""
+    p = module.params
+    if not await_true(lambda: not former_workers(p["socket"]), p["seconds"]):
+        module.fail_json(
+            msg=f"{p['server']}: HAProxy's process from before its reload still runs after {p['seconds']} s, "
+            "with requests that may be this server's; deploy again when it has ended"
+        )
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -111,6 +132,7 @@ def main() -> None:
             "host": {"type": "str"},
             "state": {"type": "str", "choices": ["drain", "gone", "ready"], "required": True},
             "drain_seconds": {"type": "int", "default": 0},
+            "others": {"type": "list", "elements": "str", "default": []},
             "seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -127,8 +149,13 @@ def main() -> None:
             module.exit_json(changed=bool(left), servers=left, kedge_actions=[])
         if wrong := refusal(p["state"], name, found):
             module.fail_json(msg=f"{p['server']}: {wrong}")
-        if module.check_mode or name not in found:
+        if module.check_mode:
             module.exit_json(changed=name in found, kedge_actions=[])
+        if name not in found:
+            await_former(module)
+            module.exit_json(changed=False, kedge_actions=[])
+        if p["state"] == "gone" and not carried(found, p["others"]):
+            module.exit_json(changed=False, kedge_actions=[], msg="left, for no other is up to take over")
         if p["state"] == "ready":
             undrain(module, backend, name)
         else:

@@ -210,6 +210,7 @@ def stage(
         "release": wanted,
         "current": in_force_id,
         "pending": edited or wanted != in_force_id or marked(unit, name, "running") != wanted,
+        "in_force": sorted(f.name for f in in_force.iterdir()) if in_force else [],
         "active": is_active(f"{unit}@{name}.service", module.params["controls"].get(name, {})),
     }
     return state, differs

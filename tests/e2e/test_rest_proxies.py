@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,12 +19,14 @@ import pytest
 import yaml
 
 from local.engine import find_engine
+from tests.e2e.playing import local_fleet, on_node, play
 from tests.kafka.loads import LoadRun, await_that, kill_quietly
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = "tests/e2e/inventory_rest"
 LEVELS = ROOT / INVENTORY / "group_vars" / "all" / "main.yml"
 BALANCER: Final = "http://10.78.10.31:8080"
+PAIR: Final = {"certificate": "pem", "key": "key"}
 TOPIC: Final = "kedge-verify-rest"
 GROUP: Final = "kedge-verify-rest"
 REQUESTS_PER_S: Final = 500
@@ -37,33 +38,29 @@ BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900), pytest.mark.long]
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-    return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, env=environment, check=False
-    )
-
-
 def deploy(*arguments: str) -> str:
-    playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-    done = run(playbook, "-i", INVENTORY, "deploy.yml", *arguments)
+    done = play("deploy.yml", *arguments, inventory=INVENTORY)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     return done.stdout
 
 
-def fleet(action: str) -> None:
-    done = run("-m", "local.fleet", action, "--inventory", INVENTORY)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[None]:
-    fleet("up")
+    local_fleet("up", INVENTORY)
     try:
         deploy()
         yield
     finally:
-        fleet("down")
+        local_fleet("down", INVENTORY)
+
+
+@pytest.fixture(scope="module")
+def certificates(deployed: None) -> Path:
+    del deployed
+    folder = ROOT / ".cache" / "fleet" / "kedge-e2e-rest" / "certificates"
+    done = play("local/certificates.yml", "-e", f"certificates={folder}", inventory=INVENTORY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
 
 
 @pytest.fixture
@@ -107,14 +104,9 @@ def audited(load: LoadRun) -> dict[str, Any]:
     slo = load.folder / "slo.yml"
     slo.write_text(yaml.safe_dump({**levels, "settings": {"different": None}}))
     out = load.folder / "report"
-    done = run(
-        "-m",
-        "spark_checks",
-        *("--evidence", str(load.folder / "evidence")),
-        "--slo",
-        str(slo),
-        "--out",
-        str(out),
+    command = ["-m", "spark_checks", "--evidence", load.folder / "evidence", "--slo", slo, "--out", out]
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return {check["name"]: check for check in json.loads((out / "verdicts.json").read_text())["checks"]}
@@ -124,6 +116,17 @@ def requests(load: LoadRun) -> pd.DataFrame:
     """The requests that left the generator, a record each; a machine that is too busy sends fewer than due."""
     ledger = load.table("ledger")
     return ledger[ledger["sent_us"].notna()]
+
+
+def stated(what: str, sent: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    """Say how many requests a second there were: the ledger tells, and no test is decided by it."""
+    by_second = (sent["sent_us"] // 1_000_000).astype("int64").value_counts().sort_index()
+    whole = by_second.iloc[1:-1]
+    with capsys.disabled():
+        print(
+            f"\n{what}: {len(sent)} requests in {len(by_second)} s, {whole.mean():.0f} a second of "
+            f"{REQUESTS_PER_S} due, {whole.min()} in the slowest second"
+        )
 
 
 class Consumers:
@@ -183,7 +186,9 @@ def leave_a_zombie() -> None:
         await_that(lambda: client.get(f"{base}/records", headers=BINARY).json(), "the zombie has read", 30)
 
 
-def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothing(load: LoadRun) -> None:
+def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothing(
+    load: LoadRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     leave_a_zombie()
     with Consumers() as consumers:
         wanted = {"kafka_rest_settings": {"producer.linger.ms": 3}, "rest_balancer_consumer_minutes": 11}
@@ -192,6 +197,7 @@ def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothi
     assert len(re.findall("TASK .*Restart the instance with its planned release", output)) == 5
     checks = audited(load)
     sent = requests(load)
+    stated("rolling deploy of four proxies and their balancer", sent, capsys)
     assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
     assert len(sent) > REQUESTS_PER_S * 5
     assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
@@ -204,6 +210,38 @@ def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothi
     assert any(
         "10.78.10.2" in e["member"] and e["partitions"] for e in zombies["anomalies"]["zombie"]["examples"]
     )
+
+
+def test_tls_is_refused_at_a_port_in_use_and_turned_on_at_another_without_a_failed_request(
+    load: LoadRun, certificates: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = {what: f"{certificates}/{{{{ inventory_hostname }}}}.{end}" for what, end in PAIR.items()}
+    tls = {"kafka_rest_tls": {**pair, "ca": f"{certificates}/ca.pem"}}
+    refused = play("deploy.yml", "-e", json.dumps(tls), inventory=INVENTORY)
+    assert refused.returncode != 0
+    said = " ".join(refused.stdout.split())
+    assert "8082, 8083: kafka_rest_tls would be turned on or off at a port in use" in said
+    with Consumers() as consumers:
+        deploy("-e", json.dumps({**tls, "kafka_rest_first_port": 8182}))
+        moved = load.state()["acked"]
+        load.await_acked(moved + REQUESTS_PER_S)
+    checks = audited(load)
+    sent = requests(load)
+    stated("four proxies that give way to four with TLS", sent, capsys)
+    assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
+    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    assert {instance.rpartition(":")[2] for instance in sent["instance"]} == {"8082", "8083", "8182", "8183"}
+    assert consumers.wrong == []
+    # What is no longer planned has been drained, stopped and taken away, and back it goes the same way.
+    gone = "systemctl is-active kafka-rest@8082; ls /etc/kafka-rest /var/lib/kedge/kafka-rest"
+    assert on_node("kedge-e2e-rest", "rest1", gone, check=False).split() == [
+        "inactive",
+        *("/etc/kafka-rest:", "8182", "8183"),
+        *("/var/lib/kedge/kafka-rest:", "8182", "8183"),
+    ]
+    deploy()
+    with httpx.Client(base_url=BALANCER, timeout=30) as client:
+        assert client.get("/topics").status_code == httpx.codes.OK
 
 
 def test_a_host_killed_under_load_costs_no_acknowledged_record(load: LoadRun) -> None:
@@ -220,6 +258,6 @@ def test_a_host_killed_under_load_costs_no_acknowledged_record(load: LoadRun) ->
     # What was in flight on the host is not known to have arrived; once it is out, every request succeeds.
     assert (missed["sent_us"] < killed_us + OUT_US).all(), missed["error"].value_counts()
     assert len(missed) < REQUESTS_PER_S
-    fleet("up")
+    local_fleet("up", INVENTORY)
     deploy()
     assert deploy().count("changed=0") == 5  # each host, and the control machine

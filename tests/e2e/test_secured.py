@@ -183,23 +183,23 @@ def test_on_the_nodes_secrets_lie_where_only_their_service_reads_and_in_no_log(r
 
 def test_a_login_is_asked_for_at_the_balancer_and_at_each_instance(run: Run) -> None:
     del run
-    for url in ("https://10.78.5.31:8080/topics", "https://10.78.5.21:8082/topics"):
-        asked = [
-            "curl",
-            "-sS",
-            "-o",
-            "/dev/null",
-            "-w",
-            "%{http_code}",
-            "--cacert",
-            str(CERTIFICATES / "ca.pem"),
-        ]
-        for login, wanted in ((["-u", "client:wrong"], "401"), ([], "401")):
+    instance = "https://10.78.5.21:8082/topics"
+    # As the balancer, for an instance takes no connection without a certificate.
+    shown = ["--cert", str(CERTIFICATES / "lb1.pem"), "--key", str(CERTIFICATES / "lb1.key")]
+    for url, certificate in (("https://10.78.5.31:8080/topics", []), (instance, shown)):
+        for login in (["-u", "client:wrong"], []):
             for method in ([], ["--data", '{"records":[{"value":"eA=="}]}']):
-                done = subprocess.run(
-                    [*asked, *login, *method, url], capture_output=True, text=True, check=False
-                )
-                assert done.stdout == wanted, (url, login, done.stderr)
+                done = curl(*login, *method, *certificate, url)
+                assert done.stdout == "401", (url, login, done.stderr)
+    strange = curl(instance)
+    assert strange.returncode != 0
+    assert strange.stdout == "000"
+
+
+def curl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Ask with the CA's certificate at hand; the status of the answer is what is printed."""
+    told = ("-sS", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", str(CERTIFICATES / "ca.pem"))
+    return subprocess.run(["curl", *told, *arguments], capture_output=True, text=True, check=False)
 
 
 def test_a_renewed_certificate_restarts_only_what_shows_it(run: Run) -> None:
@@ -342,6 +342,33 @@ def test_a_host_that_drops_off_in_the_middle_leaves_the_others_alone_and_the_nex
     assert mended.returncode == 0, mended.stdout + mended.stderr
     assert set(in_force("producer.linger.ms")) == {"9"}
     assert all(proxies()[at] != before[at] for at in PROXIES)
+
+
+def test_a_user_that_came_later_is_added_before_the_proxies_log_in_as_it(run: Run) -> None:
+    del run
+    before = proxies()
+    changes = (
+        (
+            "all/secrets.yml",
+            "  client: ",
+            "  late: \"{{ lookup('ansible.builtin.password', fleet_keys ~ '/passwords/late ' ~ made_password) }}\"\n  client: ",
+        ),
+        ("all/main.yml", "'proxy']", "'proxy', 'late']"),
+        ("kafka_rest/security.yml", "kafka_rest_user: proxy", "kafka_rest_user: late"),
+        ("kafka_rest/security.yml", "passwords.proxy", "passwords.late"),
+    )
+    for path, old, new in changes:
+        file = ROOT / INVENTORY / "group_vars" / path
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new, 1))
+    done = play("deploy.yml", inventory=INVENTORY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(proxies()[at] != before[at] for at in PROXIES)
+    users = "sed -n 's/.*jaas.config=.*username=\"\\([a-z]*\\)\".*/\\1/p' /etc/kafka-rest/%s/kafka-rest.properties"
+    assert {on_node(FLEET, host, users % port).strip() for host, port in PROXIES} == {"late"}
+    assert leaked(done.stdout + done.stderr) == []
+    again = play("deploy.yml", inventory=INVENTORY)
+    assert all(host["changed"] == 0 for host in recap(again.stdout).values())
 
 
 def await_that(holds: Callable[[], bool], seconds: float = 60) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
+from plugins.module_utils.haproxy import former_workers, in_flight, worker
 from plugins.module_utils.rendering import render_instance
 from sizing.plan import make_plan
 from tests.rest_inventories import rest
@@ -39,6 +44,8 @@ class Proxy(ThreadingHTTPServer):
         self.identity = identity
         self.consumers: set[str] = set()
         self.produced = OFFSET
+        self.slow = threading.Event()
+        self.slow.set()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
@@ -48,6 +55,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path == "/topics/slow":
+            self.server.slow.wait(LIMIT_S)
         if self.path.startswith("/topics/"):
             return self._answer(200, self.server.produced)
         name = body.get("name") or f"rest-consumer-{self.server.identity}-{UUID}"
@@ -72,12 +81,12 @@ class Handler(BaseHTTPRequestHandler):
 class Balancer:
     """A running HAProxy: where it listens, and its runtime socket."""
 
-    def __init__(self, client: httpx.Client, socket_path: Path) -> None:
-        self.client, self._socket = client, socket_path
+    def __init__(self, client: httpx.Client, socket_path: Path, pid: int) -> None:
+        self.client, self.socket, self.pid = client, socket_path, pid
 
     def ask(self, command: str) -> str:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self._socket))
+            connection.connect(str(self.socket))
             connection.sendall(command.encode() + b"\n")
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
@@ -108,8 +117,9 @@ def proxies() -> Iterator[list[Proxy]]:
         proxy.server_close()
 
 
-@pytest.fixture
-def balancer(proxies: list[Proxy], tmp_path: Path) -> Iterator[Balancer]:
+@contextlib.contextmanager
+def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterator[Balancer]:
+    """Run HAProxy, ``-db`` in one process and ``-W`` with a worker that a reload replaces."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     text = file_of_plan()
@@ -123,17 +133,23 @@ def balancer(proxies: list[Proxy], tmp_path: Path) -> Iterator[Balancer]:
     haproxy = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/sbin")
     assert haproxy is not None
     with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen([haproxy, "-db", "-f", tmp_path / "haproxy.cfg"], stdout=log, stderr=log)
+        running = subprocess.Popen([haproxy, mode, "-f", tmp_path / "haproxy.cfg"], stdout=log, stderr=log)
     try:
         until(lambda: runtime.exists() or running.poll() is not None)
         assert running.poll() is None, (tmp_path / "log").read_text()
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_S) as client:
-            found = Balancer(client, runtime)
+            found = Balancer(client, runtime, running.pid)
             until(lambda: all(found.status(f"rest1:{p}").startswith("UP") for p in (8082, 8083)))
             yield found
     finally:
         running.terminate()
         running.wait()
+
+
+@pytest.fixture
+def balancer(proxies: list[Proxy], tmp_path: Path) -> Iterator[Balancer]:
+    with running_balancer(proxies, tmp_path, "-db") as found:
+        yield found
 
 
 def test_every_number_of_the_file_is_the_plans() -> None:
@@ -196,3 +212,27 @@ def test_instance_whose_produce_fails_inside_a_200_is_taken_out(
     assert balancer.status("rest1:8083").startswith("UP")
     proxies[0].produced = OFFSET
     until(lambda: balancer.status("rest1:8082").startswith("UP"))
+
+
+def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answered(
+    proxies: list[Proxy], tmp_path: Path
+) -> None:
+    with running_balancer(proxies, tmp_path, "-W") as balancer, ThreadPoolExecutor() as pool:
+        path = str(balancer.socket)
+        before = worker(path)
+        assert former_workers(path) == []
+        for proxy in proxies:
+            proxy.slow.clear()
+        answer = pool.submit(balancer.client.post, "/topics/slow", json={})
+        until(lambda: any(on_servers(balancer)))
+        os.kill(balancer.pid, signal.SIGUSR2)
+        until(lambda: balancer.socket.exists() and worker(path) != before)
+        assert former_workers(path) == [before]
+        for proxy in proxies:
+            proxy.slow.set()
+        assert answer.result().status_code == 200
+        until(lambda: former_workers(path) == [])
+
+
+def on_servers(balancer: Balancer) -> list[int]:
+    return [in_flight(str(balancer.socket), f"rest1:{port}") for port in (8082, 8083)]

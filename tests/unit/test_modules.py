@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from plugins.filter.kedge import planned_value, staged_release, topics_that_may_grow
+from plugins.filter.kedge import planned_value, staged_release, topics_that_may_grow, turning_tls
 from plugins.module_utils import haproxy, probes
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
@@ -198,6 +198,21 @@ def test_only_topics_whose_keys_may_move_and_those_without_keys_may_grow() -> No
     assert topics_that_may_grow(declared, "agg") == ["a"]
 
 
+def test_a_running_instance_whose_tls_would_turn_at_its_port_is_named() -> None:
+    plain = {"settings": [{"file": "/etc/kafka-rest/8082/kafka-rest.properties"}]}
+    closed = {"settings": [*plain["settings"], {"file": "/etc/kafka-rest/8082/listener.pem"}]}
+    runs_plain = {"name": "8082", "active": True, "in_force": ["kafka-rest.properties"]}
+    runs_closed = {**runs_plain, "in_force": ["kafka-rest.properties", "listener.pem"]}
+    for running, planned, turning in (
+        (runs_plain, plain, []),
+        (runs_plain, closed, ["8082"]),
+        (runs_closed, plain, ["8082"]),
+        (runs_closed, closed, []),
+        ({**runs_plain, "active": False}, closed, []),
+    ):
+        assert turning_tls({"instances": [running]}, [{"name": "8082", **planned}]) == turning
+
+
 UP = {"status": "UP", "scur": "0", "qcur": "0"}
 
 
@@ -216,6 +231,13 @@ def test_a_server_that_goes_for_good_needs_no_others() -> None:
     servers = {"a:8082": UP, "b:8082": {**UP, "status": "DOWN"}}
     assert haproxy_drain.refusal("gone", "a:8082", servers) is None
     assert haproxy_drain.refusal("gone", "c:8082", servers) is None
+
+
+def test_a_server_goes_for_good_only_where_one_that_stays_takes_its_requests() -> None:
+    servers = {"a:8082": UP, "a:8083": UP, "b:8082": {**UP, "status": "DOWN"}}
+    assert haproxy_drain.carried(servers, ["a:8083", "a:8084"])
+    assert not haproxy_drain.carried(servers, ["b:8082"])
+    assert not haproxy_drain.carried(servers, ["a:8182"])
 
 
 def test_what_a_killed_restart_left_drained_is_found() -> None:
