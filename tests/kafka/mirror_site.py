@@ -44,7 +44,9 @@ class Site:
         self.source.create_topic(name, partitions, {"max.message.bytes": "2000000"})
         self.target.create_topic(name, partitions, config=config)
 
-    def mirror(self, topic: str, number: int = 0, **producer: object) -> subprocess.Popen[bytes]:
+    def mirror(
+        self, topic: str, number: int = 0, commit_ms: int = COMMIT_MS, **producer: object
+    ) -> subprocess.Popen[bytes]:
         """Start a planned process of the topic's flow; more or other settings of its producer by name."""
         own = {key.replace("_", "."): value for key, value in producer.items()}
         process = start_classic(
@@ -64,7 +66,7 @@ class Site:
                 **own,
             },
             PLAN.heap_mib,
-            ["--offset.commit.interval.ms", str(COMMIT_MS)],
+            ["--offset.commit.interval.ms", str(commit_ms)],
         )
         self.processes.append(process)
         return process
@@ -197,6 +199,24 @@ def missing(site: Site, topic: str) -> set[bytes]:
 
 def held(bootstrap_servers: str, topic: str) -> int:
     return sum(len(places) for places in read(bootstrap_servers, topic).values())
+
+
+def copies(site: Site, topic: str) -> set[int]:
+    """Return how often the records of a topic are in the target."""
+    return {len(places) for places in read(site.target.bootstrap_servers, topic).values()}
+
+
+def in_order(site: Site, topic: str) -> bool:
+    """Whether records of one source partition keep their order where they meet in the target."""
+    source = {value: places[0] for value, places in read(site.source.bootstrap_servers, topic).items()}
+    seen: dict[tuple[int, int], int] = {}
+    where = [(p[0], value) for value, p in read(site.target.bootstrap_servers, topic).items()]
+    for (partition, _), value in sorted(where):
+        home, offset = source[value]
+        if offset < seen.get((home, partition), -1):
+            return False
+        seen[home, partition] = offset
+    return True
 
 
 def await_all(site: Site, topic: str) -> None:

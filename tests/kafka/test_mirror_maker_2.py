@@ -5,27 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.kafka.loads import await_that
-from tests.kafka.mirror_site import Site, Writer, await_all, held, read, site
+from tests.kafka.mirror_site import Site, Writer, await_all, copies, held, in_order, site
 
 __all__ = ["site"]
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300), pytest.mark.long]
-
-
-def copies(site: Site, topic: str) -> set[int]:
-    return {len(places) for places in read(site.target.bootstrap_servers, topic).values()}
-
-
-def in_order(site: Site, topic: str) -> bool:
-    """Whether records of one source partition keep their order where they meet in the target."""
-    source = {value: places[0] for value, places in read(site.source.bootstrap_servers, topic).items()}
-    seen: dict[tuple[int, int], int] = {}
-    where = [(p[0], value) for value, p in read(site.target.bootstrap_servers, topic).items()]
-    for (partition, _), value in sorted(where):
-        home, offset = source[value]
-        if offset < seen.get((home, partition), -1):
-            return False
-        seen[home, partition] = offset
-    return True
 
 
 def test_a_flow_that_moves_from_classic_loses_nothing_and_repeats_nothing(site: Site) -> None:
