@@ -16,6 +16,7 @@ from spark_checks.model import Anomaly, Recommendation, Result, judge
 from spark_checks.readers import Evidence
 from spark_checks.restarts import Restart, as_frame, read_restarts
 from spark_checks.run import Run
+from spark_checks.unannounced import unannounced
 from spark_checks.watched import watched
 
 _MEASURES: Final = {
@@ -53,7 +54,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     - sampler_slept: the group was not looked at for more than three sampling intervals.
     - unexplained_rebalance: the group was not Stable, and no restart in the actions was near: somebody
-      restarted an instance by hand, or one fell over.
+      restarted an instance by hand, one fell over, or a session ended long after.
+    - unannounced_restart: an instance's process began anew (its CPU time went down between two samples), and
+      no action tells of it: by hand, or by systemd after it fell over.
     - idle_member: the group was Stable for five seconds or more with members that owned no partition.
 
     A gap that several restarts touch counts for each. Levels hold for the worst restart. The time is looked
@@ -65,6 +68,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     restarts = read_restarts(actions, run)
     assignments = evidence.table("assignments")
     seen = watched(states, assignments, restarts, run) if states is not None and run.watched_groups() else {}
+    processes = evidence.table("processes")
+    seen |= unannounced(processes, restarts, run) if processes is not None else {}
     if not restarts:
         missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
         if levels.rebalance.min_restarts == 0:

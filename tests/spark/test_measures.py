@@ -186,6 +186,24 @@ def test_without_actions_nothing_is_known_of_restarts(spark: SparkSession) -> No
     assert rebalance.check(tables, levels(rebalance={"min_restarts": 0})).verdict == "pass"
 
 
+def test_a_restart_by_hand_is_named_and_one_that_was_announced_is_not(spark: SparkSession) -> None:
+    def sampled(instance: str, at: float, cpu_s: float) -> Row:
+        who = {"host": "rest1", "service": "kafka-rest", "instance": instance, "at_us": us(at)}
+        return who | {"cpu_us": int(cpu_s * 1e6), "rss_bytes": 1, "fds": 1}
+
+    announced = [sampled("8082", 3, 40), sampled("8082", 6, 2)]
+    by_hand = [sampled("8083", 3, 40), sampled("8083", 4, 41), sampled("8083", 6, 2), sampled("8083", 7, 3)]
+    found = rebalance.check(
+        evidence(spark, ledger=steady(), actions=RESTART, processes=announced + by_hand), levels()
+    ).anomalies
+    assert found["unannounced_restart"].examples == (
+        {"host": "rest1", "service": "kafka-rest", "instance": "8083", "from_us": us(4), "until_us": us(6)},
+    )
+    alone = rebalance.check(evidence(spark, ledger=steady(), processes=announced), levels())
+    assert alone.verdict == "unknown"
+    assert alone.anomalies["unannounced_restart"].count == 1
+
+
 def test_an_instance_that_did_not_come_back_fails(spark: SparkSession) -> None:
     tables = evidence(spark, ledger=steady(), actions=RESTART[:2])
     result = rebalance.check(tables, levels())
