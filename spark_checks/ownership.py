@@ -30,16 +30,20 @@ def changes(assignments: DataFrame, run: Run) -> list[Change]:
 
 
 def bars(found: Sequence[Change], run: Run) -> list[dict[str, Any]]:
-    """Return stretches of ownership: group, place, consumer, from_s and until_s since the load began."""
+    """Return stretches of ownership: group, place, consumer, from_s and until_s since the load began.
+
+    By group, topic and partition; what came after the load's end is left out.
+    """
     owned: dict[tuple[str, str, int], Change] = {}
-    result: list[dict[str, Any]] = []
+    result: list[tuple[tuple[str, str, int], dict[str, Any]]] = []
 
     def end(place: tuple[str, str, int], at_us: int) -> None:
         one = owned.pop(place)
-        begin, until = (max(0.0, (us - run.started_us) / 1e6) for us in (one["at_us"], at_us))
+        ends = (min(us, run.measured_until_us) for us in (one["at_us"], at_us))
+        begin, until = (max(0.0, (us - run.started_us) / 1e6) for us in ends)
         if until > begin:
             about = {"group": place[0], "place": f"{place[1]}-{place[2]}", "consumer": one["consumer"]}
-            result.append(about | {"from_s": round(begin, 3), "until_s": round(until, 3)})
+            result.append((place, about | {"from_s": round(begin, 3), "until_s": round(until, 3)}))
 
     for change in found:
         place = (change["group"], change["topic"], change["partition"])
@@ -52,7 +56,7 @@ def bars(found: Sequence[Change], run: Run) -> list[dict[str, Any]]:
             end(place, change["at_us"])
     for place in list(owned):
         end(place, run.measured_until_us)
-    return sorted(result, key=lambda one: (one["group"], one["place"], one["from_s"]))
+    return [one for _, one in sorted(result, key=lambda pair: (pair[0], pair[1]["from_s"]))]
 
 
 def by_group(
@@ -85,9 +89,11 @@ def by_group(
             for name in _MEASURES
             if any(name in cell for cell in cells)
         }
+        streams = group in [app.name for app in run.applications]
         result[group] = {
-            "protocol": about.protocol if about else "streams",
-            "via": about.via if about else "kafka",
+            "protocol": about.protocol if about else "streams" if streams else "classic",
+            "assignor": about.assignor if about else "",
+            "via": about.via if about else "kafka" if streams else "mirror",
             "partitions": whole,
             "gives_away": gives if whole else "not watched",
             "most_taken_away": max(lost, default=0),

@@ -61,11 +61,12 @@ class Producer(_Part):
 
 
 class Group(_Part):
-    """A consumer group of the run."""
+    """A consumer group of the run; ``assignor`` is what its clients were given, empty where nothing was."""
 
     via: str
     topics: list[str]
     protocol: str = "classic"
+    assignor: str = ""
     commits: str = ""
 
 
@@ -84,11 +85,15 @@ class Place(_Part):
 
 
 class Mirror(_Part):
-    """A topic and the copy of it that a flow makes; ``exactly_once`` forbids what at-least-once allows."""
+    """A topic and the copy of it that a flow makes; ``exactly_once`` forbids what at-least-once allows.
+
+    ``group`` is the flow's consumer group on the source cluster, where it has one.
+    """
 
     flow: str
     source: Place
     target: Place
+    group: str | None = None
     exactly_once: bool = False
     #: What a batch holds before compression; the default is the article's, a 20th of a message of 1 MB.
     batch_bytes: Annotated[int, Field(gt=0)] = 50_000
@@ -185,8 +190,10 @@ class Run(_Part):
         return {(place.cluster, place.topic) for place in made}
 
     def watched_groups(self) -> list[str]:
-        """Return the groups whose state was sampled: the run's own, and those of the applications it fed."""
-        return [*self.groups, *(app.name for app in self.applications if app.input)]
+        """Return the groups whose state was sampled: the run's own, those of applications it fed, of flows."""
+        fed = (app.name for app in self.applications if app.input)
+        flows = (mirror.group for mirror in self.mirrors if mirror.group)
+        return list(dict.fromkeys([*self.groups, *fed, *flows]))
 
     def source_topics(self) -> list[Topic]:
         """Return the topics that generators wrote to; copies made by mirrors are left out."""

@@ -55,6 +55,7 @@ def test_every_record_is_acked_and_delivered_exactly_once(
             "via": "kafka",
             "topics": [topic],
             "protocol": protocol,
+            "assignor": "",
             "commits": "after processing",
         }
     }

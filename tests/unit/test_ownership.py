@@ -51,6 +51,12 @@ def test_a_bar_ends_where_its_owner_loses_the_partition_and_the_last_with_the_lo
     ]
 
 
+def test_bars_stand_in_the_order_of_partitions_and_end_with_the_load() -> None:
+    found = [change(1, "assigned", number) for number in (10, 9)] + [change(20.5, "revoked", 9)]
+    assert stretches(found) == [("t-9", "a", 1, 20), ("t-10", "a", 1, 20)]
+    assert stretches([change(20.5, "assigned", 0)]) == []
+
+
 def test_a_partition_taken_over_before_it_is_given_back_is_never_without_an_owner() -> None:
     late = [change(5, "assigned", 1), change(6, "revoked", 1, "b")]
     assert stretches([START[1], *late]) == [("t-1", "b", 0, 5), ("t-1", "a", 5, 20)]
@@ -68,6 +74,21 @@ def test_how_a_group_gives_its_partitions_away_is_told_by_what_happened(
     assert (found["gives_away"], found["most_taken_away"], found["partitions"]) == (gives_away, taken, 2)
     assert found["ownerless_s"] == 3.5
     assert found["protocol"] == "classic"
+
+
+def test_groups_of_applications_and_of_flows_stand_beside_the_runs_own() -> None:
+    place = {"cluster": "leaf", "topic": "t"}
+    flow = {"flow": "f", "source": place, "target": place | {"cluster": "agg"}, "group": "mirror"}
+    application = {"name": "joins", "input": place}
+    parts = {"mirrors": [flow, flow], "applications": [application]}
+    run = Run.model_validate(RUN.model_dump(by_alias=True) | parts)
+    found = by_group([change(1, "assigned", 0) | {"group": "mirror"}], [RESTART], [], run)
+    assert [(name, row["protocol"], row["via"]) for name, row in found.items()] == [
+        ("g", "classic", "rest"),
+        ("joins", "streams", "kafka"),
+        ("mirror", "classic", "mirror"),
+    ]
+    assert found["mirror"]["partitions"] == 1
 
 
 def test_a_group_that_nobody_watched_is_said_so() -> None:

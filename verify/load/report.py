@@ -43,8 +43,10 @@ def _by_partition(offsets: Offsets) -> dict[str, int]:
 
 def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, Any]:
     """Return run.json: ``ended_us`` is null until the load has ended properly."""
-    protocol = str(load.kafka.consumer.get("group.protocol", "classic")) if load.kafka else "classic"
-    automatic = bool(load.kafka and load.kafka.consumer.get("enable.auto.commit"))
+    consumer = load.kafka.consumer if load.kafka else {}
+    protocol = str(consumer.get("group.protocol", "classic"))
+    assignor = str(consumer.get("partition.assignment.strategy", "")) if protocol == "classic" else ""
+    automatic = bool(consumer.get("enable.auto.commit"))
     sampling = {"group_states": load.sampling_ms * 1000, "assignments_rest": load.sampling_ms * 1000}
     if load.mirrors:
         sampling["end_offsets"] = load.sampling_ms * 1000
@@ -93,6 +95,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
                 "via": via,
                 "topics": [topic],
                 "protocol": protocol if via == "kafka" else "classic",
+                "assignor": assignor if via == "kafka" else "",
                 "commits": "auto" if via == "kafka" and automatic else "after processing",
             }
             for group, (via, topic, _) in load.groups().items()
