@@ -117,7 +117,7 @@ def compare(
         if not one or not two:
             found.append(Compared(name, one, two, None, "gone" if one else "new"))
             continue
-        noise = _noise(one, two, 0.0 if name.startswith("anomalies.") else assumed)
+        noise = _noise(one, two, assumed)
         by = statistics.median(two) - statistics.median(one)
         change: Change = "same"
         if abs(by) > noise:
@@ -181,6 +181,8 @@ def show(
     verdicts = [" ".join(f"{run['run_id']} {run['verdict']}" for run in side) for side in (before, after)]
     console.print(f"before: {verdicts[0]}\nafter:  {verdicts[1]}", markup=False)
     table = Table("", "measure", "before", "after", "change", "noise")
+    # A name that was cut off could not be looked up in the report.
+    table.columns[1].overflow = "fold"
     for one in found:
         if one.change != "same" or options.all:
             noise = "" if one.noise is None else f"±{_number(one.noise)}"

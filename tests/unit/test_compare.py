@@ -54,6 +54,9 @@ P99, RATE = "latency.kafka.ack_p99_ms", "throughput.kafka.mean_records_per_s"
         # One lost record is worse, whatever the noise.
         ([run()], [run(lost=1)], {"anomalies.delivery.lost": "worse"}),
         ([run(lost=3)], [run()], {"anomalies.delivery.lost": "better"}),
+        # What both runs have is a count like any other measure.
+        ([run(lost=100)], [run(lost=105)], {}),
+        ([run(lost=100)], [run(lost=150)], {"anomalies.delivery.lost": "worse"}),
     ],
 )
 def test_what_differs_by_more_than_the_noise_got_better_or_worse(
