@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlparse
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -114,7 +115,7 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame 
         if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
             return None
         raise EvidenceError(explain(error, f"{uri}/{name}")) from None
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise EvidenceError(explain(error, f"{uri}/{name}")) from None
     types = {field.name: field.dataType for field in found.schema}
     for field in TABLES[name]:

@@ -192,8 +192,69 @@ def test_a_file_of_another_run_is_named(spark: SparkSession, good: Path, table: 
     assert "another run's file" in line
 
 
+@pytest.fixture
+def elsewhere(spark: SparkSession, good: Path) -> str:
+    """The evidence by a URI that is no folder of this machine to the audit: Hadoop's own mount table."""
+    name = good.name.replace("_", "-")
+    spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{name}.link./run", good.as_uri())
+    return f"viewfs://{name}/run"
+
+
+def test_evidence_elsewhere_is_read_as_it_is_here(spark: SparkSession, good: Path, elsewhere: str) -> None:
+    here, there = open_evidence(spark, str(good)), open_evidence(spark, elsewhere)
+    assert there.run == here.run
+    for name, table in here.tables.items():
+        found = there.table(name)
+        assert (found is None) == (table is None), name
+        if table is not None and found is not None:
+            assert found.schema.simpleString() == table.schema.simpleString()
+            assert found.count() == table.count()
+
+
+def another_run(rows: pa.Table) -> pa.Table:
+    earlier = pc.subtract(rows["intended_us"], 3_600_000_000)
+    return rows.set_column(rows.schema.get_field_index("intended_us"), "intended_us", earlier)
+
+
+def without_seq(rows: pa.Table) -> pa.Table:
+    none = pa.nulls(rows.num_rows, pa.int64())
+    return rows.set_column(rows.schema.get_field_index("seq"), "seq", none)
+
+
+@pytest.mark.parametrize(
+    ("change_rows", "words"),
+    [
+        (without_seq, "other-0.parquet: column seq holds nulls"),
+        (another_run, "other-0.parquet: intended_us 2024-12-31T23:00"),
+        (lambda rows: rows.drop_columns(["crc"]), "other-0.parquet: column crc holds nulls"),
+        (
+            lambda rows: rows.set_column(
+                rows.schema.get_field_index("seq"), "seq", rows["seq"].cast(pa.string())
+            ),
+            "columns differ from those of the contract",
+        ),
+    ],
+    ids=["nulls", "another run", "a column missing", "another type"],
+)
+def test_a_file_elsewhere_is_held_against_the_contract_row_by_row(
+    spark: SparkSession, good: Path, elsewhere: str, change_rows: Any, words: str
+) -> None:
+    file = ledger_file(good)
+    pq.write_table(change_rows(pq.read_table(file)), file.with_name("other-0.parquet"))
+    line = refusal(spark, elsewhere)
+    assert words in line
+    assert line.startswith(("viewfs://", "file:"))
+
+
+def test_a_file_elsewhere_that_is_cut_off_is_named(spark: SparkSession, good: Path, elsewhere: str) -> None:
+    file = ledger_file(good)
+    file.write_bytes(file.read_bytes()[:1000])
+    line = refusal(spark, elsewhere)
+    assert f"ledger/{file.name}: cannot be read as Parquet" in line
+
+
 @pytest.mark.parametrize("file", ["/etc/app", None])
-def test_settings_elsewhere_are_held_against_the_contract_row_by_row(
+def test_settings_elsewhere_may_have_a_column_that_is_called_file(
     spark: SparkSession, tmp_path: Path, file: str | None
 ) -> None:
     names = TABLES["settings"].names
