@@ -190,7 +190,7 @@ class Run(_Part):
         return {(place.cluster, place.topic) for place in made}
 
     def watched_groups(self) -> list[str]:
-        """Return the groups whose state was sampled: the run's own, those of applications it fed, of flows."""
+        """Return the groups whose state was sampled: its own, those of applications it fed, of flows."""
         fed = (app.name for app in self.applications if app.input)
         flows = (mirror.group for mirror in self.mirrors if mirror.group)
         return list(dict.fromkeys([*self.groups, *fed, *flows]))

@@ -1,4 +1,4 @@
-"""Processes that began anew without an action that says so: restarted by hand, or fallen over and started again."""
+"""Processes that began anew without an action that says so: restarted by hand, or fallen over."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unannounced(processes: DataFrame, restarts: list[Restart], run: Run) -> dict
 
 
 def begun_anew(processes: DataFrame, restarts: list[Restart], run: Run) -> DataFrame:
-    """Return the processes that began anew while no restart of their instance was under way (kind, _SHOWN)."""
+    """Return those that began anew while no restart of their instance was under way (kind, _SHOWN)."""
     window = Window.partitionBy(*_WHO).orderBy("at_us")
     known = F.lit(False)
     for restart in restarts:
