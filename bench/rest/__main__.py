@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from bench.rest.cases import ADVICE, COLLECTORS, READS, REQUESTS, SPLIT, Produce, Variant
 from bench.rest.drive import LoadError, produce, read
-from bench.rest.fleet import FleetError, deployed, end, proxies, put_back
+from bench.rest.fleet import FleetError, Proxies, deployed, end, proxies, put_back
 from bench.rest.restarts import Group
 from sizing.reading import InventoryError
 
@@ -32,7 +32,9 @@ Figures = dict[str, dict[str, list[float]]]
 _VARIANTS: Final = {"split": SPLIT, "advice": ADVICE, "collectors": COLLECTORS, "reads": READS}
 PARTS: Final = ("requests", *_VARIANTS, "restarts")
 _UNITS: Final = {"records_per_s": "records/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "mb_per_s": "MB/s"}
-_AFTER_KILL_S: Final = 45.0
+#: How long a group is watched, in session time-outs after a KILL, and in seconds after a TERM.
+_AFTER_KILL: Final = 2.0
+_AFTER_TERM_S: Final = 12.0
 _MEMBERS: Final = 8
 
 
@@ -89,10 +91,11 @@ def measure(part: str, options: argparse.Namespace) -> dict[str, Figures]:
                 figures = produce(urls, options.topic, load, options.record_bytes, options.seconds)
                 _keep(found, part, name, figures)
     elif part == "restarts":
+        fleet = deployed(options.inventory, {})
         for repetition in range(options.repetitions):
             for signal in ("TERM", "KILL"):
                 _say(f"{part}: {signal}, {repetition + 1} of {options.repetitions}")
-                _keep(found, part, signal, _restart(options, signal))
+                _keep(found, part, signal, _restart(options, fleet, signal))
     else:
         for _ in range(options.repetitions):
             for variant in _VARIANTS[part]:
@@ -115,9 +118,8 @@ def _variant(part: str, variant: Variant, options: argparse.Namespace) -> dict[s
     return found
 
 
-def _restart(options: argparse.Namespace, signal: str) -> dict[str, float]:
+def _restart(options: argparse.Namespace, fleet: Proxies, signal: str) -> dict[str, float]:
     """End a proxy while a group reads; return for how long nobody, and one partition, got nothing."""
-    fleet = proxies(options.inventory, {})
     host, unit, _ = fleet.instances[0]
     others = fleet.urls[1:] or fleet.urls
     with Group(fleet.urls, options.topic, _MEMBERS) as group:
@@ -125,7 +127,7 @@ def _restart(options: argparse.Namespace, signal: str) -> dict[str, float]:
         produce(*load, options.warm_up)
         since = time.monotonic()
         end(options.inventory, host, unit, signal)
-        produce(*load, _AFTER_KILL_S if signal == "KILL" else _AFTER_KILL_S / 3)
+        produce(*load, _AFTER_KILL * fleet.session_s if signal == "KILL" else _AFTER_TERM_S)
         nobody, worst = group.longest_silence(since, time.monotonic())
     return {"nobody_s": nobody, "worst_partition_s": worst}
 

@@ -16,6 +16,10 @@ from sizing.plan import make_plan
 from sizing.reading import read_inventory
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+#: What differs between cases; the rest of a fleet is deployed once, before.
+_PART: Final = ("--limit", "localhost:kafka_rest:rest_balancer")
+#: Where the plan says nothing of it; Kafka documentation, Consumer Configs.
+_SESSION_MS: Final = 45_000
 _PLAYBOOK: Final = str(Path(sys.executable).with_name("ansible-playbook"))
 
 
@@ -25,11 +29,15 @@ class FleetError(Exception):
 
 @dataclass(frozen=True)
 class Proxies:
-    """What is measured: whose proxies, and host, unit and URL of each."""
+    """What is measured: whose proxies, and host, unit and URL of each.
+
+    ``session_s`` is after how many seconds a group gives a member up that died.
+    """
 
     distribution: str
     version: str
     instances: tuple[tuple[str, str, str], ...]
+    session_s: float
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -38,8 +46,8 @@ class Proxies:
 
 
 def deployed(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
-    """Deploy with these variables over the inventory's; return what runs then."""
-    play(inventory, "deploy.yml", extra)
+    """Deploy the proxies with these variables over the inventory's; return what runs then."""
+    play(inventory, extra, *_PART)
     return proxies(inventory, extra)
 
 
@@ -54,19 +62,23 @@ def proxies(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
             f"{inventory}: kafka_rest_tls or kafka_rest_users is set; measure a fleet without them"
         )
     services = make_plan(found).services
+    planned = [(host, each) for host in hosts for each in services.get(host, {}).get("kafka_rest", ())]
     instances = tuple(
-        (host, f"kafka-rest@{instance.name}", f"http://{found.address(host)}:{instance.port}")
-        for host in hosts
-        for instance in services.get(host, {}).get("kafka_rest", ())
+        (host, f"kafka-rest@{each.name}", f"http://{found.address(host)}:{each.port}")
+        for host, each in planned
+    )
+    session_ms = max(
+        (int(each.value("consumer.session.timeout.ms") or _SESSION_MS) for _, each in planned), default=0
     )
     one = found.hosts[hosts[0]]
-    return Proxies(str(one["kafka_rest_distribution"]), str(one["kafka_rest_version"]), instances)
+    distribution, version = str(one["kafka_rest_distribution"]), str(one["kafka_rest_version"])
+    return Proxies(distribution, version, instances, session_ms / 1000)
 
 
-def play(inventory: Path, playbook: str, extra: Mapping[str, Any]) -> None:
-    """Run a playbook; raises FleetError with its last lines where it fails."""
+def play(inventory: Path, extra: Mapping[str, Any], *options: str) -> None:
+    """Deploy; raises FleetError with what the playbook says went wrong where it fails."""
     done = subprocess.run(
-        [_PLAYBOOK, "-i", str(inventory), playbook, "-e", json.dumps(dict(extra))],
+        [_PLAYBOOK, "-i", str(inventory), "deploy.yml", "-e", json.dumps(dict(extra)), *options],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -74,7 +86,7 @@ def play(inventory: Path, playbook: str, extra: Mapping[str, Any]) -> None:
         env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
     )
     if done.returncode:
-        raise FleetError(f"{playbook} failed: {_reason(done.stdout + done.stderr)}")
+        raise FleetError(f"deploy.yml failed: {_reason(done.stdout + done.stderr)}")
 
 
 def _reason(printed: str) -> str:
@@ -100,8 +112,9 @@ def end(inventory: Path, host: str, unit: str, signal: str) -> None:
 
 @contextlib.contextmanager
 def put_back(inventory: Path) -> Iterator[None]:
-    """Deploy the inventory as it stands when the measurement ends, however it ends."""
+    """Deploy the inventory, and its proxies once more when the measurement ends, however it ends."""
+    play(inventory, {})
     try:
         yield
     finally:
-        play(inventory, "deploy.yml", {})
+        deployed(inventory, {})
