@@ -58,7 +58,7 @@ def test_users_are_added_and_given_new_passwords_once_and_others_are_told(guarde
     assert all(logs_in(servers, as_user(user, password)) for user, password in USERS.items())
     again = users(servers, USERS)
     assert not again["changed"]
-    assert "knows former, who is not in security.users" in " ".join(again["printed"].split())
+    assert "knows the user former, whom security.users does not name" in " ".join(again["printed"].split())
 
     renewed = {**USERS, "kit": "planted-another", "proxy": "planted-other"}
     assert users(servers, renewed)["altered"] == ["kit", "proxy"]
