@@ -33,8 +33,6 @@ HERE = Path(__file__).parent
 RESULT = HERE / "streams.json"
 PLOT = HERE.parents[1] / "docs" / "streams.svg"
 PARTS: Final = ("curve", "time", "restore", "latency")
-#: How fast the backlog had come: segments follow its time, not this machine's.
-CAME_PER_S: Final = 600
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,6 +44,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--time-s", type=float, default=120)
     parser.add_argument("--latency-s", type=float, default=20)
     parser.add_argument("--records", type=int, default=200_000, help="of the backlog")
+    parser.add_argument(
+        "--came-per-s",
+        type=float,
+        default=600,
+        help="how fast the backlog had come: segments follow its time",
+    )
+    parser.add_argument("--restored", type=int, default=4000, help="records in the stores that are lost")
     parser.add_argument("--records-per-s", type=float, default=40, help="where they are sent at a rate")
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--plot", type=Path, default=PLOT)
@@ -80,7 +85,7 @@ def measure(part: str, options: argparse.Namespace, jars: Path) -> Iterator[tupl
     ):
         run.prepare(broker)
         if part in ("curve", "time"):
-            run.fill(broker, options.records, CAME_PER_S)
+            run.fill(broker, options.records, options.came_per_s)
         bench = Bench(broker, Path(name), options.records)
         for case, about in cases.of_part(part).items():
             if options.case and case not in options.case:
@@ -95,7 +100,7 @@ def measure(part: str, options: argparse.Namespace, jars: Path) -> Iterator[tupl
 
 def _one(part: str, bench: Bench, name: str, case: cases.Case, options: argparse.Namespace) -> dict[str, Any]:
     if part == "restore":
-        return run.restored(bench, name, case, options.latency_s, options.records_per_s)
+        return run.restored(bench, case, options.restored)
     planned = plan_figures(case, changelogs=part == "latency")
     if part == "latency":
         seen = run.paced(bench, name, case, options.latency_s, options.records_per_s)

@@ -112,7 +112,14 @@ BUFFERS: Final = {
     for mib in (256, 512, 1024, 2048, 3072)
 }
 CURVE: Final = {**STOCK, **PLANNED, **BOUNDS, **BUFFERS}
-OVER_TIME: Final = {**STOCK, **PLANNED, "planned with jemalloc": Case({"jemalloc": str(JEMALLOC)})}
+#: With stock at both ends, whose difference is what a difference between cases has to exceed.
+OVER_TIME: Final = {
+    **STOCK,
+    **PLANNED,
+    "planned, buffers of 4 MiB": Case({"rocksdb": {"write.buffer.bytes": 4 << 20}}),
+    "planned with jemalloc": Case({"jemalloc": str(JEMALLOC)}),
+    "stock again": Case(bounded=False),
+}
 
 
 def _sending(batch_bytes: int, linger_ms: int) -> Case:

@@ -43,7 +43,7 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
     for name, about in result.get("time", {}).get("cases", {}).items():
         seconds = [at for at, _ in about.get("rss_over_time", [])]
         rss = [mib for _, mib in about.get("rss_over_time", [])]
-        colour = _STOCK if name == "stock" else _BOUNDED
+        colour = _STOCK if name.startswith("stock") else _BOUNDED
         traces.append(
             _line(f"{name}: RSS over time", seconds, rss, colour, "y3") | {"xaxis": "x2", "mode": "lines"}
         )

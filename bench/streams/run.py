@@ -142,12 +142,12 @@ def paced(bench: Bench, name: str, case: Case, seconds: float, records_per_s: fl
     }
 
 
-def restored(bench: Bench, name: str, case: Case, seconds: float, records_per_s: float) -> dict[str, Any]:
-    """Fill the stores through their changelogs, lose the disk, and time the restore.
+def restored(bench: Bench, case: Case, records: int) -> dict[str, Any]:
+    """Fill the stores through their changelogs with that many records, lose the disk, and time the restore.
 
     Returns:
-        megabytes of the changelogs (records times their size), seconds until RUNNING again, and how long the
-        application was restoring by its own account.
+        megabytes of the changelogs (records times their size), and seconds until RUNNING again from the first
+        record that the application told of restoring.
     """
     folder = bench.folder / "restore"
     topic = "bench-restore"
@@ -160,16 +160,16 @@ def restored(bench: Bench, name: str, case: Case, seconds: float, records_per_s:
         running.wait_running(_READY_S)
         with _sender(bench.broker) as send:
             encoder = Encoder(tag, 0, RECORD_BYTES)
-            for seq in range(int(seconds * records_per_s)):
+            for seq in range(records):
                 at_us = now_us()
                 values, _ = encoder.encode(np.array([seq], np.int64), np.array([at_us], np.int64))
                 send(topic, seq, values, at_us)
-                time.sleep(1 / records_per_s)
         with closing(_asker(bench, group)) as asker:
             deadline = time.monotonic() + _READY_S
-            while _consumed(asker, (topic,)) < int(seconds * records_per_s) and time.monotonic() < deadline:
+            while _consumed(asker, (topic,)) < records and time.monotonic() < deadline:
+                _must_run(running, "restore")
                 time.sleep(_SAMPLE_S)
-    records = _ends(bench, f"{group}-")
+    written = _ends(bench, f"{group}-")
     shutil.rmtree(folder / "state")
     with running_application(app, servers, folder) as running:
         # A short restore may be over between two looks.
@@ -182,9 +182,9 @@ def restored(bench: Bench, name: str, case: Case, seconds: float, records_per_s:
         running.wait_running(600)
         took = max(_SAMPLE_S, time.monotonic() - began)
     forget(bench.broker, f"{group}-")
-    megabytes = records * RECORD_BYTES / 1e6
+    megabytes = written * RECORD_BYTES / 1e6
     return {
-        "changelog_records": records,
+        "changelog_records": written,
         "changelog_mb": round(megabytes, 1),
         "restore_s": round(took, 1),
         "mb_per_s": round(megabytes / took, 1),

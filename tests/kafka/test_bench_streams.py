@@ -18,7 +18,7 @@ def test_a_small_bench_measures_the_planned_class_and_a_restore(tmp_path: Path) 
     if kafka_jars() is None or not SAMPLE_JAR.is_file():
         pytest.skip("the jars are not cached, or the sample is not built: make setup")
     out = tmp_path / "streams.json"
-    sizes = ["--case", "planned", "--curve-s", "120", "--records", "2000", "--latency-s", "4"]
+    sizes = ["--case", "planned", "--curve-s", "120", "--records", "2000", "--restored", "160"]
     parts = ["--part", "curve", "--part", "restore"]
     assert main([*parts, *sizes, "--out", str(out), "--plot", str(tmp_path / "plot.svg")]) == 0
     result = json.loads(out.read_text())
