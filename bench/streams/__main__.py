@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from confluent_kafka import KafkaException
+
 from bench.streams import cases, run
 from bench.streams.figures import knee, memory, over_time, percentiles, rate
 from bench.streams.plot import draw
@@ -93,7 +95,7 @@ def measure(part: str, options: argparse.Namespace, jars: Path) -> Iterator[tupl
             print(f"{part}: {case}", file=sys.stderr, flush=True)
             try:
                 yield case, _one(part, bench, case, about, options)
-            except (RuntimeError, TimeoutError) as error:
+            except (RuntimeError, TimeoutError, KafkaException) as error:
                 print(error, file=sys.stderr)
                 yield case, {"failed": str(error).splitlines()[0]}
 

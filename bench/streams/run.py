@@ -274,10 +274,22 @@ def _ends(bench: Bench, prefix: str) -> int:
 
 
 def _ends_of(bench: Bench, topic: str) -> dict[int, int]:
-    """Return the end offset of each partition."""
+    """Return the end offset of each partition; of a topic that has just come, once its leaders are there.
+
+    Raises:
+        KafkaException: when they are not after 30 s.
+    """
     admin = AdminClient({"bootstrap.servers": bench.broker.bootstrap_servers})
     asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(PARTITIONS)}
-    return {at.partition: answer.result(_GONE_S).offset for at, answer in admin.list_offsets(asked).items()}
+    deadline = time.monotonic() + _GONE_S
+    while True:
+        try:
+            found = admin.list_offsets(asked).items()
+            return {at.partition: answer.result(_GONE_S).offset for at, answer in found}
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_SAMPLE_S)
 
 
 def forget(broker: Broker, prefix: str) -> None:
