@@ -18,6 +18,7 @@ from sizing.mirror_producer import (
     plan_login,
     plan_producer,
     socket_buffer,
+    spare_ms,
 )
 from sizing.model import MIB, Choice, Finding, Setting, Sheet
 from sizing.profiled import put_profile
@@ -34,6 +35,8 @@ _BASE_MIB: Final = 256  # default heap of Kafka's tools
 _BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
 #: What zstd keeps outside the heap for a batch that is open: 2 MiB of window and the tables of its level 3.
 _ZSTD_BATCH_MIB: Final = 3.5
+_POLL_RECORDS: Final = 500  # default of max.poll.records
+_TRANSACTION_MS: Final = 30_000  # half of the default of transaction.timeout.ms
 _REBALANCE_DELAY_MS: Final = 300_000  # default of scheduled.rebalance.max.delay.ms
 
 #: Stands for the address of the host that a process runs on.
@@ -367,3 +370,23 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         because = "exactly_once is true"
         put(f"{there}.exactly.once.source.support", "exactly_once", "enabled", because)
         put(f"{here}.consumer.isolation.level", "exactly_once", "read_committed", because)
+        _transactions(sheet, flow, file)
+
+
+def _transactions(sheet: Sheet, flow: Flow, file: str) -> None:
+    """Plan how long a transaction of an exactly-once task is: what is in it is seen when it ends."""
+    spec = flow.flow
+    keys = f"{spec.source}->{spec.target}.transaction.boundary"
+    because = (
+        f"by default one ends with each poll, of {_POLL_RECORDS} records at most, and takes some round "
+        f"trips of {spec.round_trip_ms:g} ms in which its task sends nothing"
+    )
+    source = "KIP-618; TransactionBoundary of Kafka Connect"
+    sheet.put(file, keys, "mirror.transactions", None, Choice("interval", because, source))
+    half = max(1, math.floor(spare_ms(spec) / 2))
+    because = (
+        f"half of what the latency budget of {spec.latency_budget_ms} ms leaves, since records are seen when "
+        f"their transaction ends; {_TRANSACTION_MS} ms at most, half of the time after which a broker ends it"
+    )
+    value = Choice(min(half, _TRANSACTION_MS), because, source)
+    sheet.put(file, f"{keys}.interval.ms", "mirror.transactions", None, value)

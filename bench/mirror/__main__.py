@@ -3,6 +3,7 @@
     python -m bench.mirror                all cases, three rotations; writes bench/mirror/metrics.json and .md
     python -m bench.mirror --workload logs --case stock --case article --case planned
     python -m bench.mirror --processes    stock and planned with more processes, with and without the way
+    python -m bench.mirror --transactions MirrorMaker 2 exactly once, its transactions by poll or by interval
 
 Two clusters of one broker each, classic MirrorMaker on the source's side, producing through Toxiproxy. All on
 this machine, so its cores bound every case.
@@ -23,13 +24,13 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from bench.mirror.cases import Case, all_cases, by_processes
+from bench.mirror.cases import Case, all_cases, by_processes, by_transactions
 from bench.mirror.run import Bench, repetition
 from bench.mirror.steady import process_table, table
 from bench.mirror.workloads import WORKLOADS, fill
 from local import toxiproxy
 from local.brokers import free_ports, kafka_jars, running_broker
-from local.mirrors import CLASSIC_JARS, has_jars
+from local.mirrors import CLASSIC_JARS, MM2_JARS, has_jars
 from local.toxiproxy import Way
 
 HERE = Path(__file__).parent
@@ -42,18 +43,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, keep and print; 0 when every case has a figure, 1 when not, 2 when nothing can run."""
     options = _options(arguments)
     cores = os.cpu_count() or 1
-    cases = (
-        by_processes(options.partitions, options.round_trip_ms, cores)
-        if options.processes
-        else all_cases(options.partitions, options.round_trip_ms, cores)
-    )
+    kinds = {"processes": by_processes, "transactions": by_transactions}
+    cases = kinds.get(options.table, all_cases)(options.partitions, options.round_trip_ms, cores)
     unknown = sorted(set(options.case) - set(cases))
     if unknown:
         print(f"no case {', '.join(unknown)}; there are: {', '.join(cases)}", file=sys.stderr)
         return 2
     jars = kafka_jars()
-    if jars is None or not has_jars(CLASSIC_JARS):
-        print(f"the jars of a broker or of {CLASSIC_JARS} are not cached: make setup", file=sys.stderr)
+    tool = MM2_JARS if options.table == "transactions" else CLASSIC_JARS
+    if jars is None or not has_jars(tool):
+        print(f"the jars of a broker or of {tool} are not cached: make setup", file=sys.stderr)
         return 2
     if reason := toxiproxy.obstacle():
         print(reason, file=sys.stderr)
@@ -66,10 +65,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
     """Write the result and its table, which is returned."""
-    name = "processes" if options.processes else options.workload
+    name = options.table or options.workload
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
-    text = (process_table if options.processes else table)(result["cases"])
+    cases = result["cases"]
+    base = "by poll" if options.table == "transactions" else "stock"
+    text = process_table(cases) if options.table == "processes" else table(cases, base)
     (options.out / f"{name}.md").write_text(text)
     return text
 
@@ -77,7 +78,9 @@ def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.mirror", description=__doc__)
     parser.add_argument("--workload", choices=sorted(WORKLOADS), default="metrics")
-    parser.add_argument("--processes", action="store_true", help="the table of processes in its place")
+    which = parser.add_mutually_exclusive_group()
+    for name, about in (("processes", "of more and more processes"), ("transactions", "of MirrorMaker 2")):
+        which.add_argument(f"--{name}", action="store_const", dest="table", const=name, help=f"cases {about}")
     parser.add_argument("--records", type=int, help="6,000,000 metrics or 150,000 logs")
     parser.add_argument("--partitions", type=int, default=20)
     parser.add_argument("--round-trip-ms", type=float, default=60)
@@ -144,14 +147,14 @@ def _result(
     failures: list[str],
 ) -> dict[str, Any]:
     return {
-        "command": "python -m bench.mirror" + (" --processes" if options.processes else ""),
+        "command": "python -m bench.mirror" + (f" --{options.table}" if options.table else ""),
         "workload": {"name": options.workload, "records": bench.records, "bytes": bench.plain_bytes},
         "partitions": options.partitions,
         "link": f"Toxiproxy {toxiproxy.version()}: {options.round_trip_ms:g} ms, no loss, no rate limit",
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "load_at_the_end": round(os.getloadavg()[0], 1),
         "settings": {
-            name: {"processes": c.processes, "heap_mib": c.heap_mib, **c.producer}
+            name: {"processes": c.processes, "heap_mib": c.heap_mib, **c.producer, **c.worker}
             for name, c in cases.items()
         },
         "failures": failures,

@@ -12,6 +12,7 @@ from sizing.plan import make_plan
 
 #: What only a place can say; every case gets it from the bench.
 _OF_THE_PLACE: Final = ("bootstrap.servers", "client.id", "group.id")
+FLOW: Final = "bench"
 PROCESSES: Final = (1, 2, 4)
 #: More JVMs a core are still starting when the first have mirrored all that there is.
 _JVMS_A_CORE: Final = 4
@@ -24,12 +25,14 @@ CODECS: Final = ("gzip", "lz4", "zstd")
 class Case:
     """One way to run a flow: properties beside those of the place, and a round trip of its own if any.
 
-    ``settle_s`` passes between the last process that joins and the first second that counts.
+    ``worker`` are the properties of MirrorMaker 2, empty for classic. ``settle_s`` passes between the last
+    process that joins and the first second that counts.
     """
 
     processes: int = 1
     producer: Mapping[str, str] = field(default_factory=dict)
     consumer: Mapping[str, str] = field(default_factory=dict)
+    worker: Mapping[str, str] = field(default_factory=dict)
     heap_mib: int = 256  # default of Kafka's tools
     round_trip_ms: float | None = None
     settle_s: float = SETTLE_S
@@ -47,12 +50,17 @@ def measures(processes: int) -> dict[str, Case]:
     }
 
 
-def planned(partitions: int, round_trip_ms: float, cores: int, advice: str) -> Case:
+def planned(
+    partitions: int, round_trip_ms: float, cores: int, advice: str, mm2: Mapping[str, Any] | None = None
+) -> Case:
     """Return what the plan gives one host for the flow; ``documented`` is the article.
+
+    ``mm2`` is more of the flow, which MirrorMaker 2 then carries.
 
     Raises:
         ValueError: with the plan's errors.
     """
+    kind, version = ("classic", "3.9.2") if mm2 is None else ("mirror_maker_2", "4.3.1")
     variables: dict[str, Any] = {
         "advice": advice,
         "host_cores": cores,
@@ -61,10 +69,10 @@ def planned(partitions: int, round_trip_ms: float, cores: int, advice: str) -> C
             name: {"version": "4.3.1", "bootstrap_servers": f"{name}:9092", "broker_count": 1}
             for name in ("leaf", "agg")
         },
-        "mirror_maker_kind": "classic",
-        "mirror_maker_version": "3.9.2",
+        "mirror_maker_kind": kind,
+        "mirror_maker_version": version,
         "mirror_maker_flows": {
-            "bench": {
+            FLOW: {
                 "source": "leaf",
                 "target": "agg",
                 "topics": ["bench"],
@@ -74,6 +82,7 @@ def planned(partitions: int, round_trip_ms: float, cores: int, advice: str) -> C
                 "largest_topic_partitions": partitions,
                 "target_partitions": partitions,
                 "max_message_bytes": 1_000_000,
+                **(mm2 or {}),
             }
         },
     }
@@ -82,7 +91,11 @@ def planned(partitions: int, round_trip_ms: float, cores: int, advice: str) -> C
     if errors:
         raise ValueError("; ".join(errors))
     instances = plan.services["here"]["mirror_maker"]
-    files: dict[str, dict[str, str]] = {"producer.properties": {}, "consumer.properties": {}}
+    files: dict[str, dict[str, str]] = {
+        "producer.properties": {},
+        "consumer.properties": {},
+        "mm2.properties": {},
+    }
     heap = ""
     for setting in instances[0].settings:
         name = setting.file.rpartition("/")[2]
@@ -91,7 +104,13 @@ def planned(partitions: int, round_trip_ms: float, cores: int, advice: str) -> C
         if setting.key == "KAFKA_HEAP_OPTS":
             heap = setting.value
     mib = int(heap.rpartition("-Xmx")[2].removesuffix("m"))
-    return Case(len(instances), files["producer.properties"], files["consumer.properties"], mib)
+    return Case(
+        len(instances),
+        files["producer.properties"],
+        files["consumer.properties"],
+        files["mm2.properties"],
+        mib,
+    )
 
 
 def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int = 4) -> dict[str, Case]:
@@ -115,6 +134,19 @@ def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int 
 def with_codec(plan: Case, codec: str) -> Case:
     """Return a case with another codec, and nothing else changed."""
     return replace(plan, producer={**plan.producer, "compression.type": codec})
+
+
+def by_transactions(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:
+    """Return MirrorMaker 2 exactly once, by Connect's default and as planned, and planned at least once."""
+    flow = {"replication_policy": "identity", "latency_budget_ms": 5000}
+    once = planned(partitions, round_trip_ms, cores, "measured", flow | {"exactly_once": True})
+    by_poll = {key: value for key, value in once.worker.items() if ".transaction.boundary" not in key}
+    cases = {
+        "by poll": replace(once, worker=by_poll),
+        "by interval": once,
+        "at least once": planned(partitions, round_trip_ms, cores, "measured", flow),
+    }
+    return {name: replace(case, settle_s=_CROWDED_SETTLE_S) for name, case in cases.items()}
 
 
 def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:

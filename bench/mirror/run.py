@@ -16,10 +16,10 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.mirror.batches import batches_of
-from bench.mirror.cases import Case
+from bench.mirror.cases import FLOW, Case
 from bench.mirror.steady import WINDOW_S, window
 from local.brokers import Broker, log_tail
-from local.mirrors import start_classic
+from local.mirrors import start_classic, start_mm2
 from local.toxiproxy import Toxiproxy
 
 _SAMPLE_S: Final = 0.25
@@ -132,6 +132,21 @@ def properties(bench: Bench, case: Case, number: int, group: str) -> tuple[dict[
     return consumer, producer
 
 
+def start(bench: Bench, case: Case, number: int, group: str) -> subprocess.Popen[bytes]:
+    """Start one process of a case: classic, or a worker that knows nothing of those before it."""
+    folder = bench.folder / f"{group}-{number}"
+    if not case.worker:
+        consumer, producer = properties(bench, case, number, group)
+        return start_classic(folder, bench.topic, consumer, producer, case.heap_mib)
+    # Named after the flow, its group and topics would tell it how far the one before it came.
+    own = {k: v if v == bench.topic else v.replace(FLOW, group) for k, v in case.worker.items()} | {
+        "leaf.bootstrap.servers": bench.source.bootstrap_servers,
+        "agg.bootstrap.servers": f"127.0.0.1:{bench.link_port}",
+        "listeners": "http://127.0.0.1:0",
+    }
+    return start_mm2(folder, own, "agg", case.heap_mib)
+
+
 def repetition(bench: Bench, case: Case) -> dict[str, Any]:
     """Mirror for some seconds once all processes have joined; return the figures of the steady state.
 
@@ -148,13 +163,11 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
     with ExitStack() as stack:
         processes = []
         for number in range(case.processes):
-            folder = bench.folder / f"{group}-{number}"
-            consumer, producer = properties(bench, case, number, group)
-            process = start_classic(folder, bench.topic, consumer, producer, case.heap_mib)
+            process = start(bench, case, number, group)
             # What it still holds goes to a topic that is thrown away: no time is spent on flushing it.
             stack.callback(process.wait)
             stack.callback(process.kill)
-            processes.append((folder, process))
+            processes.append((bench.folder / f"{group}-{number}", process))
         deadline = time.monotonic() + bench.limit_s
         joined = 0.0
         while time.monotonic() < deadline:
@@ -164,7 +177,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
                     raise RuntimeError(f"{folder.name} ended with status {process.returncode}:\n{tail}")
             records = held(admin, bench.topic, bench.partitions) or 0
             now = time.monotonic()
-            if not joined and records and all_joined(near, group, case.processes):
+            if not joined and records and (case.worker or all_joined(near, group, case.processes)):
                 joined = now
             if joined and now >= joined + case.settle_s:
                 samples.append(

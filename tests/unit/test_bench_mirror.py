@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.mirror.batches import batches_of
-from bench.mirror.cases import CODECS, all_cases, by_processes
+from bench.mirror.cases import CODECS, all_cases, by_processes, by_transactions
 from bench.mirror.run import Requests
 from bench.mirror.steady import interval, process_table, ratios, table, window
 from bench.mirror.workloads import logs, metrics
@@ -64,6 +64,14 @@ def test_processes_are_compared_near_and_far_with_nothing_else_changed() -> None
     stock = [case for name, case in cases.items() if name.startswith("stock")]
     assert {case.processes for case in stock} == {1, 2, 4}
     assert not any(case.producer for case in stock)
+
+
+def test_transactions_are_compared_with_nothing_else_changed() -> None:
+    cases = by_transactions(20, 60, 2)
+    by_interval, by_poll = dict(cases["by interval"].worker), cases["by poll"].worker
+    assert by_interval.pop("leaf->agg.transaction.boundary") == "interval"
+    assert by_interval.pop("leaf->agg.transaction.boundary.interval.ms") == "2220"
+    assert by_interval == by_poll
 
 
 def run(rate: float, rotation: int = 0, **more: Any) -> dict[str, Any]:

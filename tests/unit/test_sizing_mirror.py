@@ -244,6 +244,18 @@ def test_a_login_that_is_missing_or_too_much_is_an_error_and_ones_own_protocol_i
     assert findings(mirrors(1, flow | own, common=common), "client.login") == []
 
 
+@pytest.mark.parametrize(("budget", "interval"), [(5000, "2220"), (600_000, "30000")])
+def test_exactly_once_ends_its_transactions_within_the_latency_budget_and_before_the_broker_does(
+    budget: int, interval: str
+) -> None:
+    flow = {"exactly_once": True, "round_trip_ms": 60, "latency_budget_ms": budget}
+    worker = instances(make_plan(mirrors(1, flow, **MM2)), SERVICE)["mm1"][0]
+    assert value(worker, "leaf->agg.transaction.boundary") == "interval"
+    assert value(worker, "leaf->agg.transaction.boundary.interval.ms") == interval
+    without = instances(make_plan(mirrors(1, {**flow, "exactly_once": False}, **MM2)), SERVICE)["mm1"][0]
+    assert not [s for s in without.settings if "transaction" in s.key]
+
+
 def test_mirror_maker_2_has_the_same_producer_under_its_own_keys() -> None:
     plan = make_plan(mirrors(2, {"exactly_once": True, "round_trip_ms": 60}, **MM2))
     assert not plan.has_errors
