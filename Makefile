@@ -53,7 +53,7 @@ test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the
 	else echo "skipped: molecule: $$reason"; fi
 	$(RUN) python -m pytest -m "fleet and not long"
 
-bench-clients: setup ## stock clients against the profiles, and acks against killed leaders: 8 minutes
+bench-clients: setup ## stock clients against the profiles, and acks against killed leaders: 7 minutes
 	@$(RUN) $(BIN)/python -m bench.clients
 
 test: test-fast test-java test-kafka test-fleet ## everything but test-long

@@ -37,7 +37,7 @@ READ = "bench-read"
 #: The JVMs of clients and brokers are slow at first, and compile while others run.
 _WARM_S = 3.0
 #: Of the minutes: until then repetitions are begun; rounds and kills take the rest.
-_MEASURED_SHARE = 0.63
+_MEASURED_SHARE = 0.66
 #: A killed leader is replaced once its session is over.
 BROKERS = {"broker.session.timeout.ms": "3000", "log.segment.delete.delay.ms": "1000"}
 
@@ -187,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--record-bytes", type=int, default=200)
-    parser.add_argument("--minutes", type=float, default=8, help="in all, about (default 8)")
+    parser.add_argument("--minutes", type=float, default=6.5, help="in all, about (default 6.5)")
     parser.add_argument("--repetitions", type=int, default=3, help="at most (default 3)")
     parser.add_argument("--seconds", type=float, default=1.5, help="measured, each phase (default 1.5)")
     parser.add_argument("--warm-up", type=float, default=0.5, help="seconds before that (default 0.5)")

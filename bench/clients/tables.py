@@ -90,21 +90,30 @@ def claim(rounds: Sequence[Mapping[str, float]]) -> str:
     found = {
         name: around_median([one[name] / one[STOCK] for one in rounds]) for name in rounds[0] if name != STOCK
     }
+    told = {name: _told(low, high) for name, (low, _, high) in found.items()}
+    verdict = (
+        "does not hold in"
+        if "changes it" in told.values()
+        else "cannot be told from"
+        if "cannot be told" in told.values()
+        else "holds in"
+    )
     said = "; ".join(
-        f"{name.removeprefix(f'{POLL}=')}: {middle:.2f} ({low:.2f} to {high:.2f})"
+        f"{name.removeprefix(f'{POLL}=')}: {middle:.2f} ({low:.2f} to {high:.2f}), {told[name]}"
         for name, (low, middle, high) in found.items()
     )
-    if any(high < 1 - _SAME or low > 1 + _SAME for low, _, high in found.values()):
-        verdict = "does not hold in"
-    elif all(low >= 1 - _SAME and high <= 1 + _SAME for low, _, high in found.values()):
-        verdict = "holds in"
-    else:
-        verdict = "cannot be told from"
     return (
         f"Whether {POLL} changes the throughput (the guide: it does not): the claim {verdict} this run. Its "
         f"records/s as a share of those with the default of 500 in the same round, the median of "
         f"{len(rounds)} rounds with its 95% interval: {said}. Less than {_SAME:.0%} is taken for no change."
     )
+
+
+def _told(low: float, high: float) -> str:
+    """Return what an interval of shares tells of a setting."""
+    if high < 1 - _SAME or low > 1 + _SAME:
+        return "changes it"
+    return "changes nothing" if low >= 1 - _SAME and high <= 1 + _SAME else "cannot be told"
 
 
 def around_median(values: Sequence[float]) -> tuple[float, float, float]:
