@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.clients.__main__ import while_time
+from bench.clients.__main__ import report, while_time
 from bench.clients.cases import consumers, losses, polls, producers
 from bench.clients.tables import around_median, claim, loss_table, medians, table
 
@@ -92,3 +94,10 @@ def test_lost_records_are_a_row_an_acks_with_its_kills() -> None:
     assert "| acks=1 | 2 | 1 | 20,000 | 18,000 | 2,000 | 12 | 0 |" in shown
     assert "as fast as it could" in shown
     assert "at 100 records/s" in loss_table({"acks=1": [kill]}, 100)
+
+
+def test_the_docs_show_the_tables_of_the_last_run() -> None:
+    root = Path(__file__).resolve().parents[2]
+    result = json.loads((root / "bench/clients/results.json").read_text())
+    rows = {line for line in report(result).splitlines() if line.startswith("|")}
+    assert rows <= set((root / "docs/topics.md").read_text().splitlines())
