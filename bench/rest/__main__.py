@@ -49,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     found: dict[str, Figures] = {}
     failed: list[str] = []
+    text = ""
     try:
         with put_back(options.inventory):
             for part in options.parts:
@@ -56,12 +57,18 @@ def main(arguments: list[str] | None = None) -> int:
                     found |= measure(part, options)
                 except (FleetError, LoadError) as error:
                     failed.append(f"{part}: {error}")
+                # After each part, for there may be an hour to lose.
+                text = _write(options, before, found, time.monotonic() - began)
     except FleetError as error:
         failed.append(f"the fleet is not as it was: {error}")
+    print(text if found else "nothing was measured")
     for line in failed:
         print(line, file=sys.stderr)
-    if not found:
-        return 1
+    return 1 if failed else 0
+
+
+def _write(options: argparse.Namespace, before: Proxies, found: Mapping[str, Figures], took_s: float) -> str:
+    """Write what was found so far, as figures and as a report; return the report."""
     result = {
         "distribution": before.distribution,
         "version": before.version,
@@ -70,14 +77,14 @@ def main(arguments: list[str] | None = None) -> int:
         "repetitions": options.repetitions,
         "seconds": options.seconds,
         "record_bytes": options.record_bytes,
-        "took_s": round(time.monotonic() - began),
+        "took_s": round(took_s),
         "figures": found,
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
-    (options.out / "report.md").write_text(text := report(result))
-    print(text)
-    return 1 if failed else 0
+    text = report(result)
+    (options.out / "report.md").write_text(text)
+    return text
 
 
 def measure(part: str, options: argparse.Namespace) -> dict[str, Figures]:
