@@ -18,11 +18,14 @@ from plugins.module_utils import kafka_admin
 from plugins.module_utils.rendering import render_instance, secrets_of
 from plugins.modules.kedge_release import filled, hidden
 from sizing.balancer_security import token
+from sizing.broker_security import scram_users
 from sizing.model import Plan
 from sizing.plan import make_plan
 from sizing.reading import read_inventory
 from sizing.report import text
 from sizing.secrets import MARK, SecretsError, from_environment, merged, private, public, seal
+from sizing.security import Security
+from sizing.workload import clusters
 from verify.state.conftest import differing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,6 +148,26 @@ def test_a_secret_reaches_its_file_and_never_the_difference_that_is_shown(plan: 
     assert sorted(leaked(written)) == sorted(PLANTED)
     assert leaked(shown) == []
     assert "content of" not in shown
+
+
+def test_passwords_of_users_are_kept_apart_from_how_they_are_made(inventory: Path) -> None:
+    security = clusters(read_inventory(inventory))[0]["leaf"].security
+    assert security is not None
+    how, passwords = scram_users(security)
+    assert how == {"broker_user": "broker", "iterations": 4096}
+    assert passwords == {user: PLANTED[user] for user in ("broker", "kedge", "proxy")}
+    for without in (None, security.model_copy(update={"users": {}}), Security(protocol="PLAINTEXT")):
+        assert scram_users(without) == ({}, {})
+
+
+@pytest.mark.parametrize(("clients", "shown"), [("none", False), ("requested", True), ("required", True)])
+def test_the_balancer_shows_its_certificate_where_instances_ask_for_one(
+    inventory: Path, clients: str, shown: bool
+) -> None:
+    tls = {"certificate": "c.pem", "key": "c.key", "ca": "ca.pem", "clients": clients}
+    found = make_plan(read_inventory(inventory, [json.dumps({"kafka_rest_tls": tls})]))
+    (balancer,) = found.services["lb1"]["rest_balancer"]
+    assert ("crt /etc/rest-balancer" in balancer.value("default-server options")) is shown
 
 
 def test_keys_that_differ_from_the_plan_are_told_without_their_values() -> None:
