@@ -25,8 +25,13 @@ _MAX_BUFFER: Final = 16_777_216
 #: Groups that take or make many connections.
 _BUSY: Final = ("kafka_rest", "rest_balancer", "load_generator")
 _RESERVE_MIB: Final = 512
+#: The variable that says how much memory a service takes; the others follow from the workload.
+_MEMORY: Final = {
+    "kafka_broker": "kafka_broker_heap_mib",
+    "kafka_rest": "kafka_rest_heap_mib",
+    "streams_app": "streams_app_rocksdb_mib",
+}
 _JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
-#: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
 #: Settings of which the rules know, to hold a person's own against.
 _PLANNED: Final = (
     "net.core.netdev_max_backlog",
@@ -44,6 +49,7 @@ _PLANNED: Final = (
     "vm.swappiness",
 )
 _LIKE: Final = 0.93
+#: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
 _DROPPED: Final = {
     "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
     "net.ipv4.tcp_fack": "the kernel keeps the name and does nothing with it",
@@ -189,7 +195,9 @@ def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instanc
                     f"host_memory_mib is {facts.memory_mib}, and the services of the host may take {total} "
                     f"MiB: {parts}",
                     "move a service to another host, plan fewer instances or a smaller workload, "
-                    + ("set a smaller streams_app_rocksdb_mib, " if "streams_app" in needs else "")
+                    + "".join(
+                        f"set a smaller {_MEMORY[service]}, " for service in needs if service in _MEMORY
+                    )
                     + "or correct host_memory_mib",
                 )
             )
