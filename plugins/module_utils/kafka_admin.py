@@ -9,6 +9,12 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 TIMEOUT_SECONDS = 15
+#: The arguments that say to a module which cluster is meant, and how it is spoken with.
+CLUSTER_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "bootstrap_servers": {"type": "str", "required": True},
+    "client": {"type": "dict", "default": {}},
+    "secrets": {"type": "dict", "default": {}, "no_log": True},
+}
 
 
 class RefusedError(PermissionError, ConnectionError):
@@ -23,6 +29,11 @@ class RefusedError(PermissionError, ConnectionError):
 _NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
 _REFUSED = (*_NO_LOGIN, KafkaError._SSL)
 _ASK_SECONDS = 0.5
+
+
+def client_keys(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what the arguments of a module say of its client."""
+    return {**arguments["client"], **arguments["secrets"]}
 
 
 def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:

@@ -34,7 +34,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from ansible.module_utils.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
 from ansible.module_utils.mirror_positions import mirror_lag, read_positions
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -107,10 +107,8 @@ def complaint(
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "bootstrap_servers": {"type": "str", "required": True},
-            "client": {"type": "dict", "default": {}},
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
+        argument_spec=CLUSTER_ARGUMENTS
+        | {
             "groups": {"type": "list", "elements": "str", "default": []},
             "positions": {"type": "dict"},
             "positions_secrets": {"type": "dict", "default": {}, "no_log": True},
@@ -126,7 +124,7 @@ def main() -> None:
     good_since = began
     seen: list[dict[str, int]] = []
     try:
-        client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
+        client = admin(p["bootstrap_servers"], client_keys(p))
         while True:
             states, lags = (
                 look_at_flow(client, p["positions"], p["positions_secrets"])

@@ -23,7 +23,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
+from ansible.module_utils.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
 from confluent_kafka import KafkaException
 
 POLL_SECONDS = 0.5
@@ -49,10 +49,8 @@ def complaint(metadata: Any, brokers: int) -> str | None:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "bootstrap_servers": {"type": "str", "required": True},
-            "client": {"type": "dict", "default": {}},
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
+        argument_spec=CLUSTER_ARGUMENTS
+        | {
             "brokers": {"type": "int", "required": True},
             "seconds": {"type": "int", "required": True},
         },
@@ -62,7 +60,7 @@ def main() -> None:
     began = time.monotonic()
     while True:
         try:
-            client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
+            client = admin(p["bootstrap_servers"], client_keys(p))
             wrong = complaint(client.list_topics(timeout=TIMEOUT_SECONDS), p["brokers"])
         except ConnectionError as error:
             wrong = str(error)

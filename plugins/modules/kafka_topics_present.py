@@ -28,7 +28,13 @@ author: Kedge
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, RefusedError, admin
+from ansible.module_utils.kafka_admin import (
+    CLUSTER_ARGUMENTS,
+    TIMEOUT_SECONDS,
+    RefusedError,
+    admin,
+    client_keys,
+)
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -165,10 +171,8 @@ def apply(client: Any, changes: dict[str, dict[str, Any]], *, only_ask: bool = F
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "bootstrap_servers": {"type": "str", "required": True},
-            "client": {"type": "dict", "default": {}},
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
+        argument_spec=CLUSTER_ARGUMENTS
+        | {
             "topics": {"type": "dict", "required": True},
             "grow": {"type": "list", "elements": "str", "default": []},
         },
@@ -177,7 +181,7 @@ def main() -> None:
     plan = wanted(module.params["topics"])
     p = module.params
     try:
-        client = admin(p["bootstrap_servers"], {**p["client"], **p["secrets"]})
+        client = admin(p["bootstrap_servers"], client_keys(p))
     except RefusedError as error:
         module.fail_json(msg=str(error))
     except ConnectionError as error:

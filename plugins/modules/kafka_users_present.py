@@ -27,7 +27,14 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import TIMEOUT_SECONDS, RefusedError, admin, logs_in
+from ansible.module_utils.kafka_admin import (
+    CLUSTER_ARGUMENTS,
+    TIMEOUT_SECONDS,
+    RefusedError,
+    admin,
+    client_keys,
+    logs_in,
+)
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
@@ -76,10 +83,8 @@ def see(servers: str, clients: dict[str, dict[str, Any]]) -> str | None:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "bootstrap_servers": {"type": "str", "required": True},
-            "client": {"type": "dict", "default": {}},
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
+        argument_spec=CLUSTER_ARGUMENTS
+        | {
             "users": {"type": "dict", "required": True, "no_log": True},
             "broker_user": {"type": "str", "required": True},
             "iterations": {"type": "int", "required": True},
@@ -88,7 +93,7 @@ def main() -> None:
     )
     p = module.params
     servers, users, broker = p["bootstrap_servers"], p["users"], p["broker_user"]
-    own = {**p["client"], **p["secrets"]}
+    own = client_keys(p)
     mechanism = ScramMechanism[own["sasl.mechanism"].replace("-", "_")]
     try:
         # The kit's own user may be one of those that are new, or have another password.
