@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,6 +15,9 @@ _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4
 #: More points than a screen has pixels only slow it down.
 _MOST_POINTS: Final = 2_000
 _BAND: Final = "rgba(213, 94, 0, 0.16)"
+_UUID: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: A member that joins again has another id: more of them than this are told by touch alone.
+_MOST_NAMED: Final = 12
 _ROW_PX: Final = 190
 
 
@@ -130,14 +134,15 @@ def ownership(audit: Audit) -> dict[str, Any]:
             "autorange": "reversed",
             "tickfont": {"size": 10},
         },
+        "showlegend": len(traces) <= _MOST_NAMED,
         "shapes": _bands(audit),
     }
     return {"data": traces, "layout": layout}
 
 
 def _short(consumer: str) -> str:
-    """A member's id ends in 36 digits that tell a person nothing."""
-    return consumer if len(consumer) <= 44 else f"{consumer[:-30]}…"
+    """Leave out of a member's id the 36 digits that tell a person nothing."""
+    return _UUID.sub("", consumer)
 
 
 def _bands(audit: Audit) -> list[dict[str, Any]]:

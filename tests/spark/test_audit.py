@@ -163,5 +163,11 @@ def test_a_browser_draws_the_report_without_a_word_or_a_request(
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(20, 23, 27)" if scheme == "dark" else "rgb(255, 255, 255)")
     page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 900})
+    # What lies outside of a table's frame can be reached on a screen, not on paper.
+    wide = (
+        "[...document.querySelectorAll('.wide')].filter(box => box.scrollWidth > box.clientWidth + 1).length"
+    )
+    assert page.evaluate(wide) == 0
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(page.pdf()) > 20_000
