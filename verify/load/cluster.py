@@ -64,6 +64,8 @@ def offsets(admin: AdminClient, topic: str, count: int, earliest: bool = False) 
     spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
     asked = {TopicPartition(topic, number): spec for number in range(count)}
     with _said_plainly(f"the offsets of topic {topic} cannot be listed"):
+        # librdkafka goes on asking by the leaders that it knew, also when others have long taken over.
+        admin.list_topics(topic, timeout=_ASK_S)
         answers = admin.list_offsets(asked, request_timeout=_ASK_S)
         return {partition.partition: answer.result().offset for partition, answer in answers.items()}
 
