@@ -1,0 +1,48 @@
+"""Eager, cooperative and consumer-protocol groups on a real broker: each leaves evidence of who owned what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from bench.rebalance.__main__ import main
+from bench.rebalance.trial import PROTOCOLS
+from local.brokers import kafka_jars
+
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(300)]
+
+
+def test_each_protocol_is_told_from_the_others_by_what_it_takes_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if kafka_jars() is None:
+        pytest.skip("Kafka's jars are not cached: make setup")
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    options = ["--members", "2", "--restarts", "1", "--pause", "4"]
+    assert main([*options, "--runs", str(runs), "--out", str(out)]) == 0, capsys.readouterr().err
+    groups = json.loads((out / "results.json").read_text())["groups"]
+    assert {name: group["gives_away"] for name, group in groups.items()} == {
+        "eager": "all at once",
+        "cooperative": "some",
+        "consumer": "some",
+    }
+    assert {name: (group["protocol"], group["assignor"]) for name, group in groups.items()} == {
+        "eager": ("classic", "range"),
+        "cooperative": ("classic", "cooperative-sticky"),
+        "consumer": ("consumer", ""),
+    }
+    assert groups["eager"]["most_taken_away"] == groups["eager"]["partitions"] == 12
+    assert "eager: classic range" in (out / "report.md").read_text()
+
+    (run,) = runs.iterdir()
+    owned = ds.dataset(run / "evidence" / "assignments", format="parquet").to_table().to_pandas()
+    for name in PROTOCOLS:
+        mine = owned[owned["group"] == name]
+        assert set(mine["partition"]) == set(range(12))
+        assert {f"{name}-0", f"{name}-1"} == set(mine["consumer"])
+    page = (run / "report" / "report.html").read_text()
+    assert "How groups gave their partitions away" in page
+    assert all(f"<td>{name}</td>" in page for name in PROTOCOLS)
