@@ -33,7 +33,7 @@ from verify.load.cluster import committed
 from verify.load.config import read_load
 from verify.load.process import now_us
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(300)]
 
 RATE = 2000
 ACKS_1: dict[str, Any] = {"acks": 1, "enable.idempotence": False}
@@ -229,7 +229,6 @@ class Proxies:
             self.actions.append(who | {"action": action, "started_us": begin, "ended_us": end})
 
 
-@pytest.mark.long
 def test_a_rolling_restart_with_a_killed_leader_and_acks_1_names_the_lost_records(
     nodes: Sequence[Node], tmp_path: Path
 ) -> None:
