@@ -50,16 +50,16 @@ def worker(path: str) -> str:
 def former_workers(path: str) -> list[str]:
     """Return the ids of processes from before a reload, which only end the requests that they still have."""
     now = worker(path)
-    stat = Path(f"/proc/{now}/stat").read_text()
-    # The name of a process, which may hold anything, is the second field; its parent is the fourth.
-    parent = stat.rpartition(")")[2].split()[1]
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [pid for pid in children if pid != now and _program(pid) == _program(now)]
+    own = _program_and_parent(now)
+    others = (each.name for each in Path("/proc").glob("[0-9]*") if each.name != now)
+    return [pid for pid in others if own and _program_and_parent(pid) == own]
 
 
-def _program(pid: str) -> Path | None:
+def _program_and_parent(pid: str) -> tuple[Path, str] | None:
     try:
-        return Path(f"/proc/{pid}/exe").readlink()
+        # The name of a process, which may hold anything, is the second field; its parent is the fourth.
+        parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        return Path(f"/proc/{pid}/exe").readlink(), parent
     except OSError:
         return None  # it has ended
 
