@@ -181,7 +181,9 @@ class Consumers:
 def leave_a_zombie() -> None:
     """Join the load's group as a client that vanishes: its instance reads once, and is asked no more."""
     with httpx.Client(base_url=BALANCER, timeout=30) as client:
-        base = client.post(f"/consumers/{GROUP}", json={"format": "binary"}, headers=JSON).json()["base_uri"]
+        # It commits nothing: what it read is the load's consumers' to read again.
+        body = {"format": "binary", "auto.commit.enable": "false"}
+        base = client.post(f"/consumers/{GROUP}", json=body, headers=JSON).json()["base_uri"]
         client.post(f"{base}/subscription", json={"topics": [TOPIC]}, headers=JSON)
         await_that(lambda: client.get(f"{base}/records", headers=BINARY).json(), "the zombie has read", 30)
 
