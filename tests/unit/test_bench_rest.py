@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from bench.rest.__main__ import report
+from bench.rest.__main__ import main, report
 from bench.rest.cases import Produce
 from bench.rest.drive import LoadError, produce
+from bench.rest.fleet import FleetError, Proxies
 from bench.rest.restarts import Group
 
 OFFSET: dict[str, Any] = {"partition": 0, "offset": 1, "error_code": None}
@@ -27,8 +30,20 @@ class Proxy(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         Proxy.connections.add(self.client_address)
-        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["records"]
-        text = json.dumps({"offsets": [Proxy.entry] * len(sent)}).encode()
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.startswith("/topics/"):
+            self._answer({"offsets": [Proxy.entry] * len(body["records"])})
+        else:  # a consumer that is made, or subscribes
+            self._answer({"instance_id": "i"})
+
+    def do_GET(self) -> None:
+        self._answer([{"partition": 0, "value": "eA=="}])
+
+    def do_DELETE(self) -> None:
+        self._answer({})
+
+    def _answer(self, document: Any) -> None:
+        text = json.dumps(document).encode()
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n"
         self.wfile.write(head.encode() + text)
 
@@ -59,6 +74,36 @@ def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
     Proxy.entry = {"partition": None, "offset": None, "error_code": 50003}
     with pytest.raises(LoadError, match="50003"):
         produce([url], "t", Produce(1, clients=1), 20, 0.5)
+
+
+def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed: list[str] = []
+    fleet = Proxies("sandbox", "1.0.0", (("h", "kafka-rest@1", url),), session_s=0.1)
+
+    def deploy(_: Path, extra: Mapping[str, Any]) -> Proxies:
+        deployed.append(json.dumps(extra))
+        if "kafka_rest_instances_per_host" in extra:
+            raise FleetError("deploy.yml failed: because")
+        return fleet
+
+    monkeypatch.setattr("bench.rest.__main__.proxies", lambda *_: fleet)
+    monkeypatch.setattr("bench.rest.__main__.deployed", deploy)
+    monkeypatch.setattr("bench.rest.__main__.put_back", contextlib.nullcontext)
+    monkeypatch.setattr("bench.rest.__main__.end", lambda *_: None)
+    monkeypatch.setattr("bench.rest.__main__._AFTER_TERM_S", 0.1)
+    short = ["--repetitions", "1", "--seconds", "0.1", "--warm-up", "0.1", "--out", str(tmp_path)]
+    parts = ["split", "advice", "restarts"]
+    assert main(["--inventory", "anywhere", "--parts", *parts, *short]) == 1
+    assert "split: deploy.yml failed: because" in capsys.readouterr().err
+    figures = json.loads((tmp_path / "results.json").read_text())["figures"]
+    assert set(figures) == {"advice", "advice, one consumer", "restarts"}
+    assert set(figures["advice"]) == {"stock", "documented", "measured"}
+    assert figures["advice, one consumer"]["measured"]["mb_per_s"][0] > 0
+    assert set(figures["restarts"]) == {"TERM", "KILL"}
+    assert len(deployed) == 5  # one that failed, three of the advice, the inventory's own
+    assert "## advice, one consumer" in (tmp_path / "report.md").read_text()
 
 
 def test_silence_is_that_of_all_and_that_of_the_worst_partition() -> None:
