@@ -40,6 +40,11 @@ class Evidence:
         """Return a table, or None when the evidence has none of it."""
         return self.tables[name]
 
+    def files(self, name: str) -> list[Path]:
+        """Return the files of a table that every machine of the audit opens by these paths, if there are."""
+        folder = local_path(self.uri)
+        return _files(folder, name) if folder is not None else []
+
     def need(self, name: str) -> DataFrame:
         """Return a table without which nothing can be judged.
 
@@ -102,7 +107,7 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame 
     """
     folder = local_path(uri)
     if folder is not None:
-        files = sorted(p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
+        files = _files(folder, name)
         if not files:
             return None
         for file in files:
@@ -124,6 +129,10 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame 
     contract.check_rows(found, name, run)
     whole = (F.col(f.name) if f.name in types else F.lit(None).cast(f.dataType) for f in TABLES[name])
     return found.select(*(column.alias(f.name) for column, f in zip(whole, TABLES[name], strict=True)))
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    return sorted(p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
 
 
 def damaged(error: object) -> bool:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_checks import clocks
 from spark_checks.facts import of_run, second, to_groups
-from spark_checks.hops.found import examples, only_blocks
+from spark_checks.hops.found import examples, in_blocks
 from spark_checks.hops.group import differing_blocks
 from spark_checks.hops.topic import intact
 from spark_checks.levels import Levels, given
@@ -205,15 +205,15 @@ def first_deliveries(evidence: Evidence) -> DataFrame:
     got = to_groups(deliveries, evidence.run).where(F.col("intended_us").isNotNull())
     columns = ["producer", "intended_us", "received_us"]
     blocks = differing_blocks(evidence)
-    if blocks is None:
+    if not blocks:
         return got.select(*columns)
     keys = ["group", "topic", "partition"]
-    exact = only_blocks(got, blocks, keys, "offset")
+    exact = in_blocks(got, blocks, keys, "offset")
     first = exact.groupBy(*keys, "offset", "producer", "intended_us").agg(
         F.min("received_us").alias("received_us")
     )
     return (
-        only_blocks(got, blocks, keys, "offset", inside=False)
+        in_blocks(got, blocks, keys, "offset", inside=False)
         .select(*columns)
         .unionByName(first.select(*columns))
     )

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
+from spark_checks.folds import BLOCK_BITS
 from spark_checks.model import Anomaly
 
-#: Rows a block, as a power of two: large enough that digests are few, small enough that the exact join
-#: after one missing record reads little.
-BLOCK_BITS: Final = 16
 _EXAMPLES: Final[ContextVar[int]] = ContextVar("examples", default=10)
+#: As many blocks are named in a filter.
+_NAMED_BLOCKS: Final = 32
 #: What a digest consists of.
 PARTS: Final = ("count", "xor", "sum")
 
@@ -62,18 +64,6 @@ def differs(ours: str, theirs: str) -> Column:
     return (~same).alias("differs")
 
 
-def compared(left: DataFrame, right: DataFrame, keys: Sequence[str], ours: str, theirs: str) -> DataFrame:
-    """Join two sides' blocks by their keys and say in ``differs`` whether their digests do.
-
-    A block without a key in the first column (nothing of the run) never differs.
-    """
-    both = [left[key].eqNullSafe(right[key]) for key in keys]
-    others = [name for name in (*left.columns, *right.columns) if name not in keys]
-    merged = [F.coalesce(left[key], right[key]).alias(key) for key in keys]
-    joined = left.join(right, both, "full").select(*merged, *others, differs(ours, theirs))
-    return joined.withColumn("differs", F.col("differs") & F.col(keys[0]).isNotNull())
-
-
 def only_blocks(
     rows: DataFrame, blocks: DataFrame, keys: Sequence[str], column: str, *, inside: bool = True
 ) -> DataFrame:
@@ -83,6 +73,40 @@ def only_blocks(
         .join(F.broadcast(blocks), [*keys, "block"], "semi" if inside else "anti")
         .drop("block")
     )
+
+
+def in_blocks(
+    rows: DataFrame,
+    blocks: Sequence[tuple[Any, ...]],
+    keys: Sequence[str],
+    column: str,
+    *,
+    inside: bool = True,
+) -> DataFrame:
+    """Return the rows that lie in the given blocks, or outside of them.
+
+    A few blocks are named in a filter, by which Spark leaves out the parts of files that cannot hold them.
+
+    Args:
+        rows: rows with the keys and the column, none of them null in a row that lies in a block.
+        blocks: the keys' values and the number of the block.
+        keys: see there.
+        column: a sequence number or an offset.
+        inside: which rows are returned.
+    """
+    if len(blocks) <= _NAMED_BLOCKS:
+        named = reduce(Column.__or__, (_within(one, keys, column) for one in blocks), F.lit(False))
+        return rows.where(named if inside else ~F.coalesce(named, F.lit(False)))
+    schema = StructType([*rows.select(*keys).schema.fields, StructField("block", LongType())])
+    return only_blocks(
+        rows, rows.sparkSession.createDataFrame(list(blocks), schema), keys, column, inside=inside
+    )
+
+
+def _within(one: tuple[Any, ...], keys: Sequence[str], column: str) -> Column:
+    first = one[-1] << BLOCK_BITS
+    there = F.col(column).between(first, first + (1 << BLOCK_BITS) - 1)
+    return reduce(Column.__and__, (F.col(key) == value for key, value in zip(keys, one, strict=False)), there)
 
 
 def tally(found: DataFrame, order: Sequence[str]) -> dict[str, Anomaly]:

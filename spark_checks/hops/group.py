@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_checks.facts import of_run, to_groups
-from spark_checks.hops.found import block, compared, digest, only_blocks, tally
+from spark_checks.folded import NOTHING, Sum, folded, sum_of
+from spark_checks.hops.found import add, examples, in_blocks, tally
 from spark_checks.model import Anomaly
 from spark_checks.readers import Evidence
 from spark_checks.run import Run
@@ -20,6 +24,9 @@ _POSITION_KEYS = ["group", "consumer", "topic", "partition"]
 _ORDER = ["group", "topic", "partition", "offset"]
 #: Above every offset: where a load did not end properly, its topics were read to their ends.
 NO_END = (1 << 63) - 1
+
+#: group, topic, partition and number of a block of offsets.
+Block = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True)
@@ -33,28 +40,25 @@ class GroupHop:
 def group_hop(evidence: Evidence) -> GroupHop:
     """Compare what the topics hold with what each group got.
 
-    Digests by (group, topic, partition, block of offsets) first, the exact join for differing blocks only;
+    Sums by (group, topic, partition, block of offsets) first, the exact join for differing blocks only;
     blocks in which something was redelivered always differ.
     """
     run, ledger = evidence.run, evidence.need("ledger")
     got = to_groups(evidence.need("deliveries"), run)
-    row = (
-        _digests(evidence)
-        .agg(
-            F.coalesce(F.sum("held_count"), F.lit(0)).alias("expected"),
-            F.coalesce(F.sum("given_count"), F.lit(0)).alias("deliveries"),
-            F.count_if("differs").alias("blocks_compared_exactly"),
-        )
-        .first()
-    )
-    assert row is not None
-    totals: dict[str, int] = row.asDict()
-    anomalies: dict[str, Anomaly] = {}
+    held, given = _blocks(evidence)
     blocks = differing_blocks(evidence)
-    if blocks is not None:
-        wanted = wanted_by_groups(evidence.need("records"), run)
+    totals = {
+        "expected": sum(one.rows for one in held.values()),
+        "deliveries": sum(one.rows for one in given.values()),
+        "blocks_compared_exactly": len(blocks),
+    }
+    anomalies: dict[str, Anomaly] = {}
+    if blocks:
+        places = sorted({key[1:] for key in blocks})
+        records = in_blocks(evidence.need("records"), places, _KEYS[1:], "offset")
         matched = compare(
-            only_blocks(wanted, blocks, _KEYS, "offset"), only_blocks(got, blocks, _KEYS, "offset")
+            in_blocks(wanted_by_groups(records, run), blocks, _KEYS, "offset"),
+            in_blocks(got, blocks, _KEYS, "offset"),
         ).persist()
         found = findings(matched, ledger, run).persist()
         anomalies = tally(found, _ORDER)
@@ -64,39 +68,32 @@ def group_hop(evidence: Evidence) -> GroupHop:
             anomalies |= tally(skipped(got, undelivered), [*_ORDER, "consumer"])
         found.unpersist()
         matched.unpersist()
-    anomalies |= tally(rewound(got), ["group", "consumer", "topic", "partition", "at_us"])
-    return GroupHop(totals, anomalies)
+    return GroupHop(totals, anomalies | rewinds(evidence))
 
 
-def differing_blocks(evidence: Evidence) -> DataFrame | None:
+def differing_blocks(evidence: Evidence) -> list[Block]:
     """Return the (group, topic, partition, block) in which deliveries are not just the records, each once.
 
-    None when there is no such block. Without a records table every block is one.
+    Without a records table every block is one.
     """
-
-    def make() -> DataFrame | None:
-        if evidence.table("records") is None:
-            got = to_groups(evidence.need("deliveries"), evidence.run)
-            return got.select(*_KEYS, block("offset")).distinct()
-        blocks = _digests(evidence).where("differs").select(*_KEYS, "block")
-        return None if blocks.isEmpty() else blocks
-
-    return evidence.shared.get("differing_group_blocks", make)
+    held, given = _blocks(evidence)
+    if evidence.table("records") is None:
+        return sorted(given)
+    return sorted(key for key in {*held, *given} if held.get(key, NOTHING) != given.get(key, NOTHING))
 
 
-def _digests(evidence: Evidence) -> DataFrame:
-    """Return both sides' digests by (group, topic, partition, block); kept in memory, a row a block."""
-    run = evidence.run
-
-    def make() -> DataFrame:
-        hashed = F.xxhash64("topic", "partition", "offset", "producer", "seq")
-        given = to_groups(evidence.need("deliveries"), run)
-        given = given.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "given"))
-        wanted = wanted_by_groups(evidence.need("records"), run)
-        held = wanted.groupBy(*_KEYS, block("offset")).agg(*digest(hashed, "held"))
-        return compared(held, given, [*_KEYS, "block"], "held", "given").persist()
-
-    return evidence.shared.get("group_digests", make)
+def _blocks(evidence: Evidence) -> tuple[dict[Block, Sum], dict[Block, Sum]]:
+    """Return what each group must get and what it got, by (group, topic, partition, block)."""
+    held: dict[Block, Sum] = defaultdict(Sum)
+    given: dict[Block, Sum] = defaultdict(Sum)
+    parts = folded(evidence)
+    for row in parts.rows("places"):
+        for name, group in evidence.run.groups.items():
+            if row["topic"] in group.topics:
+                held[name, row["topic"], row["partition"], row["block"]] += sum_of(row)
+    for row in parts.rows("given"):
+        given[row["group"], row["topic"], row["partition"], row["block"]] += sum_of(row)
+    return dict(held), dict(given)
 
 
 def wanted_by_groups(records: DataFrame, run: Run) -> DataFrame:
@@ -204,6 +201,43 @@ def _unknown_tail(rows: DataFrame, matched: DataFrame) -> DataFrame:
     late = (F.col("kind") == "undelivered") & (F.col("offset") > F.coalesce("last", F.lit(-1)))
     kind = F.when(late, F.lit("not_known")).otherwise(F.col("kind"))
     return rows.join(last, _KEYS, "left").withColumn("kind", kind).drop("last")
+
+
+def rewinds(evidence: Evidence) -> dict[str, Anomaly]:
+    """Find where a consumer's position went back within a partition: from_offset, offset, at_us.
+
+    What each task saw of a consumer's time in a partition follows on what another saw, mostly: then the
+    places where it went back are those within them and those between them. Where two overlap in time, their
+    rows are sorted.
+    """
+    parts = folded(evidence)
+    apart: list[dict[str, Any]] = []
+    mixed: set[tuple[Any, ...]] = set()
+    by_consumer: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for one in parts.rows("polls"):
+        by_consumer[tuple(one[key] for key in _POSITION_KEYS)].append(one)
+    for key, polls in by_consumer.items():
+        polls.sort(key=lambda one: (one["from_us"], one["first_offset"]))
+        for before, after in pairwise(polls):
+            back = after["first_offset"] <= before["last_offset"]
+            if after["from_us"] < before["to_us"] or (back and after["from_us"] == before["to_us"]):
+                mixed.add(key)
+            elif back:
+                places = {"from_offset": before["last_offset"], "offset": after["first_offset"]}
+                apart.append(
+                    dict(zip(_POSITION_KEYS, key, strict=True)) | places | {"at_us": after["from_us"]}
+                )
+    apart += parts.rows("rewinds")
+    found = [one for one in apart if tuple(one[key] for key in _POSITION_KEYS) not in mixed]
+    found.sort(key=lambda one: tuple(one[name] for name in (*_POSITION_KEYS, "at_us")))
+    told = {"rewound": Anomaly(len(found), tuple(found[: examples()]))} if found else {}
+    if not mixed:
+        return told
+    got = to_groups(evidence.need("deliveries"), evidence.run)
+    schema = got.select(*_POSITION_KEYS).schema
+    asked = got.sparkSession.createDataFrame(sorted(mixed), schema)
+    theirs = rewound(got.join(F.broadcast(asked), _POSITION_KEYS, "semi"))
+    return add(told, tally(theirs, [*_POSITION_KEYS, "at_us"]))
 
 
 def rewound(got: DataFrame) -> DataFrame:

@@ -2,75 +2,85 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.facts import of_run
-from spark_checks.hops.found import tally
-from spark_checks.hops.topic import intact
+from spark_checks.folded import folded
+from spark_checks.hops.falls import KEYS, WHOLE, Key, Stretch, stretches
+from spark_checks.hops.found import block, in_blocks, tally
+from spark_checks.hops.topic import TopicHop, intact
 from spark_checks.model import Anomaly
-from spark_checks.run import Run
-from spark_checks.sequences import SCHEMA, folder
+from spark_checks.readers import Evidence
 
-_KEYS = ["topic", "partition", "producer"]
+_KEYS = [*KEYS]
+#: As many stretches are named in a filter.
+_NAMED: Final = 32
 _SHOWN = ["topic", "partition", "producer", "seq", "offset", "after_seq", "after_offset", "via"]
 
 
-def reordered(
-    ledger: DataFrame, records: DataFrame, duplicates: DataFrame | None, run: Run
-) -> dict[str, Anomaly]:
+def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
     """Find acknowledged records that stand in a partition before one that they had to follow.
 
-    The records are folded into rising runs first, without a shuffle; only partitions of a producer in which
-    some sequence number goes down are looked at exactly, and that reads and sorts those.
+    The records are folded along their offsets first, without a shuffle; only where some sequence number goes
+    down is looked at exactly. By REST, where several requests are in flight at once, that is everywhere.
 
     Args:
-        ledger: the ledger.
-        records: the records table.
-        duplicates: identities found more than once (producer, seq, home, places), or None: a second copy is a
-            duplicate, no inversion.
-        run: run.json.
+        evidence: ledger, records and run.json.
+        topic: what the first hop found: a second copy is a duplicate, no inversion.
     """
-    good = intact(of_run(records, run))
-    suspects = falling(good).persist()
-    if suspects.isEmpty():
+    run, ledger = evidence.run, evidence.need("ledger")
+    parts = folded(evidence)
+    by_rest = {row["producer"] for row in parts.rows("sent") if row["via"] == "rest"}
+    found = stretches(parts, topic.beside, by_rest)
+    if not found:
         return {}
-    rows = good.join(F.broadcast(suspects), _KEYS, "semi").select(*_KEYS, "seq", "offset")
-    if duplicates is not None:
-        rows = without_copies(rows, duplicates)
+    rows = in_stretches(intact(of_run(evidence.need("records"), run)), found)
+    rows = rows.select(*KEYS, "seq", "offset")
+    if topic.duplicates is not None:
+        rows = without_copies(rows, topic.duplicates)
     acked = ledger.where(F.col("outcome") == "acked").select(
         "producer", "seq", "via", "sent_us", "acked_us", "instance"
     )
-    # Only producers in question are joined: those of REST, mostly, which have several requests in flight.
-    asked = F.broadcast(suspects.select("producer").distinct())
-    joined = rows.join(acked.join(asked, "producer", "semi"), ["producer", "seq"], "inner").persist()
-    found = (
+    if any(WHOLE in some for some in found.values()):
+        # Only producers in question are joined: those of REST, mostly, which have several requests in flight.
+        acked = acked.where(F.col("producer").isin(sorted({producer for _, _, producer in found})))
+    else:
+        rows = F.broadcast(rows)
+        blocks = rows.select("producer", block("seq")).distinct().collect()
+        acked = in_blocks(acked, sorted(tuple(row) for row in blocks), ["producer"], "seq")
+    joined = rows.join(acked, ["producer", "seq"], "inner").persist()
+    looked = (
         by_sequence(joined.where("via != 'rest'"))
         .unionByName(within_request(joined.where("via = 'rest'")))
         .unionByName(after_acknowledgement(joined.where("via = 'rest'")))
     )
-    result = tally(found.dropDuplicates(["topic", "partition", "offset"]), ["topic", "partition", "offset"])
+    result = tally(looked.dropDuplicates(["topic", "partition", "offset"]), ["topic", "partition", "offset"])
     joined.unpersist()
-    suspects.unpersist()
     return result
 
 
-def falling(good: DataFrame) -> DataFrame:
-    """Return the (topic, partition, producer) in which a higher offset holds a lower sequence number."""
-    # One batch may hold the end of a file and the begin of another: a run over both would seem to overlap
-    # with what lies between them.
-    file = F.input_file_name()
-    rows = good.select(F.xxhash64(*_KEYS, file).alias("code"), "offset", "seq")
-    runs = rows.mapInArrow(folder(consecutive=False), SCHEMA)
-    names = good.select(F.xxhash64(*_KEYS, file).alias("code"), *_KEYS).distinct()
-    runs = runs.join(F.broadcast(names), "code", "inner")
-    window = Window.partitionBy(*_KEYS).orderBy("first_order")
-    runs = runs.withColumn("before_seq", F.lag("last_value").over(window)).withColumn(
-        "before_offset", F.lag("last_order").over(window)
-    )
-    # Runs that overlap in offsets come from rows out of order in the files: only an exact look can tell.
-    fell = (F.col("first_value") <= F.col("before_seq")) | (F.col("first_order") <= F.col("before_offset"))
-    return runs.where(fell).select(*_KEYS).distinct()
+def in_stretches(records: DataFrame, found: Mapping[Key, Sequence[Stretch]]) -> DataFrame:
+    """Return the records that lie in the stretches of their partition and producer."""
+    rows = [(*key, begin, end) for key, stretches in found.items() for begin, end in stretches]
+    if len(rows) <= _NAMED:
+        named = (
+            (F.col("topic") == topic)
+            & (F.col("partition") == partition)
+            & (F.col("producer") == producer)
+            & F.col("offset").between(begin, end)
+            for topic, partition, producer, begin, end in rows
+        )
+        return records.where(reduce(Column.__or__, named))
+    schema = "topic string, partition int, producer int, _begin long, _end long"
+    some = F.broadcast(records.sparkSession.createDataFrame(rows, schema))
+    inside = F.col("offset").between(F.col("_begin"), F.col("_end"))
+    # Stretches of one partition and producer do not touch: a record is in one of them at most.
+    return records.join(some, list(KEYS), "inner").where(inside).drop("_begin", "_end")
 
 
 def without_copies(rows: DataFrame, duplicates: DataFrame) -> DataFrame:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.facts import of_run
-from spark_checks.hops.found import block, compared, digest, only_blocks, tally
+from spark_checks.folded import NOTHING, Folded, Sum, folded, sum_of
+from spark_checks.hops.found import in_blocks, tally
 from spark_checks.hops.whole import lacking, refuse_twice, unledgered
 from spark_checks.model import Anomaly
+from spark_checks.readers import Evidence
 from spark_checks.run import Run
 
 _IDENTITY = ("producer", "seq")
 _HOME = ("topic", "partition", "offset")
+_OUTCOMES = ("acked", "failed", "unknown")
 
 
 @dataclass(frozen=True)
 class TopicHop:
-    """What the first hop gave: totals, anomalies by kind, and the identities found more than once."""
+    """What the first hop gave: totals, anomalies by kind, and what is in the topics beside what should be.
+
+    ``duplicates`` are the identities found more than once, ``beside`` counts the intact records that are no
+    acknowledged one's first copy.
+    """
 
     totals: Mapping[str, int]
     anomalies: Mapping[str, Anomaly]
     duplicates: DataFrame | None
+    beside: int
 
 
 def intact(records: DataFrame) -> DataFrame:
@@ -42,64 +51,72 @@ def expired(run: Run) -> Column:
     return F.coalesce(gone, F.lit(False))
 
 
-def topic_hop(ledger: DataFrame, records: DataFrame, run: Run) -> TopicHop:
+def topic_hop(evidence: Evidence) -> TopicHop:
     """Compare what generators sent with what the topics hold.
 
-    Both sides are folded into digests first (one pass each, shuffling one row a block and task); only blocks
-    of sequence numbers whose digests differ go through the exact join.
+    Both sides are folded into sums by producer and block of sequence numbers; only blocks whose sums differ
+    go through the exact join.
 
     Raises:
         EvidenceError: when the ledger holds one record twice, or the records one place twice.
     """
-    records = of_run(records, run)
-    keys = ["producer", "block"]
-    hashed = F.xxhash64(*_IDENTITY, *_HOME, "crc")
-    acked = (F.col("outcome") == "acked") & ~expired(run)
-    sent = ledger.groupBy("producer", block("seq")).agg(
-        *digest(F.when(acked, hashed), "sent"),
-        F.count(F.lit(1)).alias("rows"),
-        F.min("seq").alias("first_seq"),
-        F.max("seq").alias("last_seq"),
-        *(
-            F.count_if(F.col("outcome") == outcome).alias(outcome)
-            for outcome in ("acked", "failed", "unknown")
-        ),
-        F.count_if((F.col("outcome") == "acked") & expired(run)).alias("expired"),
-    )
-    good = F.col("producer").isNotNull() & F.coalesce("crc_ok", F.lit(False))
-    keyed = F.coalesce("key_ok", F.lit(True))
-    held = records.groupBy("producer", block("seq")).agg(
-        *digest(F.when(good & keyed, hashed), "held"),
-        F.count_if(F.col("producer").isNotNull()).alias("records"),
-        F.count_if(F.col("producer").isNull()).alias("foreign"),
-        F.count_if(F.col("producer").isNotNull() & ~F.coalesce("crc_ok", F.lit(False))).alias("damaged"),
-    )
-    digests = compared(sent, held, keys, "sent", "held").persist()
-    names = ("rows", "acked", "failed", "unknown", "expired", "records", "foreign", "damaged")
-    totals = digests.agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names),
-        F.count_if("differs").alias("blocks_compared_exactly"),
-    ).first()
-    assert totals is not None
-    counts: dict[str, int] = totals.asDict()
-    counts["sent"] = counts.pop("rows")
-    anomalies = unledgered(ledger, digests, run)
+    run, ledger = evidence.run, evidence.need("ledger")
+    records = of_run(evidence.need("records"), run)
+    counts, blocks = _counted(folded(evidence))
+    anomalies = unledgered(evidence)
     duplicates = None
-    if counts["blocks_compared_exactly"] or counts["damaged"]:
-        blocks = digests.where("differs").select(*keys)
+    beside = 0
+    if blocks or counts["damaged"]:
         matched = compare(
-            only_blocks(ledger, blocks, ["producer"], "seq"),
-            only_blocks(intact(records), blocks, ["producer"], "seq"),
+            in_blocks(ledger, blocks, ["producer"], "seq"),
+            in_blocks(intact(records), blocks, ["producer"], "seq"),
             run,
         ).persist()
         duplicates = matched.where("copies > 1").select(*_IDENTITY, F.struct(*_HOME).alias("home"), "places")
-        anomalies |= tally(findings(matched, records, run), ["producer", "seq", *_HOME])
+        broken = _broken(records) if counts["damaged"] or counts["foreign"] else records.where(F.lit(False))
+        anomalies |= tally(findings(matched, broken, run), ["producer", "seq", *_HOME])
         refuse_twice(ledger, records, anomalies.pop("ledger_twice", None), anomalies.pop("same_place", None))
         counts["unknown_found_in_topic"] = anomalies.pop("unknown_found", Anomaly(0)).count
         for kind in ("compacted", "beyond_ledger"):
             counts[kind] = anomalies.pop(kind, Anomaly(0)).count
-    digests.unpersist()
-    return TopicHop(counts, anomalies, duplicates)
+        beside = counts["unknown_found_in_topic"] + counts["beyond_ledger"]
+        beside += anomalies["unexpected"].count if "unexpected" in anomalies else 0
+        if "duplicated" in anomalies:
+            row = duplicates.agg(F.sum(F.size("places") - 1)).first()
+            beside += row[0] if row is not None else 0
+        else:
+            duplicates = None
+    return TopicHop(counts, anomalies, duplicates, beside)
+
+
+def _counted(parts: Folded) -> tuple[dict[str, int], list[tuple[int, int]]]:
+    """Return totals, and the (producer, block) whose sums are not the same or that hold a wrong key."""
+    counts = dict.fromkeys(("sent", *_OUTCOMES, "expired", "records", "foreign", "damaged"), 0)
+    ours: dict[tuple[int, int], Sum] = defaultdict(Sum)
+    theirs: dict[tuple[int, int], Sum] = defaultdict(Sum)
+    wrong: set[tuple[int, int]] = set()
+    for row in parts.rows("sent"):
+        counts["sent"] += row["rows"]
+        if row["outcome"] in _OUTCOMES:
+            counts[row["outcome"]] += row["rows"]
+        if row["outcome"] == "acked":
+            counts["expired"] += row["expired"]
+            ours[row["producer"], row["block"]] += replace(sum_of(row), rows=row["rows"] - row["expired"])
+    for row in parts.rows("held"):
+        if row["producer"] is None:
+            counts["foreign"] += row["rows"]
+            continue
+        counts["records"] += row["rows"]
+        if not row["crc_ok"]:
+            counts["damaged"] += row["rows"]
+        else:
+            theirs[row["producer"], row["block"]] += sum_of(row)
+            if row["key_ok"] is False:
+                wrong.add((row["producer"], row["block"]))
+    unlike = {key for key in {*ours, *theirs} if ours.get(key, NOTHING) != theirs.get(key, NOTHING)}
+    blocks = sorted(unlike | wrong)
+    counts["blocks_compared_exactly"] = len(blocks)
+    return counts, blocks
 
 
 def compare(ledger: DataFrame, good: DataFrame, run: Run) -> DataFrame:
@@ -122,7 +139,14 @@ def compare(ledger: DataFrame, good: DataFrame, run: Run) -> DataFrame:
     )
 
 
-def findings(matched: DataFrame, records: DataFrame, run: Run) -> DataFrame:
+def _broken(records: DataFrame) -> DataFrame:
+    """Return the records that are not intact, few; said so that Spark leaves out files which hold none."""
+    return records.where(
+        F.col("producer").isNull() | F.col("crc_ok").isNull() | (F.col("crc_ok") == F.lit(False))
+    )
+
+
+def findings(matched: DataFrame, broken: DataFrame, run: Run) -> DataFrame:
     """Name what is wrong with each identity (columns ``kind``, identity, place, and what explains it).
 
     Kinds that are no anomalies come along to be counted: ``unknown_found`` (a send with unknown or failed
@@ -171,14 +195,12 @@ def findings(matched: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         )
     )
     missing = matched.where(F.col("acked") & ~found & ~F.col("expired"))
-    return seen.unionByName(_missing(missing, records, run)).unionByName(_damaged(missing, records))
+    return seen.unionByName(_missing(missing, broken, run)).unionByName(_damaged(missing, broken))
 
 
-def _missing(missing: DataFrame, records: DataFrame, run: Run) -> DataFrame:
+def _missing(missing: DataFrame, broken: DataFrame, run: Run) -> DataFrame:
     """Acknowledged, and no intact copy: lost, unless the place holds it damaged or compaction explains it."""
     home = [F.col(f"m.{name}") == F.col(f"r.{name}") for name in _HOME]
-    # The records are read once more, and only those that are not intact are kept: few.
-    broken = records.where(F.col("producer").isNull() | ~F.coalesce("crc_ok", F.lit(False)))
     broken = broken.select(*_HOME, *_IDENTITY, F.lit(True).alias("present"))
     by_name = broken.where(F.col("producer").isNotNull()).select(*_IDENTITY).distinct()
     compacted = F.col("m.topic").isin([topic.topic for topic in run.source_topics() if topic.compacted])
@@ -203,9 +225,9 @@ def _missing(missing: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     )
 
 
-def _damaged(missing: DataFrame, records: DataFrame) -> DataFrame:
+def _damaged(missing: DataFrame, broken: DataFrame) -> DataFrame:
     """Records of the run with a wrong checksum, named after the ledger's record that belongs there."""
-    broken = records.where(F.col("producer").isNotNull() & ~F.coalesce("crc_ok", F.lit(False)))
+    broken = broken.where(F.col("producer").isNotNull())
     home = [F.col(f"r.{name}") == F.col(f"m.{name}") for name in _HOME]
     joined = broken.alias("r").join(missing.alias("m"), home, "left")
     return joined.select(

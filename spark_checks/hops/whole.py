@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.errors import EvidenceError
+from spark_checks.folded import Folded, folded
 from spark_checks.hops.found import block, tally
 from spark_checks.model import Anomaly
+from spark_checks.readers import Evidence
 from spark_checks.run import Run
 from spark_checks.sequences import SCHEMA, folder
 
@@ -32,13 +35,8 @@ def lacking(run: Run) -> Column:
     return reduce(Column.__or__, ours, F.lit(False))
 
 
-def unledgered(ledger: DataFrame, blocks: DataFrame, run: Run) -> dict[str, Anomaly]:
+def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     """Find what the ledger lacks of the rows that its generators wrote.
-
-    Args:
-        ledger: the ledger.
-        blocks: a row a producer and block: ``producer``, ``block``, ``rows``, ``first_seq``, ``last_seq``.
-        run: run.json.
 
     Returns:
         Anomaly ``unledgered``, with an example for each hole (producer, seq to until_seq).
@@ -46,18 +44,13 @@ def unledgered(ledger: DataFrame, blocks: DataFrame, run: Run) -> dict[str, Anom
     Raises:
         EvidenceError: when the ledger holds one record twice.
     """
+    run, ledger = evidence.run, evidence.need("ledger")
     wanted = claimed(run)
-    crowded = F.when(F.expr("rows > last_seq - first_seq + 1"), F.struct("producer", "block"))
-    by_producer = (
-        blocks.where("rows is not null")
-        .groupBy("producer")
-        .agg(F.sum("rows").alias("rows"), F.min(crowded).alias("crowded"))
-        .collect()
-    )
-    for row in by_producer:
-        if row["crowded"] is not None:
-            _refuse_rows(ledger.where(block("seq") == row["crowded"]["block"]), row["producer"])
-    rows = {row["producer"]: row["rows"] for row in by_producer}
+    rows: dict[int, int] = defaultdict(int)
+    for (producer, number), (count, least, most) in _by_block(folded(evidence)).items():
+        rows[producer] += count
+        if count > most - least + 1:
+            _refuse_rows(ledger.where(block("seq") == number), producer)
     short = {producer: end for producer, end in wanted.items() if rows.get(producer, 0) < end}
     if not short:
         return {}
@@ -82,6 +75,16 @@ def unledgered(ledger: DataFrame, blocks: DataFrame, run: Run) -> dict[str, Anom
         )
     )
     return tally(found, ["producer", "seq"])
+
+
+def _by_block(parts: Folded) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """Return rows, first and last sequence number of each (producer, block) of the ledger, in their order."""
+    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    for row in parts.rows("sent"):
+        key = row["producer"], row["block"]
+        rows, first, last = found.get(key, (0, row["first_seq"], row["last_seq"]))
+        found[key] = rows + row["rows"], min(first, row["first_seq"]), max(last, row["last_seq"])
+    return dict(sorted(found.items()))
 
 
 def refuse_twice(ledger: DataFrame, records: DataFrame, rows: Anomaly | None, places: Anomaly | None) -> None:

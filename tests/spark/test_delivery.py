@@ -15,7 +15,7 @@ from spark_checks.hops.topic import topic_hop
 from spark_checks.levels import Levels
 from spark_checks.model import Anomaly
 from spark_checks.run import Run
-from tests.spark.frames import Row, evidence, frame, got, held, run, sent, unsure, us
+from tests.spark.frames import Row, evidence, got, held, run, sent, unsure, us
 
 pytestmark = pytest.mark.spark
 
@@ -56,6 +56,16 @@ TOPIC_CASES: dict[str, tuple[list[Row], list[Row], dict[str, list[int]]]] = {
         {"corrupted": [2]},
     ),
     "another key than it was given": (all_sent(), all_held(n2={"key_ok": False}), {"wrong_key": [2]}),
+    "another key under an identity that nobody sent": (
+        all_sent(),
+        all_held(extra=[held(77, key_ok=False)]),
+        {"unexpected": [77]},
+    ),
+    "another key of a record whose acknowledgement got lost": (
+        [*all_sent()[:4], unsure(4)],
+        all_held(n4={"key_ok": False}),
+        {"wrong_key": [4]},
+    ),
     "another value under the same identity": (all_sent(), all_held(n2={"crc": 7}), {"corrupted": [2]}),
     "a record that nobody sent": (all_sent(), all_held(extra=[held(77)]), {"unexpected": [77]}),
     "a foreign record between": (
@@ -95,11 +105,11 @@ def by_case(anomalies: Mapping[str, Anomaly], cases: Any, key: str, where: str) 
 @pytest.fixture(scope="module")
 def topic_found(spark: SparkSession) -> dict[str, Any]:
     rows = [(of_case(one, n), of_case(two, n)) for n, (one, two, _) in enumerate(TOPIC_CASES.values())]
-    ledger = frame(spark, "ledger", [row for one, _ in rows for row in one])
-    records = frame(spark, "records", [row for _, two in rows for row in two])
-    about = run_of(TOPIC_CASES)
-    hop = topic_hop(ledger, records, about)
-    anomalies = dict(hop.anomalies) | reordered(ledger, records, hop.duplicates, about)
+    ledger = [row for one, _ in rows for row in one]
+    records = [row for _, two in rows for row in two]
+    found = evidence(spark, run_of(TOPIC_CASES), ledger=ledger, records=records)
+    hop = topic_hop(found)
+    anomalies = dict(hop.anomalies) | reordered(found, hop)
     return by_case(anomalies, TOPIC_CASES, "seq", "topic")
 
 
@@ -171,8 +181,8 @@ def rest_found(spark: SparkSession) -> dict[str, Any]:
             times = {"sent_us": us(at), "acked_us": us(acked)}
             ledger += of_case([sent(seq, offset=offset) | times | rest], n)
             records += of_case([held(seq, offset=offset)], n)
-    tables = frame(spark, "ledger", ledger), frame(spark, "records", records)
-    return by_case(reordered(*tables, None, run_of(REST_CASES)), REST_CASES, "seq", "topic")
+    found = evidence(spark, run_of(REST_CASES), ledger=ledger, records=records)
+    return by_case(reordered(found, topic_hop(found)), REST_CASES, "seq", "topic")
 
 
 @pytest.mark.parametrize("case", REST_CASES)

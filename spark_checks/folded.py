@@ -1,0 +1,127 @@
+"""The tables of the delivery check, folded in one job: what its hops start from, often all that they need."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_checks.folds import COLUMNS, Parts, Scope, fold_files, folder_of, merged
+from spark_checks.readers import Evidence
+from spark_checks.run import Run
+
+#: A file larger than this is folded in pieces, by several tasks.
+_PIECE: Final = 32 << 20
+#: Tasks a core: enough that cores end together, few enough that none spends its time on beginning.
+_TASKS_A_CORE: Final = 4
+
+Unit = tuple[str, str, "Sequence[int] | None"]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """How many rows a block holds, and two sums of independent hashes of them, modulo 2^64.
+
+    Two blocks of different rows have equal sums by chance in about one of 2^128.
+    """
+
+    rows: int = 0
+    one: int = 0
+    two: int = 0
+
+    def __add__(self, other: Sum) -> Sum:
+        whole = (1 << 64) - 1
+        return Sum(self.rows + other.rows, (self.one + other.one) & whole, (self.two + other.two) & whole)
+
+
+NOTHING: Final = Sum()
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What the folds of all files gave, by name: see :data:`spark_checks.folds.MERGED`."""
+
+    parts: Mapping[str, Any]
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return one part, a row a block or a stretch."""
+        return self.parts[name].to_pylist() if name in self.parts else []
+
+
+def sum_of(row: Mapping[str, Any]) -> Sum:
+    """Return the sum that a row of a part holds."""
+    return Sum(row["rows"], row["one"], row["two"])
+
+
+def folded(evidence: Evidence) -> Folded:
+    """Return ledger, records and deliveries folded; the first that asks has it done, in one pass over each.
+
+    Nothing is shuffled, and what is collected is a row for each block of 65,536 records that a task has seen.
+    """
+    return evidence.shared.get("folded", lambda: _fold(evidence))
+
+
+def _fold(evidence: Evidence) -> Folded:
+    spark = evidence.need("ledger").sparkSession
+    scope = _scope(evidence.run)
+    units: list[Unit] = []
+    found: list[Parts] = []
+    for name in COLUMNS:
+        frame = evidence.table(name)
+        if frame is None or (name == "deliveries" and not evidence.run.groups):
+            continue
+        files = evidence.files(name)
+        units += [unit for file in files for unit in _pieces(name, file)]
+        if not files:
+            found += _of_frame(frame, name, scope)
+    found += _of_files(spark, units, scope)
+    names = {name for parts in found for name in parts}
+    return Folded({name: merged(name, [parts[name] for parts in found if name in parts]) for name in names})
+
+
+def _scope(run: Run) -> Scope:
+    topics = run.source_topics()
+    return Scope(
+        frozenset((topic.cluster, topic.topic) for topic in topics),
+        frozenset(run.groups),
+        {(t.topic, partition): start for t in topics for partition, start in t.expired_below().items()},
+    )
+
+
+def _pieces(table: str, file: Path) -> Iterator[Unit]:
+    if file.stat().st_size <= _PIECE:
+        yield table, str(file), None
+    else:
+        yield from ((table, str(file), [group]) for group in range(pq.read_metadata(file).num_row_groups))
+
+
+def _of_files(spark: SparkSession, units: Sequence[Unit], scope: Scope) -> list[Parts]:
+    """Let tasks read the files themselves, by Arrow: a row does not have to go through the JVM."""
+    if not units:
+        return []
+    context = spark.sparkContext
+    tasks = _shared_out(units, _TASKS_A_CORE * context.defaultParallelism)
+    work = context.parallelize(tasks, len(tasks))
+    return work.map(lambda task: fold_files(task, scope)).collect()
+
+
+def _shared_out(units: Sequence[Unit], count: int) -> list[list[Unit]]:
+    """Return the units as that many tasks at most, of about the same size; the largest come first."""
+    sizes = [(Path(path).stat().st_size, (table, path, groups)) for table, path, groups in units]
+    tasks: list[tuple[int, list[Unit]]] = [(0, []) for _ in range(min(count, len(units)))]
+    for size, unit in sorted(sizes, key=lambda pair: -pair[0]):
+        least = min(range(len(tasks)), key=lambda number: tasks[number][0])
+        tasks[least] = (tasks[least][0] + size, [*tasks[least][1], unit])
+    return [task for _, task in tasks]
+
+
+def _of_frame(frame: DataFrame, table: str, scope: Scope) -> list[Parts]:
+    """Fold rows that Spark hands over, of a store that it reads and its workers' Python does not."""
+
+    rows = frame.select(*COLUMNS[table]).mapInArrow(folder_of(table, scope), "parts binary").collect()
+    return [pickle.loads(row["parts"]) for row in rows]  # noqa: S301 - made by our own tasks
