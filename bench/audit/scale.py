@@ -11,8 +11,6 @@ second). Written to scale.json.
 from __future__ import annotations
 
 import json
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -26,10 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bench.audit.measured import keep
 from spark_checks.synthetic import write_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULT = Path(__file__).with_suffix(".json")
 LOST = (1_234, 500_001, 777_777)
 TWICE = (42, 700_000)
 ROUNDS = {1: 3, 10: 3, 100: 1}
@@ -96,7 +94,6 @@ def _pss(pid: int) -> int:
 
 def main(sizes: list[int]) -> int:
     """Measure each size, print and keep the results."""
-    kept = json.loads(RESULT.read_text()) if RESULT.exists() else {"sizes": {}}
     for millions in sizes:
         folder = ROOT / "build" / f"audit-{millions}m"
         if not (folder / "run.json").exists():
@@ -113,7 +110,7 @@ def main(sizes: list[int]) -> int:
                 print(
                     f"{millions} million, {way}: {run['seconds']:.1f} s, {run['peak_gb']:.2f} GB", flush=True
                 )
-        kept["sizes"][str(millions)] = {
+        found = {
             way: {
                 "seconds": round(statistics.median(run["seconds"] for run in some), 2),
                 "all_seconds": [round(run["seconds"], 2) for run in some],
@@ -122,8 +119,7 @@ def main(sizes: list[int]) -> int:
             }
             for way, some in runs.items()
         }
-        kept["machine"] = {"cores": os.cpu_count(), "python": platform.python_version()}
-        RESULT.write_text(json.dumps(kept, indent=1) + "\n")
+        keep({"sizes": {str(millions): found}})
         shutil.rmtree(folder)
     return 0
 

@@ -1,0 +1,105 @@
+"""How fast the audit reads topics, and how busy that keeps the cores: ``python -m bench.audit.kafka [N]``.
+
+Starts a broker on this machine, writes N million records of 100 bytes with a load's identities into
+two topics of 12 partitions, one with eleven times the records of the other, and lands them as the audit does.
+The broker shares the cores with the audit: beside the rate stand the shares of both. Written to scale.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import Producer
+
+from bench.audit.measured import keep
+from local.brokers import Broker, kafka_jars, running_broker
+from spark_checks import session
+from spark_checks.land import land
+from spark_checks.run import parse_run
+from verify.load.process import leave
+from verify.load.records import Encoder
+from verify.record import run_tag
+
+RUN_ID: Final = "bench"
+RECORD_BYTES: Final = 100
+PARTITIONS: Final = 12
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def write(broker: Broker, topic: str, producer: int, count: int) -> None:
+    """Send that many records, spread over the partitions in turns of twenty."""
+    client = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "acks": "1",
+                       "compression.type": "lz4", "queue.buffering.max.messages": 400_000})  # fmt: skip
+    encoder = Encoder(run_tag(RUN_ID), producer, RECORD_BYTES)
+    for first in range(0, count, 10_000):
+        seq = np.arange(first, min(first + 10_000, count))
+        values, _ = encoder.encode(seq, seq)
+        for place, number in enumerate(seq):
+            value = values[place * RECORD_BYTES : (place + 1) * RECORD_BYTES]
+            client.produce(topic, value, partition=int(number) // 20 % PARTITIONS)
+        client.poll(0)
+        while len(client) > 300_000:
+            client.poll(0.05)
+    if client.flush(120):
+        raise SystemExit("the broker did not take all records within two minutes")
+
+
+def cpu_s(pid: int) -> float:
+    """Return the seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def measure(broker: Broker, records: int, folder: Path) -> dict[str, Any]:
+    """Write the topics and land them; return the rate and who used how much of the cores."""
+    counts = {"big": records - records // 12, "small": records // 12}
+    for number, (topic, count) in enumerate(counts.items()):
+        broker.create_topic(topic, PARTITIONS)
+        write(broker, topic, number, count)
+    starts = {str(partition): 0 for partition in range(PARTITIONS)}
+    about = {
+        "run_id": RUN_ID, "started_us": 0, "ended_us": 2, "measured_until_us": 1,
+        "clusters": {"leaf": {"bootstrap_servers": broker.bootstrap_servers}},
+        "topics": [{"cluster": "leaf", "topic": topic, "partitions": PARTITIONS, "start_offsets": starts}
+                   for topic in counts],
+    }  # fmt: skip
+    spark = session.start("local[2]")
+    gateway: Any = spark.sparkContext._gateway
+    java = gateway.proc.pid
+    before = cpu_s(java), cpu_s(broker.pid)
+    landed = land(spark, str(folder), parse_run(json.dumps(about), "run.json"))
+    used = cpu_s(java) - before[0], cpu_s(broker.pid) - before[1]
+    spark.stop()
+    if landed.reason or landed.records != records:
+        raise SystemExit(f"{landed.records} of {records} records were landed: {landed.reason}")
+    whole = landed.seconds * 2
+    return {
+        "records": records,
+        "record_bytes": RECORD_BYTES,
+        "seconds": round(landed.seconds, 1),
+        "records_per_s": round(records / landed.seconds),
+        "share_of_cores_audit": round(used[0] / whole, 2),
+        "share_of_cores_broker": round(used[1] / whole, 2),
+    }
+
+
+def main(millions: float) -> None:
+    """Measure, print and keep the result."""
+    jars = kafka_jars()
+    if jars is None:
+        raise SystemExit("Kafka's jars are not cached: make setup")
+    with running_broker(jars) as broker, tempfile.TemporaryDirectory() as folder:
+        result = measure(broker, int(millions * 1_000_000), Path(folder))
+    print(json.dumps(result))
+    keep({"kafka": result})
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 4)
+    leave(0)

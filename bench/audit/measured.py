@@ -1,0 +1,61 @@
+"""What was measured last: scale.json, and scale.md with the same as tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+RESULT: Final = Path(__file__).with_name("scale.json")
+_WAYS: Final = {
+    "audit": "audit (delivery, producer to topic)",
+    "duckdb": "DuckDB, anti-join and duplicates",
+    "spark": "the same joins in Spark",
+}
+
+
+def keep(part: Mapping[str, Any]) -> None:
+    """Lay a part over what was kept, write both files."""
+    kept = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    if "sizes" in part:
+        kept["sizes"] = kept.get("sizes", {}) | part["sizes"]
+    kept |= {key: value for key, value in part.items() if key != "sizes"}
+    kept["machine"] = {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+    RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    RESULT.with_suffix(".md").write_text(tables(kept), encoding="utf-8")
+
+
+def tables(kept: Mapping[str, Any]) -> str:
+    """Return the tables, Markdown."""
+    sizes = sorted(kept.get("sizes", {}), key=int)
+    lines = [
+        f"On {kept['machine']['cores']} cores, {kept['machine']['date']}: `python -m bench.audit.scale "
+        f"{' '.join(sizes)}`. Seconds from the files to the answer (median), peak memory with all children.",
+        "",
+        "| | " + " | ".join(f"{size} million" for size in sizes) + " |",
+        "|---|" + "---|" * len(sizes),
+    ]
+    for way, name in _WAYS.items():
+        cells = []
+        for size in sizes:
+            one = kept["sizes"][size].get(way)
+            cells.append(f"{one['seconds']:.1f} s, {one['peak_gb']:.1f} GB" if one else "not run")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    if "kafka" in kept:
+        one = kept["kafka"]
+        lines += [
+            "",
+            f"Reading from Kafka (`python -m bench.audit.kafka`): {one['records']:,} records of "
+            f"{one['record_bytes']} bytes in {one['seconds']:.1f} s, {one['records_per_s']:,} a second; of "
+            f"both cores the audit used {one['share_of_cores_audit']:.0%}, the broker beside it "
+            f"{one['share_of_cores_broker']:.0%}.",
+        ]
+    return "\n".join(lines) + "\n"
