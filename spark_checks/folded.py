@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_checks.folds import COLUMNS, Parts, Scope, fold_files, folder_of, merged
+from spark_checks.folds import COLUMNS, Parts, Scope, fold_files, folder_of, merged, rows_of
 from spark_checks.readers import Evidence
 from spark_checks.run import Run
+from spark_checks.schemas import TABLES, arrow_schema
 
 #: A file larger than this is folded in pieces, by several tasks.
 _PIECE: Final = 32 << 20
+#: Rows of a part of a block, as a power of two; at most so many blocks are looked at by their parts, and
+#: rows of at most so many parts collected.
+FINE_BITS: Final = 6
+_REFINED: Final = 64
+FEW: Final = 4_096
+#: The tables that are held against each other by blocks of a column.
+_SIDES: Final = {"seq": ("ledger", "records"), "offset": ("records", "deliveries")}
 #: Tasks a core: enough that cores end together, few enough that none spends its time on beginning.
 _TASKS_A_CORE: Final = 4
 
@@ -63,15 +73,53 @@ def folded(evidence: Evidence) -> Folded:
 
     Nothing is shuffled, and what is collected is a row for each block of 65,536 records that a task has seen.
     """
-    return evidence.shared.get("folded", lambda: _fold(evidence))
+    return evidence.shared.get("folded", lambda: _fold(evidence, _scope(evidence.run), COLUMNS))
 
 
-def _fold(evidence: Evidence) -> Folded:
+def finer(evidence: Evidence, column: str, blocks: Iterable[int]) -> Folded | None:
+    """Return the blocks of these numbers folded by :data:`FINE_BITS`, the others left out.
+
+    None where they are too many, or where tasks cannot open the files and leave out what lies elsewhere.
+
+    Args:
+        evidence: the evidence.
+        column: seq or offset, of which the blocks are.
+        blocks: their numbers.
+    """
+    numbers = frozenset(blocks)
+    if len(numbers) > _REFINED or not evidence.files("records"):
+        return None
+    scope = replace(_scope(evidence.run), within=(column, numbers), bits=FINE_BITS)
+    return _fold(evidence, scope, _SIDES[column])
+
+
+def few(evidence: Evidence, name: str, wanted: Any) -> DataFrame:
+    """Return the rows of a table that fit a pyarrow expression, collected: they must be few.
+
+    The table must have files that tasks open (:meth:`Evidence.files`).
+    """
+    spark, schema = evidence.need(name).sparkSession, arrow_schema(name)
+    context = spark.sparkContext
+    units: list[Unit] = [(name, str(file), None) for file in evidence.files(name)]
+    tasks = _shared_out(units, context.defaultParallelism)
+    work = context.parallelize([[path for _, path, _ in task] for task in tasks], len(tasks))
+    found = work.map(lambda paths: rows_of(paths, schema, wanted)).collect()
+    return spark.createDataFrame(pa.concat_tables(found), TABLES[name])
+
+
+def in_parts(column: str, parts: Collection[int]) -> Any:
+    """Return as a pyarrow expression whether a number lies in one of these blocks of :data:`FINE_BITS`."""
+    at = pc.field(column)
+    # The bounds are what a file's statistics are held against.
+    near = (at >= min(parts) << FINE_BITS) & (at < (max(parts) + 1) << FINE_BITS)
+    return near & pc.shift_right(at, FINE_BITS).isin(sorted(parts))
+
+
+def _fold(evidence: Evidence, scope: Scope, tables: Iterable[str]) -> Folded:
     spark = evidence.need("ledger").sparkSession
-    scope = _scope(evidence.run)
     units: list[Unit] = []
     found: list[Parts] = []
-    for name in COLUMNS:
+    for name in tables:
         frame = evidence.table(name)
         if frame is None or (name == "deliveries" and not evidence.run.groups):
             continue

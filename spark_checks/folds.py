@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 #: Rows a block, as a power of two: large enough that sums are few, small enough that the exact join after
@@ -54,11 +55,17 @@ Parts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scope:
-    """Which rows count: topics as (cluster, topic), groups, and places (topic, partition) -> log start."""
+    """Which rows count, and how finely: topics as (cluster, topic), groups, (topic, partition) -> log start.
+
+    With ``within`` only rows of the blocks of these numbers count, blocks of that column; ``bits`` is the
+    size of the blocks that are told of.
+    """
 
     topics: frozenset[tuple[str, str]]
     groups: frozenset[str]
     expired: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    within: tuple[str, frozenset[int]] | None = None
+    bits: int = BLOCK_BITS
 
 
 def fold_files(units: Iterable[tuple[str, str, Sequence[int] | None]], scope: Scope) -> Parts:
@@ -77,7 +84,8 @@ def fold_files(units: Iterable[tuple[str, str, Sequence[int] | None]], scope: Sc
         for table, path, groups in units:
             try:
                 file = pq.ParquetFile(path, read_dictionary=[n for n in COLUMNS[table] if n in _TEXTS])
-                found = file.iter_batches(BATCH, groups, columns=list(COLUMNS[table]), use_threads=False)
+                asked = _asked(file, groups, scope)
+                found = file.iter_batches(BATCH, asked, columns=list(COLUMNS[table]), use_threads=False)
                 yield from ((table, batch) for batch in found)
             except (pa.ArrowException, OSError) as error:
                 # As Spark's own readers say it, which is how readers.damaged knows it.
@@ -86,16 +94,46 @@ def fold_files(units: Iterable[tuple[str, str, Sequence[int] | None]], scope: Sc
     return fold_batches(batches(), scope)
 
 
+def _asked(file: Any, groups: Sequence[int] | None, scope: Scope) -> list[int]:
+    """Return the row groups that may hold rows of the wanted blocks, as far as their statistics tell."""
+    asked = list(range(file.num_row_groups) if groups is None else groups)
+    if scope.within is None:
+        return asked
+    name, numbers = scope.within
+    column = file.schema_arrow.names.index(name)
+    found = []
+    for group in asked:
+        told = file.metadata.row_group(group).column(column).statistics
+        if told is not None and told.has_min_max:
+            least, most = told.min >> BLOCK_BITS, told.max >> BLOCK_BITS
+            if not any(least <= number <= most for number in numbers):
+                continue
+        found.append(group)
+    return found
+
+
+def rows_of(paths: Iterable[str], schema: Any, wanted: Any) -> Any:
+    """Return the rows of Parquet files that fit a pyarrow expression, with exactly these columns."""
+    found = ds.dataset(list(paths), schema=schema, format="parquet")
+    return found.to_table(filter=wanted, use_threads=False)
+
+
 def fold_batches(batches: Iterable[tuple[str, Any]], scope: Scope) -> Parts:
     """Fold Arrow batches of tables, as :func:`fold_files` does."""
     gathered: dict[str, list[Any]] = {}
-    for table, batch in batches:
+    for table, rows in batches:
+        batch = rows if scope.within is None else _within(rows, *scope.within)
         if batch.num_rows:
             for name, part in _FOLDS[table](batch, scope):
                 gathered.setdefault(name, []).append(part)
                 if name in MERGED and sum(one.num_rows for one in gathered[name]) > _MANY:
                     gathered[name] = [merged(name, gathered[name])]
     return {name: merged(name, parts) for name, parts in gathered.items()}
+
+
+def _within(batch: Any, name: str, numbers: frozenset[int]) -> Any:
+    values = batch.column(batch.schema.get_field_index(name)).fill_null(-1).to_numpy(zero_copy_only=False)
+    return batch.filter(pa.array(np.isin(values >> BLOCK_BITS, np.array(sorted(numbers)))))
 
 
 def folder_of(table: str, scope: Scope) -> Callable[[Iterable[Any]], Iterable[Any]]:
@@ -188,9 +226,9 @@ class _Groups:
         same[self.starts] = False
         return same[1:]
 
-    def cells(self, column: Any) -> tuple[Any, Any, Any]:
+    def cells(self, column: Any, bits: int) -> tuple[Any, Any, Any]:
         """Return where stretches of one group and one block of a column begin, their groups and blocks."""
-        block = column >> BLOCK_BITS
+        block = column >> bits
         edge = np.zeros(self.rows, bool)
         edge[self.starts] = True
         edge[1:] |= block[1:] != block[:-1]
@@ -278,7 +316,7 @@ def sent(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
     """
     groups = _Groups(batch, ("topic", "partition", "producer", "via", "outcome"))
     seq, offset = groups.numbers("seq"), groups.numbers("offset")
-    at, group, block = groups.cells(seq)
+    at, group, block = groups.cells(seq, scope.bits)
     places = zip(groups.key("topic"), groups.key("partition"), strict=True)
     gone = offset < groups.each(np.array([scope.expired.get(place, -1) for place in places], np.int64))
     names = {
@@ -304,7 +342,7 @@ def held(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
         return
     seq, offset = groups.numbers("seq"), groups.numbers("offset")
     who = {"seq": seq, "offset": offset, "producer": groups.numbers("producer")}
-    at, group, block = groups.cells(seq)
+    at, group, block = groups.cells(seq, scope.bits)
     sums = _summed(groups, at, who | {"crc": groups.numbers("crc")})
     yield "held", groups.table(group, ("producer", "crc_ok", "key_ok"), {"block": block, **sums})
     if not groups.only([producer is not None for producer in groups.key("producer")]):
@@ -312,7 +350,7 @@ def held(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
     seq, offset = groups.numbers("seq"), groups.numbers("offset")
     if scope.groups:
         who = {"seq": seq, "offset": offset, "producer": groups.numbers("producer")}
-        at, group, block = groups.cells(offset)
+        at, group, block = groups.cells(offset, scope.bits)
         yield "places", groups.table(group, ("topic", "partition"),
                                      {"block": block, **_summed(groups, at, who)})  # fmt: skip
     if groups.only([bool(crc_ok) for crc_ok in groups.key("crc_ok")]):
@@ -364,7 +402,7 @@ def given(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
         return
     offset = groups.numbers("offset")
     who = {"seq": groups.numbers("seq"), "offset": offset, "producer": groups.numbers("producer")}
-    at, group, block = groups.cells(offset)
+    at, group, block = groups.cells(offset, scope.bits)
     yield "given", groups.table(group, ("group", "topic", "partition"),
                                 {"block": block, **_summed(groups, at, who)})  # fmt: skip
     yield from polled(groups)

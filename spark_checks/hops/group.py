@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_checks.facts import of_run, to_groups
-from spark_checks.folded import NOTHING, Sum, folded, sum_of
+from spark_checks.folded import FEW, NOTHING, Folded, Sum, few, finer, folded, in_parts, sum_of
 from spark_checks.hops.found import add, examples, in_blocks, tally
 from spark_checks.model import Anomaly
 from spark_checks.readers import Evidence
@@ -45,7 +45,7 @@ def group_hop(evidence: Evidence) -> GroupHop:
     """
     run, ledger = evidence.run, evidence.need("ledger")
     got = to_groups(evidence.need("deliveries"), run)
-    held, given = _blocks(evidence)
+    held, given = _blocks(folded(evidence), run)
     blocks = differing_blocks(evidence)
     totals = {
         "expected": sum(one.rows for one in held.values()),
@@ -54,12 +54,7 @@ def group_hop(evidence: Evidence) -> GroupHop:
     }
     anomalies: dict[str, Anomaly] = {}
     if blocks:
-        places = sorted({key[1:] for key in blocks})
-        records = in_blocks(evidence.need("records"), places, _KEYS[1:], "offset")
-        matched = compare(
-            in_blocks(wanted_by_groups(records, run), blocks, _KEYS, "offset"),
-            in_blocks(got, blocks, _KEYS, "offset"),
-        ).persist()
+        matched = compare(*_rows_of(evidence, blocks)).persist()
         found = findings(matched, ledger, run).persist()
         anomalies = tally(found, _ORDER)
         totals["not_known"] = anomalies.pop("not_known", Anomaly(0)).count
@@ -76,19 +71,43 @@ def differing_blocks(evidence: Evidence) -> list[Block]:
 
     Without a records table every block is one.
     """
-    held, given = _blocks(evidence)
-    if evidence.table("records") is None:
-        return sorted(given)
+    held, given = _blocks(folded(evidence), evidence.run)
+    return sorted(given) if evidence.table("records") is None else _unlike(held, given)
+
+
+def _unlike(held: Mapping[Block, Sum], given: Mapping[Block, Sum]) -> list[Block]:
     return sorted(key for key in {*held, *given} if held.get(key, NOTHING) != given.get(key, NOTHING))
 
 
-def _blocks(evidence: Evidence) -> tuple[dict[Block, Sum], dict[Block, Sum]]:
+def _rows_of(evidence: Evidence, blocks: Sequence[Block]) -> tuple[DataFrame, DataFrame]:
+    """Return what groups must get and what they got of these blocks.
+
+    Where these are few, only of those parts of them that differ: the rest of a block is as it should be. Of a
+    load that did not end properly the whole blocks, since the last delivery in them tells what is known.
+    """
+    run = evidence.run
+    parts = finer(evidence, "offset", {block[-1] for block in blocks}) if run.complete else None
+    if parts is not None:
+        fine = {block[-1] for block in _unlike(*_blocks(parts, run))}
+        if len(fine) <= FEW:
+            near = in_parts("offset", fine)
+            records = few(evidence, "records", near)
+            return wanted_by_groups(records, run), to_groups(few(evidence, "deliveries", near), run)
+    places = sorted({block[1:] for block in blocks})
+    records = in_blocks(evidence.need("records"), places, _KEYS[1:], "offset")
+    got = to_groups(evidence.need("deliveries"), run)
+    return (
+        in_blocks(wanted_by_groups(records, run), blocks, _KEYS, "offset"),
+        in_blocks(got, blocks, _KEYS, "offset"),
+    )
+
+
+def _blocks(parts: Folded, run: Run) -> tuple[dict[Block, Sum], dict[Block, Sum]]:
     """Return what each group must get and what it got, by (group, topic, partition, block)."""
     held: dict[Block, Sum] = defaultdict(Sum)
     given: dict[Block, Sum] = defaultdict(Sum)
-    parts = folded(evidence)
     for row in parts.rows("places"):
-        for name, group in evidence.run.groups.items():
+        for name, group in run.groups.items():
             if row["topic"] in group.topics:
                 held[name, row["topic"], row["partition"], row["block"]] += sum_of(row)
     for row in parts.rows("given"):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Sequence
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.facts import of_run
-from spark_checks.folded import folded
-from spark_checks.hops.falls import KEYS, WHOLE, Key, Stretch, stretches
-from spark_checks.hops.found import block, in_blocks, tally
+from spark_checks.folded import few, folded
+from spark_checks.hops.falls import KEYS, stretches
+from spark_checks.hops.found import tally
 from spark_checks.hops.topic import TopicHop, intact
 from spark_checks.model import Anomaly
 from spark_checks.readers import Evidence
@@ -20,6 +22,8 @@ from spark_checks.readers import Evidence
 _KEYS = [*KEYS]
 #: As many stretches are named in a filter.
 _NAMED: Final = 32
+#: Records of stretches that are collected at most.
+_FEW: Final = 1 << 18
 _SHOWN = ["topic", "partition", "producer", "seq", "offset", "after_seq", "after_offset", "via"]
 
 
@@ -39,20 +43,21 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
     found = stretches(parts, topic.beside, by_rest)
     if not found:
         return {}
-    rows = in_stretches(intact(of_run(evidence.need("records"), run)), found)
-    rows = rows.select(*KEYS, "seq", "offset")
+    some = sorted((*key, begin, end) for key, ends in found.items() for begin, end in ends)
+    # All are near a few falls: then what lies there is fetched, else the tables are read.
+    near = evidence.files("records") and len(some) <= _NAMED and sum(one[4] - one[3] for one in some) <= _FEW
+    records = few(evidence, "records", _stretched(some)) if near else evidence.need("records")
+    rows = in_stretches(intact(of_run(records, run)), some).select(*KEYS, "seq", "offset")
     if topic.duplicates is not None:
         rows = without_copies(rows, topic.duplicates)
-    acked = ledger.where(F.col("outcome") == "acked").select(
+    if near:
+        seqs = sorted({row["seq"] for row in rows.select("seq").collect()})
+        ledger = few(evidence, "ledger", pc.field("seq").isin(seqs))
+    # Only producers in question are joined: those of REST, mostly, which have several requests in flight.
+    asked = F.col("producer").isin(sorted({producer for _, _, producer in found}))
+    acked = ledger.where((F.col("outcome") == "acked") & asked).select(
         "producer", "seq", "via", "sent_us", "acked_us", "instance"
     )
-    if any(WHOLE in some for some in found.values()):
-        # Only producers in question are joined: those of REST, mostly, which have several requests in flight.
-        acked = acked.where(F.col("producer").isin(sorted({producer for _, _, producer in found})))
-    else:
-        rows = F.broadcast(rows)
-        blocks = rows.select("producer", block("seq")).distinct().collect()
-        acked = in_blocks(acked, sorted(tuple(row) for row in blocks), ["producer"], "seq")
     joined = rows.join(acked, ["producer", "seq"], "inner").persist()
     looked = (
         by_sequence(joined.where("via != 'rest'"))
@@ -64,9 +69,20 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
     return result
 
 
-def in_stretches(records: DataFrame, found: Mapping[Key, Sequence[Stretch]]) -> DataFrame:
-    """Return the records that lie in the stretches of their partition and producer."""
-    rows = [(*key, begin, end) for key, stretches in found.items() for begin, end in stretches]
+def _stretched(some: Sequence[tuple[str, int, int, int, int]]) -> Any:
+    """Return as a pyarrow expression whether a record lies in one of the stretches."""
+    return reduce(operator.or_, (
+        (pc.field("topic") == topic)
+        & (pc.field("partition") == partition)
+        & (pc.field("producer") == producer)
+        & (pc.field("offset") >= begin)
+        & (pc.field("offset") <= end)
+        for topic, partition, producer, begin, end in some
+    ))  # fmt: skip
+
+
+def in_stretches(records: DataFrame, rows: Sequence[tuple[str, int, int, int, int]]) -> DataFrame:
+    """Return the records that lie in the stretches: topic, partition, producer, first and last offset."""
     if len(rows) <= _NAMED:
         named = (
             (F.col("topic") == topic)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.facts import of_run
-from spark_checks.folded import NOTHING, Folded, Sum, folded, sum_of
+from spark_checks.folded import FEW, NOTHING, Folded, Sum, few, finer, folded, in_parts, sum_of
 from spark_checks.hops.found import in_blocks, tally
 from spark_checks.hops.whole import lacking, refuse_twice, unledgered
 from spark_checks.model import Anomaly
@@ -67,11 +67,7 @@ def topic_hop(evidence: Evidence) -> TopicHop:
     duplicates = None
     beside = 0
     if blocks or counts["damaged"]:
-        matched = compare(
-            in_blocks(ledger, blocks, ["producer"], "seq"),
-            in_blocks(intact(records), blocks, ["producer"], "seq"),
-            run,
-        ).persist()
+        matched = compare(*_rows_of(evidence, blocks), run).persist()
         duplicates = matched.where("copies > 1").select(*_IDENTITY, F.struct(*_HOME).alias("home"), "places")
         broken = _broken(records) if counts["damaged"] or counts["foreign"] else records.where(F.lit(False))
         anomalies |= tally(findings(matched, broken, run), ["producer", "seq", *_HOME])
@@ -87,6 +83,26 @@ def topic_hop(evidence: Evidence) -> TopicHop:
         else:
             duplicates = None
     return TopicHop(counts, anomalies, duplicates, beside)
+
+
+def _rows_of(evidence: Evidence, blocks: Sequence[tuple[int, int]]) -> tuple[DataFrame, DataFrame]:
+    """Return the ledger's rows and the intact records of these blocks.
+
+    Where these are few, only of those parts of them that differ: the rest of a block is as it should be.
+    """
+    numbers = {number for _, number in blocks}
+    parts = finer(evidence, "seq", numbers) if numbers else None
+    if parts is not None:
+        fine = {number for _, number in _counted(parts)[1]}
+        if fine and len(fine) <= FEW:
+            near = in_parts("seq", fine)
+            records = intact(of_run(few(evidence, "records", near), evidence.run))
+            return few(evidence, "ledger", near), records
+    records = intact(of_run(evidence.need("records"), evidence.run))
+    return (
+        in_blocks(evidence.need("ledger"), blocks, ["producer"], "seq"),
+        in_blocks(records, blocks, ["producer"], "seq"),
+    )
 
 
 def _counted(parts: Folded) -> tuple[dict[str, int], list[tuple[int, int]]]:
