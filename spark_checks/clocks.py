@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from spark_checks.facts import ledger_seconds, of_run, second
-from spark_checks.hops.topic import intact
+from spark_checks.facts import ONE, WHO, aggregated, intact_of, ledger_seconds
+from spark_checks.partial import second as second_of
 from spark_checks.readers import Evidence
 
 #: A shift smaller than this is noise of the machines, and no reading of a figure depends on it.
@@ -20,32 +21,36 @@ def shifted(evidence: Evidence) -> list[dict[str, Any]]:
     """Return the partitions whose append times contradict the ledger: topic, partition, shift_at_least_ms.
 
     Compared are means by partition and second of the intended time, over the seconds of which the topic holds
-    just the records that were acknowledged (count and xor of a hash). A partition's shift is the least one
+    just the records that were acknowledged (count and sum of a hash). A partition's shift is the least one
     that explains all of its seconds, negative when the broker's clock is behind. The worst comes first. Rows
     grow with seconds and partitions; those that are collected, with partitions.
     """
-    run, records = evidence.run, evidence.table("records")
-    if records is None:
+    run = evidence.run
+    if evidence.table("records") is None:
         return []
     keys = ["topic", "partition", "intended_s"]
     acked = ledger_seconds(evidence).where("outcome = 'acked'").groupBy(*keys)
     bounds = acked.agg(
         F.sum("records").alias("records"),
-        F.bit_xor("who").alias("who"),
+        F.sum("who").alias("who"),
         (F.sum("sent_us") / F.sum("records")).alias("sent"),
         (F.sum("acked_us") / F.sum("records")).alias("acked"),
     )
-    at = F.col("timestamp_us") - F.lit(run.started_us)
-    appended = (
-        intact(of_run(records, run))
-        .where(F.col("timestamp_type") == "append")
-        .groupBy("topic", "partition", second("intended_us", run).alias("intended_s"))
-        .agg(
-            F.count(F.lit(1)).alias("records"),
-            F.bit_xor(F.xxhash64("producer", "seq")).alias("who"),
-            F.avg(at).alias("at"),
-        )
-    )
+    appended = aggregated(
+        evidence,
+        "records",
+        intact_of(run) & (pc.field("timestamp_type") == "append"),
+        {
+            "topic": (pc.field("topic"), "string"),
+            "partition": (pc.field("partition"), "int"),
+            "intended_s": (second_of("intended_us", run.measured_from_us), "int"),
+        },
+        {
+            "records": (ONE, "sum"),
+            "who": (WHO, "sum"),
+            "at": (pc.subtract(pc.field("timestamp_us"), run.started_us), "sum"),
+        },
+    ).withColumn("at", F.col("at") / F.col("records"))
     # Both sides hold a row a second and partition.
     rows = (
         bounds.join(appended, [*keys, "records", "who"], "inner")

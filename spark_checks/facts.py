@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Mapping
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_checks import gaps
+from spark_checks.folded import shared_out
+from spark_checks.partial import Aggregate, mixed, of_rows, of_tasks
+from spark_checks.partial import second as second_of
 from spark_checks.readers import Evidence
 from spark_checks.run import Application, Place, Run
 
+#: Counts rows.
+ONE: Final = pc.scalar(pa.scalar(1, pa.int64()))
+#: Summed, tells two sets of as many records apart.
+WHO: Final = mixed("producer", "seq")
 SECONDS: Final = ("via", "topic", "partition", "instance", "outcome", "intended_s", "acked_s")
 
 
@@ -24,65 +36,121 @@ def of_run(records: DataFrame, run: Run) -> DataFrame:
     return records.where(keep)
 
 
+def intact_of(run: Run) -> Any:
+    """Return as a pyarrow expression whether a record is intact and of the run's topics."""
+    topics = [
+        (pc.field("cluster") == topic.cluster) & (pc.field("topic") == topic.topic)
+        for topic in run.source_topics()
+    ]
+    return (
+        pc.field("producer").is_valid() & pc.field("crc_ok") & reduce(operator.or_, topics, pc.scalar(False))
+    )
+
+
+def given_to(run: Run) -> Any:
+    """Return as a pyarrow expression what :func:`to_groups` says."""
+    return pc.field("producer").is_valid() & pc.field("group").isin(list(run.groups))
+
+
 def second(at: str, run: Run) -> Column:
     """Return the whole second of the steady window that a time lies in; negative before it."""
     return F.floor((F.col(at) - F.lit(run.measured_from_us)) / 1e6).cast("int")
 
 
+def aggregated(
+    evidence: Evidence,
+    name: str,
+    where: Any,
+    keys: Mapping[str, tuple[Any, str]],
+    values: Mapping[str, tuple[Any, str]],
+    rows: DataFrame | None = None,
+) -> DataFrame:
+    """Return an aggregation of a table: in its tasks first, by Arrow, then of what these leave, a shuffle.
+
+    Args:
+        evidence: the evidence, which has the table.
+        name: the table.
+        where: which rows count, as a pyarrow expression; None: all.
+        keys: name -> (pyarrow expression, type as Spark names it).
+        values: name -> (pyarrow expression of 64 bits; sum, min or max).
+        rows: what is aggregated instead of the table's own rows.
+    """
+    frame = evidence.need(name) if rows is None else rows
+    columns = to_arrow_schema(frame.schema)
+    texts = tuple(field.name for field in columns if str(field.type) == "string")
+    how = Aggregate(columns, texts, where, {key: expression for key, (expression, _) in keys.items()}, values)
+    kinds = ", ".join(
+        [f"{key} {kind}" for key, (_, kind) in keys.items()] + [f"{key} long" for key in values]
+    )
+    files = evidence.files(name) if rows is None else []
+    if files:
+        spark = frame.sparkSession
+        tasks = shared_out(files, spark.sparkContext.defaultParallelism)
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        parts = numbers.mapInArrow(lambda ids: of_tasks(ids, tasks, how), ", ".join(kinds))
+    else:
+        parts = frame.mapInArrow(lambda batches: of_rows(batches, how), ", ".join(kinds))
+    merged = {"sum": F.sum, "min": F.min, "max": F.max}
+    whole = [merged[kind](value).alias(value) for value, (_, kind) in values.items()]
+    return parts.groupBy(*keys).agg(*whole)
+
+
 def ledger_seconds(evidence: Evidence) -> DataFrame:
     """Return the ledger by second: :data:`SECONDS`, records, bytes, sent_us and acked_us (sums), who.
 
-    ``who`` is the xor of the identities' hashes. The sums count from the run's begin. Shuffles a row a
+    ``who`` is the sum of the identities' hashes. The sums count from the run's begin. Shuffles a row a
     second, partition and instance; kept in memory.
     """
     run = evidence.run
-
-    def total(name: str) -> Column:
-        return F.sum(F.col(name) - F.lit(run.started_us)).alias(name)
+    kinds = dict.fromkeys(SECONDS, "string") | {"partition": "int", "intended_s": "int", "acked_s": "int"}
+    expressions = {key: pc.field(key) for key in SECONDS[:-2]} | {
+        "intended_s": second_of("intended_us", run.measured_from_us),
+        "acked_s": second_of("acked_us", run.measured_from_us),
+    }
 
     def make() -> DataFrame:
-        return (
-            evidence.need("ledger")
-            .groupBy(
-                *SECONDS[:-2],
-                second("intended_us", run).alias("intended_s"),
-                second("acked_us", run).alias("acked_s"),
-            )
-            .agg(
-                F.count(F.lit(1)).alias("records"),
-                F.bit_xor(F.xxhash64("producer", "seq")).alias("who"),
-                F.sum("bytes").alias("bytes"),
-                total("sent_us"),
-                total("acked_us"),
-            )
-            .persist()
-        )
+        return aggregated(
+            evidence,
+            "ledger",
+            None,
+            {key: (expressions[key], kinds[key]) for key in SECONDS},
+            {
+                "records": (ONE, "sum"),
+                "who": (WHO, "sum"),
+                "bytes": (pc.field("bytes"), "sum"),
+                "sent_us": (pc.subtract(pc.field("sent_us"), run.started_us), "sum"),
+                "acked_us": (pc.subtract(pc.field("acked_us"), run.started_us), "sum"),
+            },
+        ).persist()
 
     return evidence.shared.get("ledger_seconds", make)
 
 
+def _grains(evidence: Evidence, name: str, where: Any, who: str, at: str) -> DataFrame:
+    """Return :func:`gaps.grains` of a table by (who, topic, partition)."""
+    keys = {who: (pc.field(who), "string"), "topic": (pc.field("topic"), "string")}
+    keys |= {"partition": (pc.field("partition"), "int")}
+    # No time of a run is negative, of which a division would not be rounded down.
+    keys |= {"grain": (pc.divide(pc.field(at), gaps.GRAIN_US), "long")}
+    values = {"first_us": (pc.field(at), "min"), "last_us": (pc.field(at), "max")}
+    values |= {"highest": (pc.field("offset"), "max"), "records": (ONE, "sum")}
+    return aggregated(evidence, name, where, keys, values).persist()
+
+
 def acked_grains(evidence: Evidence) -> DataFrame:
     """Return acknowledgements folded by (via, topic, partition): :func:`gaps.grains`, kept in memory."""
-
-    def make() -> DataFrame:
-        acks = evidence.need("ledger").where("outcome = 'acked'")
-        return gaps.grains(acks, ["via", "topic", "partition"], "acked_us").persist()
-
-    return evidence.shared.get("acked_grains", make)
+    acked = pc.field("outcome") == "acked"
+    return evidence.shared.get("acked_grains", lambda: _grains(evidence, "ledger", acked, "via", "acked_us"))
 
 
 def delivered_grains(evidence: Evidence) -> DataFrame | None:
     """Return deliveries folded by (group, topic, partition): :func:`gaps.grains`, kept in memory."""
-    deliveries, run = evidence.table("deliveries"), evidence.run
-    if deliveries is None or not run.groups:
+    if evidence.table("deliveries") is None or not evidence.run.groups:
         return None
-
-    def make() -> DataFrame:
-        return gaps.grains(
-            to_groups(deliveries, run), ["group", "topic", "partition"], "received_us"
-        ).persist()
-
-    return evidence.shared.get("delivered_grains", make)
+    mine = given_to(evidence.run)
+    return evidence.shared.get(
+        "delivered_grains", lambda: _grains(evidence, "deliveries", mine, "group", "received_us")
+    )
 
 
 def applied_grains(evidence: Evidence) -> DataFrame | None:

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ _SIDES: Final = {"seq": ("ledger", "records"), "offset": ("records", "deliveries
 _TASKS_A_CORE: Final = 4
 
 Unit = tuple[str, str, "Sequence[int] | None"]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,8 @@ def few(evidence: Evidence, name: str, wanted: Any) -> DataFrame:
     """
     spark, schema = evidence.need(name).sparkSession, arrow_schema(name)
     context = spark.sparkContext
-    units: list[Unit] = [(name, str(file), None) for file in evidence.files(name)]
-    tasks = _shared_out(units, context.defaultParallelism)
-    work = context.parallelize([[path for _, path, _ in task] for task in tasks], len(tasks))
+    tasks = shared_out(evidence.files(name), context.defaultParallelism)
+    work = context.parallelize([[str(path) for path in task] for task in tasks], len(tasks))
     found = work.map(lambda paths: rows_of(paths, schema, wanted)).collect()
     return spark.createDataFrame(pa.concat_tables(found), TABLES[name])
 
@@ -153,18 +153,23 @@ def _of_files(spark: SparkSession, units: Sequence[Unit], scope: Scope) -> list[
     if not units:
         return []
     context = spark.sparkContext
-    tasks = _shared_out(units, _TASKS_A_CORE * context.defaultParallelism)
+    tasks = _weighed(
+        [(Path(unit[1]).stat().st_size, unit) for unit in units], _TASKS_A_CORE * context.defaultParallelism
+    )
     work = context.parallelize(tasks, len(tasks))
     return work.map(lambda task: fold_files(task, scope)).collect()
 
 
-def _shared_out(units: Sequence[Unit], count: int) -> list[list[Unit]]:
-    """Return the units as that many tasks at most, of about the same size; the largest come first."""
-    sizes = [(Path(path).stat().st_size, (table, path, groups)) for table, path, groups in units]
-    tasks: list[tuple[int, list[Unit]]] = [(0, []) for _ in range(min(count, len(units)))]
-    for size, unit in sorted(sizes, key=lambda pair: -pair[0]):
+def shared_out(files: Sequence[Path], count: int) -> list[list[Path]]:
+    """Return the files as that many tasks at most, of about the same size."""
+    return _weighed([(file.stat().st_size, file) for file in files], count)
+
+
+def _weighed(some: Sequence[tuple[int, Item]], count: int) -> list[list[Item]]:
+    tasks: list[tuple[int, list[Item]]] = [(0, []) for _ in range(min(count, len(some)))]
+    for size, one in sorted(some, key=lambda pair: -pair[0]):
         least = min(range(len(tasks)), key=lambda number: tasks[number][0])
-        tasks[least] = (tasks[least][0] + size, [*tasks[least][1], unit])
+        tasks[least] = (tasks[least][0] + size, [*tasks[least][1], one])
     return [task for _, task in tasks]
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Row
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_checks import clocks
-from spark_checks.facts import of_run, second, to_groups
-from spark_checks.hops.found import examples, in_blocks
-from spark_checks.hops.group import differing_blocks
-from spark_checks.hops.topic import intact
+from spark_checks.facts import ONE, aggregated, given_to, intact_of, to_groups
+from spark_checks.folds import BLOCK_BITS
+from spark_checks.hops.found import block, examples
+from spark_checks.hops.group import Block, differing_blocks
 from spark_checks.levels import Levels, given
 from spark_checks.model import Anomaly, Result, judge
+from spark_checks.partial import second as second_of
 from spark_checks.readers import Evidence
-from spark_checks.run import Run
 
 _JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)
@@ -25,6 +28,8 @@ _STAGES: Final = ("ack", "append", "delivery")
 #: Three significant digits: microseconds below the first bound are counted in steps of the second.
 _STEPS: Final = ((1_000, 1), (10_000, 10), (100_000, 100), (1_000_000, 1_000), (10_000_000, 10_000))
 _LAST_STEP: Final = 100_000
+_NO_SECOND: Final = pc.scalar(pa.scalar(None, pa.int32()))
+_ZERO: Final = pc.scalar(pa.scalar(0, pa.int64()))
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -133,89 +138,98 @@ def latencies(evidence: Evidence) -> DataFrame:
     records without an acknowledgement.
     """
     run = evidence.run
-    steady = F.col("intended_us").between(run.measured_from_us, run.measured_until_us - 1)
-    ledger = evidence.need("ledger").where(steady)
-    acked = F.col("outcome") == "acked"
-    took = F.col("acked_us") - F.col("intended_us")
+    intended = pc.field("intended_us")
+    steady = (intended >= run.measured_from_us) & (intended < run.measured_until_us)
+    acked = pc.field("outcome") == "acked"
+    second = second_of("intended_us", run.measured_from_us)
     parts = [
         _counted(
-            ledger.select(
-                "via",
-                F.when(acked, F.lit("ack")).otherwise(F.lit("none")).alias("stage"),
-                F.when(acked, second("intended_us", run)).alias("second"),
-                F.when(acked, took).otherwise(F.lit(0)).alias("took"),
-            )
+            evidence,
+            "ledger",
+            steady,
+            {
+                "via": pc.field("via"),
+                "stage": pc.if_else(acked, "ack", "none"),
+                "second": pc.if_else(acked, second, _NO_SECOND),
+                "took": pc.if_else(acked, pc.subtract(pc.field("acked_us"), intended), _ZERO),
+            },
         )
     ]
-    records = evidence.table("records")
-    if records is not None:
-        appended = intact(of_run(records, run)).where(steady & (F.col("timestamp_type") == "append"))
-        parts.append(_onward(appended, "append", "timestamp_us", run))
+    if evidence.table("records") is not None:
+        appended = intact_of(run) & steady & (pc.field("timestamp_type") == "append")
+        parts.append(_onward(evidence, "records", appended, "append", "timestamp_us"))
     if evidence.table("deliveries") is not None and run.groups:
-        parts.append(_onward(first_deliveries(evidence).where(steady), "delivery", "received_us", run))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionByName(part)
-    return whole
+        blocks = differing_blocks(evidence)
+        first = given_to(run) & steady & ~_in_any(blocks)
+        parts.append(_onward(evidence, "deliveries", first, "delivery", "received_us"))
+        if blocks:
+            again = first_deliveries(evidence, blocks)
+            parts.append(_onward(evidence, "deliveries", steady, "delivery", "received_us", again))
+    return reduce(DataFrame.unionByName, parts)
 
 
-def _onward(rows: DataFrame, stage: str, at: str, run: Run) -> DataFrame:
-    ids = {via: [n for n, p in run.producers.items() if p.via == via] for via in _vias(run)}
-    via = F.coalesce(*(F.when(F.col("producer").isin(numbers), F.lit(via)) for via, numbers in ids.items()))
-    return _counted(
-        rows.select(
-            via.alias("via"),
-            F.lit(stage).alias("stage"),
-            F.lit(None).cast("int").alias("second"),
-            (F.col(at) - F.col("intended_us")).alias("took"),
-        ).where(F.col("via").isNotNull())
-    )
+def _onward(
+    evidence: Evidence, name: str, where: Any, stage: str, at: str, rows: DataFrame | None = None
+) -> DataFrame:
+    """Count what comes after the acknowledgement; the interface is that of the record's producer."""
+    producer, via = pc.field("producer"), pc.scalar(pa.scalar(None, pa.string()))
+    for number, about in evidence.run.producers.items():
+        via = pc.if_else(producer == number, about.via, via)
+    took = pc.subtract(pc.field(at), pc.field("intended_us"))
+    known = producer.isin(list(evidence.run.producers))
+    columns = {"via": via, "stage": pc.scalar(stage), "second": _NO_SECOND, "took": took}
+    return _counted(evidence, name, where & known, columns, rows)
 
 
-def _vias(run: Run) -> list[str]:
-    return sorted({producer.via for producer in run.producers.values()})
+def _counted(
+    evidence: Evidence, name: str, where: Any, columns: Mapping[str, Any], rows: DataFrame | None = None
+) -> DataFrame:
+    via, stage, second, took = (columns[name] for name in ("via", "stage", "second", "took"))
+    keys = {"via": (via, "string"), "stage": (stage, "string"), "second": (second, "int")}
+    keys |= {"us": (_rounded(took), "long")}
+    return aggregated(evidence, name, where, keys, {"records": (ONE, "sum"), "most": (took, "max")}, rows)
 
 
-def _counted(rows: DataFrame) -> DataFrame:
-    return rows.groupBy("via", "stage", "second", _rounded("took").alias("us")).agg(
-        F.count(F.lit(1)).alias("records"), F.max("took").alias("most")
-    )
-
-
-def _rounded(took: str) -> Column:
+def _rounded(took: Any) -> Any:
     """Round up to three significant digits: what is told is never better than what was."""
-    value = F.col(took)
 
-    def up(step: int) -> Column:
-        return F.ceil(value / step).cast("long") * step
+    def up(step: int) -> Any:
+        return pc.multiply(pc.divide(pc.add(took, step - 1), step), step)
 
-    result = F.when(value < _STEPS[0][0], value)
-    for below, step in _STEPS[1:]:
-        result = result.when(value < below, up(step))
-    return result.otherwise(up(_LAST_STEP))
+    result = up(_LAST_STEP)
+    for below, step in reversed(_STEPS):
+        result = pc.if_else(took < below, up(step), result)
+    return result
 
 
-def first_deliveries(evidence: Evidence) -> DataFrame:
-    """Return (producer, intended_us, received_us) of the first delivery of each record to each group.
+def _in_any(blocks: Sequence[Block]) -> Any:
+    """Return as a pyarrow expression whether a delivery lies in one of the blocks.
 
-    Only blocks of offsets whose digests differ can hold a second one: those are aggregated by position.
+    Of many blocks more are named: all of the same group, and number.
     """
-    deliveries = evidence.table("deliveries")
-    assert deliveries is not None, "asked for by the caller"
-    got = to_groups(deliveries, evidence.run).where(F.col("intended_us").isNotNull())
-    columns = ["producer", "intended_us", "received_us"]
-    blocks = differing_blocks(evidence)
-    if not blocks:
-        return got.select(*columns)
-    keys = ["group", "topic", "partition"]
-    exact = in_blocks(got, blocks, keys, "offset")
-    first = exact.groupBy(*keys, "offset", "producer", "intended_us").agg(
-        F.min("received_us").alias("received_us")
-    )
+    offset, found = pc.field("offset"), pc.scalar(False)
+    for group in sorted({one[0] for one in blocks}):
+        numbers = sorted({number for name, _, _, number in blocks if name == group})
+        mine = pc.shift_right(offset, BLOCK_BITS).isin(numbers)
+        found = found | ((pc.field("group") == group) & mine)
+    return found
+
+
+def first_deliveries(evidence: Evidence, blocks: Sequence[Block]) -> DataFrame:
+    """Return (producer, intended_us, received_us) of first deliveries in blocks that may hold a second one.
+
+    One shuffle of what lies in these blocks, by position.
+    """
+    got = to_groups(evidence.need("deliveries"), evidence.run).where(F.col("intended_us").isNotNull())
+    named = F.lit(False)
+    for group in sorted({one[0] for one in blocks}):
+        numbers = sorted({number for name, _, _, number in blocks if name == group})
+        named = named | ((F.col("group") == group) & block("offset").isin(numbers))
     return (
-        in_blocks(got, blocks, keys, "offset", inside=False)
-        .select(*columns)
-        .unionByName(first.select(*columns))
+        got.where(named)
+        .groupBy("group", "topic", "partition", "offset", "producer", "intended_us")
+        .agg(F.min("received_us").alias("received_us"))
+        .select("producer", "intended_us", "received_us")
     )
 
 
