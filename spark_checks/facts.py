@@ -52,11 +52,6 @@ def given_to(run: Run) -> Any:
     return pc.field("producer").is_valid() & pc.field("group").isin(list(run.groups))
 
 
-def second(at: str, run: Run) -> Column:
-    """Return the whole second of the steady window that a time lies in; negative before it."""
-    return F.floor((F.col(at) - F.lit(run.measured_from_us)) / 1e6).cast("int")
-
-
 def aggregated(
     evidence: Evidence,
     name: str,
@@ -87,9 +82,9 @@ def aggregated(
         spark = frame.sparkSession
         tasks = shared_out(files, spark.sparkContext.defaultParallelism)
         numbers = spark.range(0, len(tasks), 1, len(tasks))
-        parts = numbers.mapInArrow(lambda ids: of_tasks(ids, tasks, how), ", ".join(kinds))
+        parts = numbers.mapInArrow(lambda ids: of_tasks(ids, tasks, how), kinds)
     else:
-        parts = frame.mapInArrow(lambda batches: of_rows(batches, how), ", ".join(kinds))
+        parts = frame.mapInArrow(lambda batches: of_rows(batches, how), kinds)
     merged = {"sum": F.sum, "min": F.min, "max": F.max}
     whole = [merged[kind](value).alias(value) for value, (_, kind) in values.items()]
     return parts.groupBy(*keys).agg(*whole)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -20,6 +21,11 @@ from spark_checks.levels import Levels
 from spark_checks.model import Result, Verdict, compose
 from spark_checks.readers import Evidence, damaged, explain, open_evidence, read_table
 from spark_checks.restarts import Restart, read_restarts
+from spark_checks.schemas import TABLES
+from spark_checks.session import for_small_evidence
+
+#: Evidence of less than some ten million records.
+_SMALL_BYTES: Final = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,9 @@ def audit(
             batches = None if landing.reason else read_table(spark, evidence.uri, "batches", evidence.run)
             fresh = {"records": records, "batches": batches}
             evidence = replace(evidence, tables={**evidence.tables, **fresh})
+        # Not before the topics were landed, which is much to do.
+        if 0 < sum(file.stat().st_size for name in TABLES for file in evidence.files(name)) < _SMALL_BYTES:
+            for_small_evidence(spark)
         seconds["read"] = round(time.monotonic() - begin, 2)
         say(f"checks {', '.join(asked(evidence.run, levels))}")
         results = []

@@ -103,7 +103,10 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
 
 
 def for_small_evidence(spark: SparkSession) -> None:
-    """Leave out what pays only where there is much to do: compiled queries, replanning, many partitions."""
+    """Leave out what pays only where there is much to do: compiled queries, replanning, many partitions.
+
+    Most of an audit's queries are about what tasks have folded into a few rows, whatever the tables hold.
+    """
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
