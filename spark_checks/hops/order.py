@@ -14,12 +14,16 @@ from pyspark.sql import functions as F
 from spark_checks.facts import of_run
 from spark_checks.folded import few, folded
 from spark_checks.hops.falls import KEYS, stretches
-from spark_checks.hops.found import tally
-from spark_checks.hops.topic import TopicHop, intact
+from spark_checks.hops.found import in_blocks, tally
+from spark_checks.hops.topic import TopicHop, expired, intact
 from spark_checks.model import Anomaly
 from spark_checks.readers import Evidence
+from spark_checks.requests import SCHEMA, out_of_order
 
 _KEYS = [*KEYS]
+_SENT = ("seq", "offset", "sent_us", "acked_us", "instance")
+#: topic, partition, producer, first and last offset.
+Place = tuple[str, int, int, int, int]
 #: As many stretches are named in a filter.
 _NAMED: Final = 32
 #: Records of stretches that are collected at most.
@@ -37,39 +41,49 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
         evidence: ledger, records and run.json.
         topic: what the first hop found: a second copy is a duplicate, no inversion.
     """
-    run, ledger = evidence.run, evidence.need("ledger")
     parts = folded(evidence)
     by_rest = {row["producer"] for row in parts.rows("sent") if row["via"] == "rest"}
     found = stretches(parts, topic.beside, by_rest)
     if not found:
         return {}
     some = sorted((*key, begin, end) for key, ends in found.items() for begin, end in ends)
-    # All are near a few falls: then what lies there is fetched, else the tables are read.
-    near = evidence.files("records") and len(some) <= _NAMED and sum(one[4] - one[3] for one in some) <= _FEW
-    records = few(evidence, "records", _stretched(some)) if near else evidence.need("records")
-    rows = in_stretches(intact(of_run(records, run)), some).select(*KEYS, "seq", "offset")
-    if topic.duplicates is not None:
-        rows = without_copies(rows, topic.duplicates)
-    if near:
-        seqs = sorted({row["seq"] for row in rows.select("seq").collect()})
-        ledger = few(evidence, "ledger", pc.field("seq").isin(seqs))
-    # Only producers in question are joined: those of REST, mostly, which have several requests in flight.
-    asked = F.col("producer").isin(sorted({producer for _, _, producer in found}))
-    acked = ledger.where((F.col("outcome") == "acked") & asked).select(
-        "producer", "seq", "via", "sent_us", "acked_us", "instance"
-    )
-    joined = rows.join(acked, ["producer", "seq"], "inner").persist()
-    looked = (
-        by_sequence(joined.where("via != 'rest'"))
-        .unionByName(within_request(joined.where("via = 'rest'")))
-        .unionByName(after_acknowledgement(joined.where("via = 'rest'")))
-    )
-    result = tally(looked.dropDuplicates(["topic", "partition", "offset"]), ["topic", "partition", "offset"])
+    joined = _acknowledged(evidence, topic, some).persist()
+    by_rest_rows = joined.where("via = 'rest'").select(*KEYS, *_SENT)
+    looked = by_sequence(joined.where("via != 'rest'")).unionByName(by_request(by_rest_rows))
+    result = tally(looked, ["topic", "partition", "offset"])
     joined.unpersist()
     return result
 
 
-def _stretched(some: Sequence[tuple[str, int, int, int, int]]) -> Any:
+def _acknowledged(evidence: Evidence, topic: TopicHop, some: Sequence[Place]) -> DataFrame:
+    """Return the acknowledged records that lie in the stretches, with what the ledger says of each.
+
+    Of few records those are fetched. Of many, only differing blocks are joined: outside of them the ledger
+    alone says what is in the topic, and where.
+    """
+    run, ledger, records = evidence.run, evidence.need("ledger"), evidence.need("records")
+    inside, outside = ledger, None
+    producers = F.col("producer").isin(sorted({one[2] for one in some}))
+    if evidence.files("records") and len(some) <= _NAMED and sum(one[4] - one[3] for one in some) <= _FEW:
+        records = few(evidence, "records", _stretched(some))
+        seqs = sorted({row["seq"] for row in records.where("seq is not null").select("seq").collect()})
+        inside = few(evidence, "ledger", pc.field("seq").isin(seqs))
+    else:
+        acked = ledger.where((F.col("outcome") == "acked") & producers & ~expired(run))
+        rest = in_stretches(in_blocks(acked, topic.blocks, ["producer"], "seq", inside=False), some)
+        outside = rest.select(*KEYS, "via", *_SENT)
+        inside = in_blocks(ledger, topic.blocks, ["producer"], "seq")
+        records = in_blocks(records, topic.blocks, ["producer"], "seq")
+    rows = in_stretches(intact(of_run(records, run)), some).select(*KEYS, "seq", "offset")
+    if topic.duplicates is not None:
+        rows = without_copies(rows, topic.duplicates)
+    told = inside.where((F.col("outcome") == "acked") & producers)
+    told = told.select("producer", "seq", "via", "sent_us", "acked_us", "instance")
+    joined = rows.join(told, ["producer", "seq"], "inner")
+    return joined if outside is None else outside.unionByName(joined)
+
+
+def _stretched(some: Sequence[Place]) -> Any:
     """Return as a pyarrow expression whether a record lies in one of the stretches."""
     return reduce(operator.or_, (
         (pc.field("topic") == topic)
@@ -81,7 +95,7 @@ def _stretched(some: Sequence[tuple[str, int, int, int, int]]) -> Any:
     ))  # fmt: skip
 
 
-def in_stretches(records: DataFrame, rows: Sequence[tuple[str, int, int, int, int]]) -> DataFrame:
+def in_stretches(records: DataFrame, rows: Sequence[Place]) -> DataFrame:
     """Return the records that lie in the stretches: topic, partition, producer, first and last offset."""
     if len(rows) <= _NAMED:
         named = (
@@ -122,35 +136,10 @@ def by_sequence(rows: DataFrame) -> DataFrame:
     return _inverted(rows, window, ["after_seq", "after_offset"])
 
 
-def within_request(rows: DataFrame) -> DataFrame:
-    """The records of one REST request (same sent time and instance) keep the order of its array."""
-    window = Window.partitionBy(*_KEYS, "sent_us", "instance").orderBy("offset")
-    return _inverted(rows, window, ["after_seq", "after_offset"])
-
-
-def after_acknowledgement(rows: DataFrame) -> DataFrame:
-    """A REST request sent after another was answered lies behind it; requests in flight at once may swap."""
-    last = F.struct(F.col("offset"), F.col("seq"))
-    window = (
-        Window.partitionBy(*_KEYS)
-        .orderBy("at_us", "is_ack")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    event = [*_KEYS, "seq", "offset", "via"]
-    sends = rows.where(F.col("sent_us").isNotNull()).select(
-        *event, F.col("sent_us").alias("at_us"), F.lit(0).alias("is_ack"), F.lit(None).alias("acked")
-    )
-    acks = rows.select(
-        *event, F.col("acked_us").alias("at_us"), F.lit(1).alias("is_ack"), last.alias("acked")
-    )
-    return (
-        sends.unionByName(acks)
-        .withColumn("highest", F.max("acked").over(window))
-        .where((F.col("is_ack") == 0) & (F.col("highest.offset") > F.col("offset")))
-        .withColumn("after_seq", F.col("highest.seq"))
-        .withColumn("after_offset", F.col("highest.offset"))
-        .select(F.lit("reordered").alias("kind"), *_SHOWN)
-    )
+def by_request(rows: DataFrame) -> DataFrame:
+    """What REST promises (see :mod:`spark_checks.requests`); shuffles the rows by partition and producer."""
+    found = rows.groupBy(*KEYS).applyInArrow(out_of_order, SCHEMA)
+    return found.withColumn("kind", F.lit("reordered")).withColumn("via", F.lit("rest"))
 
 
 def _inverted(rows: DataFrame, window: object, names: list[str]) -> DataFrame:

@@ -27,13 +27,14 @@ class TopicHop:
     """What the first hop gave: totals, anomalies by kind, and what is in the topics beside what should be.
 
     ``duplicates`` are the identities found more than once, ``beside`` counts the intact records that are no
-    acknowledged one's first copy.
+    acknowledged one's first copy, ``blocks`` are the (producer, block) in which both sides differ.
     """
 
     totals: Mapping[str, int]
     anomalies: Mapping[str, Anomaly]
     duplicates: DataFrame | None
     beside: int
+    blocks: Sequence[tuple[int, int]]
 
 
 def intact(records: DataFrame) -> DataFrame:
@@ -82,7 +83,7 @@ def topic_hop(evidence: Evidence) -> TopicHop:
             beside += row[0] if row is not None else 0
         else:
             duplicates = None
-    return TopicHop(counts, anomalies, duplicates, beside)
+    return TopicHop(counts, anomalies, duplicates, beside, blocks)
 
 
 def _rows_of(evidence: Evidence, blocks: Sequence[tuple[int, int]]) -> tuple[DataFrame, DataFrame]:
