@@ -104,7 +104,9 @@ def few(evidence: Evidence, name: str, wanted: Any) -> DataFrame:
     tasks = shared_out(evidence.files(name), context.defaultParallelism)
     work = context.parallelize([[str(path) for path in task] for task in tasks], len(tasks))
     found = work.map(lambda paths: rows_of(paths, schema, wanted)).collect()
-    return spark.createDataFrame(pa.concat_tables(found), TABLES[name])
+    # One piece is one partition; of no rows no pieces could be made.
+    rows = pa.concat_tables(found).combine_chunks()
+    return spark.createDataFrame(rows if rows.num_rows else [], TABLES[name])
 
 
 def in_parts(column: str, parts: Collection[int]) -> Any:

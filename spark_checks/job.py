@@ -68,8 +68,7 @@ def audit(
             fresh = {"records": records, "batches": batches}
             evidence = replace(evidence, tables={**evidence.tables, **fresh})
         # Not before the topics were landed, which is much to do.
-        if 0 < sum(file.stat().st_size for name in TABLES for file in evidence.files(name)) < _SMALL_BYTES:
-            for_small_evidence(spark)
+        suit(spark, evidence)
         seconds["read"] = round(time.monotonic() - begin, 2)
         say(f"checks {', '.join(asked(evidence.run, levels))}")
         results = []
@@ -89,6 +88,12 @@ def audit(
     verdict = compose(result.verdict for result in results)
     seconds["all"] = round(time.monotonic() - first, 2)
     return Audit(evidence.run.run_id, verdict, tuple(results), evidence, tuple(restarts), landing, seconds)
+
+
+def suit(spark: SparkSession, evidence: Evidence) -> None:
+    """Have the session plan for evidence of this size; what lies elsewhere is taken for large."""
+    if 0 < sum(file.stat().st_size for name in TABLES for file in evidence.files(name)) < _SMALL_BYTES:
+        for_small_evidence(spark)
 
 
 def _results(

@@ -18,6 +18,7 @@ import duckdb
 
 from spark_checks import session
 from spark_checks.checks import delivery
+from spark_checks.job import suit
 from spark_checks.levels import Levels
 from spark_checks.readers import open_evidence
 
@@ -32,7 +33,9 @@ def by_audit(folder: Path) -> dict[str, Any]:
     begin = time.perf_counter()
     spark = session.start(MASTER, DRIVER_MEMORY, kafka=False)
     started = time.perf_counter()
-    result = delivery.check(open_evidence(spark, str(folder)), Levels())
+    evidence = open_evidence(spark, str(folder))
+    suit(spark, evidence)
+    result = delivery.check(evidence, Levels())
     seconds = time.perf_counter() - started
     found = {kind: sorted(one["seq"] for one in a.examples) for kind, a in result.anomalies.items()}
     spark.stop()

@@ -48,9 +48,10 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
         return {}
     some = sorted((*key, begin, end) for key, ends in found.items() for begin, end in ends)
     joined = _acknowledged(evidence, topic, some).persist()
-    by_rest_rows = joined.where("via = 'rest'").select(*KEYS, *_SENT)
-    looked = by_sequence(joined.where("via != 'rest'")).unionByName(by_request(by_rest_rows))
-    result = tally(looked, ["topic", "partition", "offset"])
+    looked = [by_sequence(joined.where("via != 'rest'"))]
+    if any(one[2] in by_rest for one in some):
+        looked.append(by_request(joined.where("via = 'rest'").select(*KEYS, *_SENT)))
+    result = tally(reduce(DataFrame.unionByName, looked), ["topic", "partition", "offset"])
     joined.unpersist()
     return result
 
