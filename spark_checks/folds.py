@@ -9,7 +9,6 @@ The functions run in Spark's Python workers and depend on numpy and pyarrow alon
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+
+from spark_checks.grouping import TEXTS, Groups, hashed
 
 #: Rows a block, as a power of two: large enough that sums are few, small enough that the exact join after
 #: one missing record reads little.
@@ -36,7 +37,6 @@ COLUMNS: Final = {
     "records": ("cluster", "topic", "partition", "offset", "producer", "seq", "crc", "crc_ok", "key_ok"),
     "deliveries": ("group", "consumer", "topic", "partition", "offset", "producer", "seq", "received_us"),
 }
-_TEXTS: Final = ("cluster", "topic", "outcome", "via", "group", "consumer")
 
 _SUMS: Final = {"rows": "sum", "one": "sum", "two": "sum"}
 #: The parts whose rows are added up: their keys, and how two rows of one key become one.
@@ -83,7 +83,7 @@ def fold_files(units: Iterable[tuple[str, str, Sequence[int] | None]], scope: Sc
     def batches() -> Iterator[tuple[str, Any]]:
         for table, path, groups in units:
             try:
-                file = pq.ParquetFile(path, read_dictionary=[n for n in COLUMNS[table] if n in _TEXTS])
+                file = pq.ParquetFile(path, read_dictionary=[n for n in COLUMNS[table] if n in TEXTS])
                 asked = _asked(file, groups, scope)
                 found = file.iter_batches(BATCH, asked, columns=list(COLUMNS[table]), use_threads=False)
                 yield from ((table, batch) for batch in found)
@@ -157,150 +157,7 @@ def merged(name: str, parts: Sequence[Any]) -> Any:
                                  for column in whole.column_names]).select([*keys, *how])  # fmt: skip
 
 
-class _Groups:
-    """A batch's rows by the values of some columns: a number a group, the rows of each one after another."""
-
-    def __init__(self, batch: Any, names: Sequence[str]) -> None:
-        code = np.zeros(batch.num_rows, np.int64)
-        for name in names:
-            kinds, number = _numbered(_column(batch, name))
-            if kinds > 1:
-                code *= kinds
-                code += number
-        if code.max() < 1 << 16:
-            # numpy sorts 16 bits by radix.
-            code = code.astype(np.uint16)
-        self._batch = batch
-        self._order: Any = None
-        if bool((code[1:] < code[:-1]).any()):
-            self._order = np.argsort(code, kind="stable")
-            code = code[self._order]
-        self.starts = np.concatenate(([0], np.flatnonzero(code[1:] != code[:-1]) + 1))
-        self.rows = len(code)
-        first = pa.array(self.starts if self._order is None else self._order[self.starts])
-        self._keys = {name: _column(batch, name).take(first).to_pylist() for name in names}
-
-    @property
-    def lengths(self) -> Any:
-        """How many rows each group has."""
-        return np.diff(self.starts, append=self.rows)
-
-    def key(self, name: str) -> list[Any]:
-        """Return the value of a column in each group."""
-        return list(self._keys[name])
-
-    def only(self, wanted: Sequence[bool]) -> bool:
-        """Leave the other groups out; return whether any is left."""
-        if not all(wanted):
-            keep = np.repeat(np.array(wanted, bool), self.lengths)
-            order = np.arange(self.rows) if self._order is None else self._order
-            lengths = self.lengths[np.array(wanted, bool)]
-            self._order, self.rows = order[keep], int(lengths.sum())
-            self.starts = np.cumsum(lengths) - lengths
-            self._keys = {
-                name: [value for value, mine in zip(values, wanted, strict=True) if mine]
-                for name, values in self._keys.items()
-            }
-        return self.rows > 0
-
-    def sort(self, *columns: str) -> None:
-        """Put the rows of each group in the order of these columns, most important first."""
-        group = np.repeat(np.arange(len(self.starts)), self.lengths)
-        by = np.lexsort([*(self.numbers(name) for name in reversed(columns)), group])
-        self._order = by if self._order is None else self._order[by]
-
-    def numbers(self, name: str) -> Any:
-        """Return a column as 64-bit numbers, -1 where it is null."""
-        column = _column(self._batch, name)
-        values = (column.fill_null(-1) if column.null_count else column).to_numpy(zero_copy_only=False)
-        values = values if self._order is None else values[self._order]
-        return values.astype(np.int64, copy=False)
-
-    def each(self, values: Any) -> Any:
-        """Return a value a group as a value a row."""
-        return np.repeat(values, self.lengths)
-
-    def inside(self) -> Any:
-        """Return for each row but the first whether the one before it is of the same group."""
-        same = np.ones(self.rows, bool)
-        same[self.starts] = False
-        return same[1:]
-
-    def cells(self, column: Any, bits: int) -> tuple[Any, Any, Any]:
-        """Return where stretches of one group and one block of a column begin, their groups and blocks."""
-        block = column >> bits
-        edge = np.zeros(self.rows, bool)
-        edge[self.starts] = True
-        edge[1:] |= block[1:] != block[:-1]
-        at = np.flatnonzero(edge)
-        return at, np.searchsorted(self.starts, at, side="right") - 1, block[at]
-
-    def table(self, group: Any, names: Sequence[str], columns: Mapping[str, Any]) -> Any:
-        """Return an Arrow table: the keys of the groups by number, and columns of the same length."""
-        keys = {name: _typed(name, self._keys[name]).take(pa.array(group)) for name in names}
-        return pa.table(keys | {name: pa.array(values) for name, values in columns.items()})
-
-
-def _typed(name: str, values: list[Any]) -> Any:
-    kind = pa.string() if name in _TEXTS else pa.bool_() if name.endswith("_ok") else pa.int32()
-    return pa.array(values, kind)
-
-
-def _column(batch: Any, name: str) -> Any:
-    """A column that a file need not have is null."""
-    at = batch.schema.get_field_index(name)
-    return batch.column(at) if at >= 0 else pa.nulls(batch.num_rows, pa.bool_())
-
-
-def _numbered(column: Any) -> tuple[int, Any]:
-    """Return a number for each value of a column, null among them, and how many numbers there may be."""
-    nulls = column.null_count
-    if pa.types.is_integer(column.type) and not nulls:
-        numbers = column.to_numpy()
-        low, high = int(numbers.min()), int(numbers.max())
-        if high - low < _MANY:
-            return high - low + 1, numbers - low
-    part = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    kinds = len(part.dictionary)
-    index = part.indices.fill_null(kinds) if nulls else part.indices
-    return kinds + bool(nulls), index.to_numpy(zero_copy_only=False)
-
-
-def _factor(text: str) -> Any:
-    return np.uint64(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") | 1)
-
-
-_FACTORS: Final = [
-    {name: _factor(f"{name} {number}") for name in ("producer", "seq", "offset", "crc")} for number in (1, 2)
-]
-_MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2: Final = np.uint64(0x94D049BB133111EB)
-
-
-def _place(topic: str | None, partition: int | None) -> tuple[int, int]:
-    digest = hashlib.blake2b(f"{topic} {partition}".encode(), digest_size=16).digest()
-    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
-
-
-def hashed(groups: _Groups, columns: Mapping[str, Any]) -> Iterator[Any]:
-    """Return two hashes of 64 bits of each row: of its topic and partition, and of these columns.
-
-    The sums of one of them over two different sets of rows are equal by chance in one of 2^64, those of both
-    in one of 2^128. Each is a sum of the columns' products with odd numbers of its own, mixed by the
-    finalizer of SplitMix64, so that it tells (1, 2) and (2, 1) from (1, 1) and (2, 2).
-    """
-    places = [_place(*place) for place in zip(groups.key("topic"), groups.key("partition"), strict=True)]
-    for number, factors in enumerate(_FACTORS):
-        mixed = groups.each(np.array([place[number] for place in places], np.uint64))
-        for name, values in columns.items():
-            mixed += values.view(np.uint64) * factors[name]
-        for shift, factor in ((30, _MIX_1), (27, _MIX_2)):
-            mixed ^= mixed >> np.uint64(shift)
-            mixed *= factor
-        yield mixed ^ (mixed >> np.uint64(31))
-
-
-def _summed(groups: _Groups, at: Any, columns: Mapping[str, Any], leave_out: Any = None) -> dict[str, Any]:
+def _summed(groups: Groups, at: Any, columns: Mapping[str, Any], leave_out: Any = None) -> dict[str, Any]:
     sums = {}
     for name, values in zip(("one", "two"), hashed(groups, columns), strict=True):
         if leave_out is not None:
@@ -314,7 +171,7 @@ def sent(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
 
     ``expired`` counts what lies before its partition's log start, which the sums leave out.
     """
-    groups = _Groups(batch, ("topic", "partition", "producer", "via", "outcome"))
+    groups = Groups(batch, ("topic", "partition", "producer", "via", "outcome"))
     seq, offset = groups.numbers("seq"), groups.numbers("offset")
     at, group, block = groups.cells(seq, scope.bits)
     places = zip(groups.key("topic"), groups.key("partition"), strict=True)
@@ -336,7 +193,7 @@ def sent(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
 
 def held(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
     """Fold the records by producer, soundness and block of sequence numbers, by place, and along offsets."""
-    groups = _Groups(batch, ("cluster", "topic", "partition", "producer", "crc_ok", "key_ok"))
+    groups = Groups(batch, ("cluster", "topic", "partition", "producer", "crc_ok", "key_ok"))
     topics = zip(groups.key("cluster"), groups.key("topic"), strict=True)
     if not groups.only([topic in scope.topics for topic in topics]):
         return
@@ -357,7 +214,7 @@ def held(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
         yield from rising(groups)
 
 
-def rising(groups: _Groups) -> Iterator[tuple[str, Any]]:
+def rising(groups: Groups) -> Iterator[tuple[str, Any]]:
     """Fold intact records along the offsets of their (topic, partition, producer).
 
     ``spans`` are what a batch holds of each: from_offset, to_offset, rows, first_seq, last_seq, and whether
@@ -397,7 +254,7 @@ def given(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
         batch = batch.filter(producer.is_valid())
         if not batch.num_rows:
             return
-    groups = _Groups(batch, ("group", "consumer", "topic", "partition"))
+    groups = Groups(batch, ("group", "consumer", "topic", "partition"))
     if not groups.only([group in scope.groups for group in groups.key("group")]):
         return
     offset = groups.numbers("offset")
@@ -408,7 +265,7 @@ def given(batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
     yield from polled(groups)
 
 
-def polled(groups: _Groups) -> Iterator[tuple[str, Any]]:
+def polled(groups: Groups) -> Iterator[tuple[str, Any]]:
     """Fold deliveries along the time of their (group, consumer, topic, partition).
 
     ``polls`` are what a batch holds of each, by time and offset: from_us, to_us, first_offset, last_offset.

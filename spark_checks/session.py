@@ -14,7 +14,7 @@ from typing import Final
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from spark_checks import folds, partial, requests, sequences
+from spark_checks import folds, grouping, partial, requests, sequences
 from spark_checks.errors import EvidenceError
 
 #: The connector of the newest Spark whose parts all resolve from Maven Central.
@@ -95,7 +95,7 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
             f"Spark did not start on {master}: {type(error).__name__}; is Java 17 installed, the master up?"
         ) from error
     # Workers get these functions by value: a cluster's nodes need numpy and pyarrow, not this package.
-    for module in (folds, partial, requests, sequences):
+    for module in (folds, grouping, partial, requests, sequences):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # vendored, untyped
     # Errors come as exceptions; the same again as JSON on stderr helps nobody.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
