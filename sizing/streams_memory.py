@@ -17,19 +17,20 @@ BLOCK_CACHE_MIB: Final = 50
 SEGMENTS: Final = 3
 _SEGMENT_MIN_MS: Final = 60_000  # a segment is half of the retention, 60 s at least
 
-#: Memtables a writing database. bench.streams: with write buffers of as much, 4 MiB left 92 percent of
-#: stock's throughput and 2 MiB 80; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6.
+#: Memtables a writing database. bench.streams: 8 MiB with buffers of 4 MiB left 96 percent of stock's
+#: throughput with all segments there. Before there were older ones, and with write buffers of as much, 4 MiB
+#: left 92 and 2 MiB 80; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6.
 FLOOR_MIB: Final = 8.0
 LEFT: Final = "4 MiB left 92 percent of stock's throughput, 2 MiB 80, and 1 MiB starved"
 STARVED_MIB: Final = 4 / 3
 #: Share of the bound that memtables may take: 1.5 of 2 GB in the measurement that ran.
 MEMTABLE_SHARE: Final = 0.75
-#: Beside heap and cache: 0.3 to 0.5 GB at 576 databases.
+#: Beside heap and bound: 565 MiB at 576 databases with glibc's allocator (bench.streams), and a quarter more.
 _BESIDE_MIB: Final = 256
-_BESIDE_MIB_A_DATABASE: Final = 0.45
+_BESIDE_MIB_A_DATABASE: Final = 0.8
 #: About 2,100 file descriptors with 284 databases.
 _DESCRIPTORS_A_DATABASE: Final = 7.4
-#: Restoring from a changelog until it is measured.
+#: Restoring from a changelog until it is measured: bench.streams had 88 from a broker on the same machine.
 RESTORE_MB_PER_S: Final = 20.0
 
 
@@ -44,13 +45,16 @@ def store_mib(
     return partitions * segments * (write_buffers * write_buffer_mib + block_cache_mib)
 
 
-def write_buffer_mib(each: float) -> int:
-    """Return the write buffer for that much memtable memory a database, both in MiB: a power of two.
+def write_buffer_mib(memtables: float, of: State) -> int:
+    """Return the write buffer for that much memtable memory of all stores, both in MiB: a power of two.
 
     RocksDB takes a memtable's memory in blocks of an eighth of its write buffer, 1 MiB at most: with larger
-    buffers than there is memory for, each database holds a block that it hardly fills, and flushes it.
+    buffers than a writing database has memory for, each holds a block that it hardly fills, and flushes it.
+    A database of an older segment keeps what it has not flushed, half a buffer on average: what all of them
+    keep has to fit, or those that are written to flush all the time to make room.
     """
-    return 1 << math.floor(math.log2(min(WRITE_BUFFER_MIB, max(1.0, each))))
+    share = min(memtables / max(1, of.writing), 2 * memtables / max(1, of.databases))
+    return 1 << math.floor(math.log2(min(WRITE_BUFFER_MIB, max(1.0, share))))
 
 
 def segments(store: Store) -> int:

@@ -14,9 +14,11 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,10 +64,11 @@ def main(arguments: list[str] | None = None) -> int:
         print("the jars of a broker, or the sample application, are missing: make setup", file=sys.stderr)
         return 2
     result: dict[str, Any] = json.loads(options.out.read_text()) if options.out.is_file() else {}
+    command = shlex.join(["python", "-m", "bench.streams", *(arguments or sys.argv[1:])])
     failed = False
     for part in (one for one in PARTS if one in (options.part or PARTS)):
         kept = result.get(part, {}).get("cases", {}) if options.case else {}
-        result[part] = {"command": f"python -m bench.streams --part {part}", "cases": kept}
+        result[part] = {"command": command, "date": date.today().isoformat(), "cases": kept}
         for name, figures in measure(part, options, jars):
             failed = failed or "failed" in figures
             kept[name] = figures
@@ -151,7 +154,7 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
         points = {
             about["memtables_a_database_mib"]: about["records_per_s"]
             for name, about in curve.items()
-            if "memtables_a_database_mib" in about and "buffers" not in name and "failed" not in about
+            if "memtables_a_database_mib" in about and not cases.is_large(name) and "failed" not in about
         }
         if stock := curve.get("stock", {}).get("records_per_s"):
             found["records_per_s_of_stock"] = stock

@@ -105,21 +105,33 @@ class Case:
 
 STOCK: Final = {"stock": Case(bounded=False)}
 PLANNED: Final = {"planned": Case()}
-#: By the bound in MiB, with the write buffers that the plan gives it, and with those of Kafka Streams.
-BOUNDS: Final = {f"{mib} MiB": Case({"rocksdb_mib": mib}) for mib in (512, 1024)}
+
+
+def _bounded(mib: int, buffer_mib: int) -> dict[str, Case]:
+    """Return a case by its name, with a bound and write buffers of its own."""
+    own = {"rocksdb_mib": mib, "rocksdb": {"write.buffer.bytes": buffer_mib << 20}}
+    return {f"{mib} MiB, buffers of {buffer_mib} MiB": Case(own)}
+
+
+#: By the bound in MiB: with write buffers of a writing database's share, and with those of Kafka Streams.
+BOUNDS: Final = {**_bounded(512, 2), **_bounded(1024, 4)}
 BUFFERS: Final = {
-    f"{mib} MiB, buffers of 16 MiB": Case({"rocksdb_mib": mib, "rocksdb": {"write.buffer.bytes": 16 << 20}})
-    for mib in (256, 512, 1024, 2048, 3072)
+    name: case for mib in (256, 512, 1024, 2048, 3072) for name, case in _bounded(mib, 16).items()
 }
 CURVE: Final = {**STOCK, **PLANNED, **BOUNDS, **BUFFERS}
 #: With stock at both ends, whose difference is what a difference between cases has to exceed.
 OVER_TIME: Final = {
     **STOCK,
     **PLANNED,
-    "planned, buffers of 4 MiB": Case({"rocksdb": {"write.buffer.bytes": 4 << 20}}),
+    **_bounded(2048, 8),
     "planned with jemalloc": Case({"jemalloc": str(JEMALLOC)}),
     "stock again": Case(bounded=False),
 }
+
+
+def is_large(name: str) -> bool:
+    """Tell whether a case has the write buffers of Kafka Streams, by its name."""
+    return name.endswith("buffers of 16 MiB")
 
 
 def _sending(batch_bytes: int, linger_ms: int) -> Case:

@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 from playwright.sync_api import Error, sync_playwright
 
+from bench.streams.cases import is_large
+
 _INK: Final = "#444"
 _STOCK, _BOUNDED, _PLAN, _OTHER = "#D55E00", "#0072B2", "#009E73", "#888888"
 _SIZE: Final = (900, 380)
@@ -19,8 +21,8 @@ _SIZE: Final = (900, 380)
 def figure(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a Plotly document of what was measured of the parts curve and time."""
     curve = result.get("curve", {}).get("cases", {})
-    points = _points(curve, buffers=False)
-    others = _points(curve, buffers=True)
+    points = _points(curve, large=False)
+    others = _points(curve, large=True)
     every = sorted(points + others)
     bounds = [bound for bound, *_ in points]
     traces = [
@@ -43,7 +45,7 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
     for name, about in result.get("time", {}).get("cases", {}).items():
         seconds = [at for at, _ in about.get("rss_over_time", [])]
         rss = [mib for _, mib in about.get("rss_over_time", [])]
-        colour = _STOCK if name.startswith("stock") else _BOUNDED
+        colour = _STOCK if name.startswith("stock") else _BOUNDED if name == "planned" else _OTHER
         traces.append(
             _line(f"{name}: RSS over time", seconds, rss, colour, "y3") | {"xaxis": "x2", "mode": "lines"}
         )
@@ -53,12 +55,12 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": traces, "layout": _layout()}
 
 
-def _points(curve: Mapping[str, Any], *, buffers: bool) -> list[tuple[int, int, int, int]]:
-    """Return bound, records/s, RSS and planned RSS, with the plan's write buffers or with those of 16 MiB."""
+def _points(curve: Mapping[str, Any], *, large: bool) -> list[tuple[int, int, int, int]]:
+    """Return bound, records/s, RSS and planned RSS, with small write buffers or with those of 16 MiB."""
     return sorted(
         (about["bound_mib"], about["records_per_s"], about["rss_mib"], about["planned_rss_mib"])
         for name, about in curve.items()
-        if "bound_mib" in about and ("buffers" in name) == buffers and "rss_mib" in about
+        if "bound_mib" in about and is_large(name) == large and "rss_mib" in about
     )
 
 

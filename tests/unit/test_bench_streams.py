@@ -74,12 +74,14 @@ def test_the_knee_is_where_stocks_throughput_is_left_from_there_on(
 def test_the_cases_are_planned_by_the_kit_and_say_what_they_expect() -> None:
     planned = plan_figures(cases.PLANNED["planned"], changelogs=True)
     assert planned == {
-        "planned_rss_mib": planned["bound_mib"] + 512 + 516,
+        "planned_rss_mib": planned["bound_mib"] + 512 + 717,
         "bound_mib": 2048,
         "memtables_a_database_mib": 8.0,
     }
     assert plan_figures(cases.STOCK["stock"], changelogs=True) == {}
-    assert cases.BOUNDS["1024 MiB"].instance(False).value("write.buffer.bytes") == str(4 * MIB)
+    assert cases.BOUNDS["1024 MiB, buffers of 4 MiB"].instance(False).value("write.buffer.bytes") == str(
+        4 * MIB
+    )
     large = cases.BUFFERS["1024 MiB, buffers of 16 MiB"].instance(False)
     assert large.value("write.buffer.bytes") == str(16 * MIB)
 
@@ -90,7 +92,7 @@ def test_a_result_gives_the_floor_and_a_picture() -> None:
                 "rss_mib": bound + 700, "planned_rss_mib": bound + 1000}  # fmt: skip
 
     result = {
-        "curve": {"cases": {"stock": {"records_per_s": 100, "rss_mib": 9000}, "512 MiB": point(512, 40), "planned": point(2048, 98)}},
+        "curve": {"cases": {"stock": {"records_per_s": 100, "rss_mib": 9000}, "512 MiB, buffers of 2 MiB": point(512, 40), "planned": point(2048, 98)}},
         "time": {"cases": {"stock": {"rss_over_time": [[0, 1], [1, 2]]}}},
     }  # fmt: skip
     found = summary(result)

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from sizing.model import MIB
 from sizing.plan import make_plan
-from sizing.streams_memory import disk_bytes, restore_bytes, segments, state, store_mib, write_buffer_mib
+from sizing.streams_memory import (
+    State,
+    disk_bytes,
+    restore_bytes,
+    segments,
+    state,
+    store_mib,
+    write_buffer_mib,
+)
 from sizing.workload_streams import Store
 from tests.planned import JOINS, files, findings, instances, streams, value
 
@@ -39,7 +47,7 @@ def test_the_measured_bound_gives_each_writing_database_8_mib() -> None:
     assert value(instance, "cache.bytes") == str(2048 * MIB)
     assert value(instance, "memtables.bytes") == str(1536 * MIB)
     assert value(instance, "write.buffer.count") == "2"
-    assert value(instance, "write.buffer.bytes") == str(8 * MIB)
+    assert value(instance, "write.buffer.bytes") == str(4 * MIB)
     assert value(instance, "rocksdb.config.setter") == "kedge.BoundedRocksDb"
 
 
@@ -55,10 +63,20 @@ def test_the_documented_bound_is_4_gb_and_each_deviation_is_a_note_with_both_val
 
 
 @pytest.mark.parametrize(
-    ("each", "buffer"), [(40, 16), (16, 16), (8, 8), (7.9, 4), (2, 2), (1.3, 1), (0.4, 1)]
+    ("memtables", "writing", "databases", "buffer"),
+    [
+        (4000, 100, 100, 16),  # Kafka Streams' own is the most
+        (1536, 192, 192, 8),  # no more than a writing database's share
+        (1535, 192, 192, 4),
+        (1536, 192, 576, 4),  # 576 times half of 4 MiB fit, of 8 MiB they do not
+        (768, 192, 576, 2),
+        (100, 192, 576, 1),
+    ],
 )
-def test_a_write_buffer_is_no_larger_than_what_its_database_has(each: float, buffer: int) -> None:
-    assert write_buffer_mib(each) == buffer
+def test_write_buffers_fit_their_share_and_what_older_segments_keep(
+    memtables: int, writing: int, databases: int, buffer: int
+) -> None:
+    assert write_buffer_mib(memtables, State(1, databases, writing, 0.0, 1)) == buffer
 
 
 @pytest.mark.parametrize(
@@ -72,9 +90,9 @@ def test_a_bound_under_the_measured_floor_is_a_finding(bound_mib: int, severity:
 
 def test_heap_rocksdb_and_overhead_are_the_units_limit() -> None:
     (instance,) = instances(make_plan(streams()), SERVICE)["st1"]
-    # 256 MiB, 2 producers with 96 batches of 1 MiB, 2 x 64 MiB; 576 databases with 0.45 MiB each and 256 MiB
+    # 256 MiB, 2 producers with 96 batches of 1 MiB, 2 x 64 MiB; 576 databases with 0.8 MiB each and 256 MiB
     assert value(instance, "KAFKA_HEAP_OPTS") == "-Xms576m -Xmx576m"
-    assert value(instance, "MemoryMax") == f"{576 + 2048 + 516}M"
+    assert value(instance, "MemoryMax") == f"{576 + 2048 + 717}M"
     assert value(instance, "LimitNOFILE") == "17408"
 
 
@@ -240,7 +258,7 @@ def test_a_memory_limit_too_small_for_what_is_planned_is_an_error() -> None:
     limited = {h: dict(v) | {"streams_app_memory_mib": 2000} for h, v in inventory.hosts.items()}
     (error,) = findings(type(inventory)(limited, inventory.groups), "streams.memory.limit", "error")
     assert "streams_app_memory_mib is 2000" in error.message
-    assert f"set it to {576 + 2048 + 516}" in error.fix
+    assert f"set it to {576 + 2048 + 717}" in error.fix
 
 
 @pytest.mark.parametrize(
