@@ -108,8 +108,8 @@ def _page(text: str, result: Mapping[str, Any]) -> str:
     return (
         "# How groups share partitions out anew, measured\n\n"
         f"Kafka {result['kafka']}, one broker and all consumers on one machine of {result['cores']} cores, "
-        f"{result['date']}; {asked['partitions']} partitions, {asked['members']} members a group, "
-        f"{asked['restarts']} restarts a group, {asked['records_per_s']:g} records/s. The worst restart of "
+        f"{result['date']}; {asked['partitions']} partitions, members a group: {asked['members']}, "
+        f"restarts a group: {asked['restarts']}, {asked['records_per_s']:g} records/s. The worst restart of "
         f"each group; states sampled every {asked['sampling_ms']} ms.\n\n{text}\n"
     )
 
