@@ -219,6 +219,39 @@ def test_a_port_in_use_on_a_node_is_named_and_the_next_run_mends_it() -> None:
     assert on_node("kedge", "rest2", f"systemctl is-active {unit}").strip() == "active"
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("demo")
+def test_a_rolling_restart_stops_at_the_first_that_does_not_come_back_and_says_which() -> None:
+    broken = "/etc/systemd/system/kafka-rest@8083.service.d"
+    lines = r"[Service]\nExecStart=\nExecStart=/bin/false\n"
+    on_node("kedge", "rest1", f"mkdir -p {broken} && printf '{lines}' > {broken}/broken.conf")
+    on_node("kedge", "rest1", "systemctl daemon-reload")
+    before = processes()
+    try:
+        done = play("rolling_restart.yml", inventory=INVENTORY)
+    finally:
+        on_node("kedge", "rest1", f"rm {broken}/broken.conf; systemctl daemon-reload")
+    output = done.stdout + done.stderr
+    assert done.returncode != 0
+    told = output.partition("FAILED!")[2]
+    assert "kafka-rest@8083" in told
+    assert "nothing to put back; it is stopped" in told
+    assert "its journal ends with" in told
+    # One was restarted before it, and none after it was touched.
+    now = processes()
+    assert now["rest1", "8082"] != before["rest1", "8082"]
+    assert all(now["rest2", port] == before["rest2", port] for port in ("8082", "8083"))
+    assert "rest2" not in recap(done.stdout)
+    # As long as it is down no other is taken from the balancer; a deploy brings it back.
+    again = play("rolling_restart.yml", inventory=INVENTORY)
+    assert again.returncode != 0
+    assert "rest1:8083 is not up" in again.stdout + again.stderr
+    mended = play("deploy.yml", "--limit", "localhost,rest1", inventory=INVENTORY)
+    assert mended.returncode == 0, mended.stdout
+    for port in ("8082", "8083"):
+        assert on_node("kedge", "rest1", f"systemctl is-active kafka-rest@{port}").strip() == "active"
+
+
 @pytest.mark.usefixtures("demo")
 def test_a_deploy_that_was_killed_is_finished_by_the_next() -> None:
     wanted = ("-e", '{"kafka_rest_settings": {"producer.linger.ms": 4}}')
