@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import httpx
 import pytest
 
-from verify.load.config import LoadError, lanes, read_load, workers
+from verify.load.config import LoadError, RestLoad, lanes, read_load, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
-from verify.load.rest_producers import instance_of, read_answer, transport_outcome
+from verify.load.rest_producers import read_answer
+from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
 
 
 def body(*entries: dict[str, Any]) -> bytes:
@@ -57,17 +61,81 @@ def test_200_that_says_nothing_of_a_record_leaves_it_unknown(answer: bytes) -> N
     assert [entry.outcome for entry in read_answer(200, answer, 1)] == [UNKNOWN]
 
 
-def test_only_a_connection_that_never_came_about_is_a_failure() -> None:
-    assert transport_outcome(httpx.ConnectError("refused")) == FAILED
-    assert transport_outcome(httpx.ConnectTimeout("slow")) == FAILED
-    assert transport_outcome(httpx.ReadTimeout("no answer")) == UNKNOWN
-    assert transport_outcome(httpx.RemoteProtocolError("closed")) == UNKNOWN
-    assert transport_outcome(httpx.WriteError("reset")) == UNKNOWN
+class _Served(http.server.BaseHTTPRequestHandler):
+    """Answers, says who it is, and keeps the connection or closes it without a word."""
+
+    protocol_version = "HTTP/1.1"
+    says: ClassVar[dict[str, str]] = {}
+    mute = False
+
+    def do_POST(self) -> None:
+        told = f"{self.headers['Authorization']} {self.path} {self.client_address[1]}".encode()
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.mute:
+            self.close_connection = True
+            return
+        self.send_response(200)
+        for name, value in {"Content-Length": str(len(told)), **self.says}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(told)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
-def test_instance_is_what_the_balancer_says() -> None:
-    assert instance_of(httpx.Response(200, headers={"X-Served-By": "10.0.0.2:8083"})) == "10.0.0.2:8083"
-    assert instance_of(httpx.Response(200)) is None
+@pytest.fixture
+def served() -> Iterator[http.server.ThreadingHTTPServer]:
+    _Served.says, _Served.mute = {}, False
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Served)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def wire(port: int) -> Wire:
+    url = f"http://127.0.0.1:{port}/behind/"
+    rest = RestLoad(topic="t", url=url, records_per_s=1, user="me", password="own", request_timeout_s=5)
+    return Wire(rest, "/topics/t", {})
+
+
+def test_a_connection_is_kept_and_the_instance_is_what_the_balancer_says(
+    served: http.server.ThreadingHTTPServer,
+) -> None:
+    kept = wire(served.server_port)
+    first, second = kept.post(b"x"), kept.post(b"y")
+    assert (first.status, first.instance) == (200, None)
+    assert first.body == second.body
+    assert first.body.startswith(b"Basic bWU6b3du /behind/topics/t ")
+    _Served.says = {"X-Served-By": "10.0.0.2:8083", "Connection": "close"}
+    assert kept.post(b"x").instance == "10.0.0.2:8083"
+    assert kept.post(b"x").body != first.body
+
+
+def test_only_what_no_connection_came_about_for_was_certainly_not_sent(
+    served: http.server.ThreadingHTTPServer,
+) -> None:
+    kept = wire(served.server_port)
+    _Served.mute = True
+    with pytest.raises(NoAnswerError):
+        kept.post(b"x")
+    served.shutdown()
+    served.server_close()
+    with pytest.raises(NotSentError):
+        kept.post(b"x")
+
+
+def test_a_connection_that_was_closed_while_idle_is_not_used_again(
+    served: http.server.ThreadingHTTPServer,
+) -> None:
+    kept = wire(served.server_port)
+    kept.post(b"x")
+    (idle,) = kept._idle
+    assert idle.sock is not None
+    idle.sock.shutdown(socket.SHUT_RD)  # as if the other side had
+    assert kept.post(b"y").status == 200
+    assert idle.sock is None
 
 
 KAFKA = {"topic": "t", "records_per_s": 100, "producers": 2, "consumers": 2, "group": "g"}

@@ -11,8 +11,10 @@ import asyncio
 import base64
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -23,15 +25,13 @@ from verify.load.config import Lane, Load, RestLoad
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
 from verify.load.process import Ending, cpu_us, now_us
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
-from verify.load.rest_session import session_options
+from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
 from verify.record import run_tag
 
 PRODUCE_HEADERS: Final = {
     "Content-Type": "application/vnd.kafka.binary.v2+json",
     "Accept": "application/vnd.kafka.v2+json",
 }
-#: Where an instance or the balancer says which instance (host:port) answered, the first that is there.
-INSTANCE_HEADERS: Final = ("X-Served-By", "X-Kedge-Instance")
 _TICK_S: Final = 0.005
 
 
@@ -42,11 +42,6 @@ class Entry(NamedTuple):
     partition: int = 0
     offset: int = 0
     error: str | None = None
-
-
-def instance_of(response: httpx.Response) -> str | None:
-    """Return the REST instance (host:port) that answered, None when no header tells."""
-    return next((response.headers[name] for name in INSTANCE_HEADERS if response.headers.get(name)), None)
 
 
 def read_answer(status: int, body: bytes, records: int) -> list[Entry]:
@@ -77,12 +72,6 @@ def _entry(entry: dict[str, Any]) -> Entry:
     if entry.get("partition") is None or entry.get("offset") is None:
         return Entry(UNKNOWN, error="HTTP 200 with an entry that has neither offset nor error")
     return Entry(ACKED, int(entry["partition"]), int(entry["offset"]))
-
-
-def transport_outcome(error: httpx.HTTPError) -> int:
-    """Return FAILED when no connection came about, so that nothing can have been sent; else UNKNOWN."""
-    refused = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return FAILED if refused else UNKNOWN
 
 
 async def run(load: Load, mine: Sequence[Lane], board: Board, evidence: Path, ending: Ending) -> None:
@@ -124,20 +113,21 @@ class _Producer:
         self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request)
         self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
         self._keys = [base64.b64encode(key).decode() for key in keys(lane.producer)]
-        self._url = f"{rest.url.rstrip('/')}/topics/{lane.topic}"
+        self._wire = Wire(rest, f"/topics/{quote(lane.topic, safe='')}", PRODUCE_HEADERS)
+        self._threads = ThreadPoolExecutor(rest.in_flight)
         self._open: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Send every array when it is due, several at once but no more than the bound."""
-        limits = httpx.Limits(max_connections=self._rest.in_flight)
-        options = {"timeout": self._rest.request_timeout_s, "limits": limits, **session_options(self._rest)}
-        async with httpx.AsyncClient(**options) as session:
-            planned = await self._send_what_is_due(session)
-            await self._await_answers()
+        planned = await self._send_what_is_due()
+        await self._await_answers()
+        # A request that is given up keeps its thread until its time is over; nobody waits for it.
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._wire.close()
         self._ledger.close(planned)
         self._writer.close()
 
-    async def _send_what_is_due(self, session: httpx.AsyncClient) -> int:
+    async def _send_what_is_due(self) -> int:
         start_us = int(self._board.head[Head.GO])
         planned = sent = 0
         while not self._ending and start_us:
@@ -146,7 +136,7 @@ class _Producer:
             until = min(now, stop_us) if stop_us else now
             planned = count_due(start_us, self._lane.rate, until, self._lane.per_request)
             while sent < planned and len(self._open) < self._rest.in_flight:
-                self._start(session, sent, start_us)
+                self._start(sent, start_us)
                 sent += self._lane.per_request
             if stop_us and now >= stop_us and sent == planned:
                 break
@@ -171,7 +161,7 @@ class _Producer:
         self._ledger.add(first, intended, crc)
         return values
 
-    def _start(self, session: httpx.AsyncClient, first: int, start_us: int) -> None:
+    def _start(self, first: int, start_us: int) -> None:
         values = self._prepare(first, start_us)
         size, count = self._lane.record_bytes, self._lane.per_request
         records = [
@@ -184,21 +174,21 @@ class _Producer:
         body = json.dumps({"records": records}).encode()
         self._cells[Cell.SENT] = first + count
         self._ledger.sent(first, first + count, now_us())
-        task = asyncio.create_task(self._send(session, first, body))
+        task = asyncio.create_task(self._send(first, body))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
 
-    async def _send(self, session: httpx.AsyncClient, first: int, body: bytes) -> None:
+    async def _send(self, first: int, body: bytes) -> None:
         count = self._lane.per_request
         instance = None
         try:
-            response = await session.post(self._url, content=body, headers=PRODUCE_HEADERS)
-            at_us = now_us()
-            instance = instance_of(response)
-            entries = read_answer(response.status_code, response.content, count)
-        except httpx.HTTPError as error:
-            at_us = now_us()
-            entries = [Entry(transport_outcome(error), error=f"{type(error).__name__}: {error}")] * count
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._wire.post, body)
+            at_us, instance = now_us(), answer.instance
+            entries = read_answer(answer.status, answer.body, count)
+        except NotSentError as error:
+            at_us, entries = now_us(), [Entry(FAILED, error=str(error))] * count
+        except NoAnswerError as error:
+            at_us, entries = now_us(), [Entry(UNKNOWN, error=str(error))] * count
         for outcome, error_text in {(entry.outcome, entry.error) for entry in entries}:
             rows = [
                 row
