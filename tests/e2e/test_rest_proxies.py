@@ -17,6 +17,8 @@ import httpx
 import pandas as pd
 import pytest
 import yaml
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
 
 from local.engine import find_engine
 from tests.e2e.playing import local_fleet, on_node, play
@@ -29,6 +31,10 @@ BALANCER: Final = "http://10.78.10.31:8080"
 PAIR: Final = {"certificate": "pem", "key": "key"}
 TOPIC: Final = "kedge-verify-rest"
 GROUP: Final = "kedge-verify-rest"
+BROKER: Final = "10.78.10.11:9092"
+CONSUMERS: Final = 2
+#: Looks in a row at a group without a rebalance.
+SETTLED: Final = 5
 REQUESTS_PER_S: Final = 500
 #: Three checks of 5 s that hang, and as long again for a busy machine.
 OUT_US: Final = 30_000_000
@@ -73,7 +79,7 @@ def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
         "records_per_s": REQUESTS_PER_S,
         "records_per_request": 1,
         "producers": 2,
-        "consumers": 2,
+        "consumers": CONSUMERS,
         "group": GROUP,
     }
     started = LoadRun(
@@ -81,7 +87,7 @@ def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
         {
             "run_id": f"rest-{time.time_ns()}",
             "cluster": "leaf",
-            "bootstrap_servers": "10.78.10.11:9092",
+            "bootstrap_servers": BROKER,
             "rest": rest,
             "warm_up_s": 3,
             "min_s": 5,
@@ -179,13 +185,23 @@ class Consumers:
 
 
 def leave_a_zombie() -> None:
-    """Join the load's group as a client that vanishes: its instance reads once, and is asked no more."""
+    """Join the load's group as a client that vanishes: its instance owns partitions, and is asked no more."""
+    admin = AdminClient({"bootstrap.servers": BROKER})
     with httpx.Client(base_url=BALANCER, timeout=30) as client:
         # It commits nothing: what it read is the load's consumers' to read again.
         body = {"format": "binary", "auto.commit.enable": "false"}
         base = client.post(f"/consumers/{GROUP}", json=body, headers=JSON).json()["base_uri"]
         client.post(f"{base}/subscription", json={"topics": [TOPIC]}, headers=JSON)
-        await_that(lambda: client.get(f"{base}/records", headers=BINARY).json(), "the zombie has read", 30)
+
+        def settled() -> bool:
+            # An instance that is not asked joins no rebalance, which would then wait for it.
+            client.get(f"{base}/records", headers=BINARY)
+            group = admin.describe_consumer_groups([GROUP])[GROUP].result(timeout=10)
+            return group.state == ConsumerGroupState.STABLE and len(group.members) == CONSUMERS + 1
+
+        await_that(
+            lambda: all(settled() for _ in range(SETTLED)), "the group has settled with the zombie", 60
+        )
 
 
 def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothing(
