@@ -51,10 +51,14 @@ class Proxy(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 50  # as a proxy's own; all clients of a case come at once
+
+
 @pytest.fixture
 def url() -> Iterator[str]:
     Proxy.entry, Proxy.connections = OFFSET, set()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    server = Server(("127.0.0.1", 0), Proxy)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
