@@ -7,6 +7,7 @@ from pathlib import Path
 import ansible.module_utils
 import pytest
 
+from local.brokers import kafka_jars
 from local.nodes import unusable
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
@@ -19,3 +20,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if needing and (reason := unusable()):
         for item in needing:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def jars() -> Path:
+    """The folder of a broker's jars; what needs them is skipped where they are not cached."""
+    found = kafka_jars()
+    if found is None:
+        pytest.skip("Kafka's jars are not cached: make setup")
+    return found

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local.brokers import Broker, kafka_jars, running_broker
+from local.brokers import Broker, running_broker
 from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
 from tests.contract.rest_client import Consumer, produce
 
@@ -52,10 +52,7 @@ def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def broker(sandbox_home: Path) -> Iterator[Broker]:
-    jars = kafka_jars()
-    if jars is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
+def broker(jars: Path, sandbox_home: Path) -> Iterator[Broker]:
     with running_broker(jars) as running:
         running.create_topic("contract.topic", partitions=4)
         yield running

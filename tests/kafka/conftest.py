@@ -9,26 +9,19 @@ from typing import Any
 
 import pytest
 
-from local.brokers import kafka_jars
 from tests.kafka.crashable import CrashableBroker, crashable_broker
 from tests.kafka.guarded import GuardedBroker, guarded_broker
 from tests.kafka.loads import LoadRun, kill_quietly
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashableBroker]:
-    jars = kafka_jars()
-    if jars is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
+def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashableBroker]:
     with crashable_broker(jars, tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def guarded() -> Iterator[GuardedBroker]:
-    jars = kafka_jars()
-    if jars is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
+def guarded(jars: Path) -> Iterator[GuardedBroker]:
     with guarded_broker(jars) as running:
         yield running
 

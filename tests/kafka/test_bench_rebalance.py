@@ -10,16 +10,18 @@ import pytest
 
 from bench.rebalance.__main__ import main
 from bench.rebalance.trial import PROTOCOLS
-from local.brokers import kafka_jars
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.long,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("jars"),
+]
 
 
 def test_each_protocol_is_told_from_the_others_by_what_it_takes_away(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if kafka_jars() is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
     runs, out = tmp_path / "runs", tmp_path / "out"
     options = ["--members", "2", "--restarts", "1", "--pause", "4"]
     assert main([*options, "--runs", str(runs), "--out", str(out)]) == 0, capsys.readouterr().err

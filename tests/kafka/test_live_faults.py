@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.rebalance.trial import name_groups, start_member
 from local.broker_cluster import Node, running_nodes
-from local.brokers import end_process, kafka_jars
+from local.brokers import end_process
 from tests.contract.proxies import RunningProxy, distribution, launch, running_proxy, unpack
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy
@@ -181,10 +181,7 @@ def test_records_that_were_committed_before_they_were_processed_are_named(
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Node]]:
-    jars = kafka_jars()
-    if jars is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
+def nodes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Node]]:
     with running_nodes(jars, tmp_path_factory.mktemp("nodes"), 3, config=THREE) as running:
         yield running
 

@@ -16,7 +16,6 @@ from bench.clients.cases import losses, producers
 from bench.clients.driver import Driver, running_driver
 from bench.clients.phases import Bench, consumed, lost, produced, with_topic
 from local.broker_cluster import Node, running_nodes
-from local.brokers import kafka_jars
 from tests.kafka.loads import ROOT, await_that
 from tests.kafka.modules import run_module
 from verify.limits import main as limits
@@ -26,10 +25,7 @@ QUICK = {"broker.session.timeout.ms": "3000"}
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Node]]:
-    jars = kafka_jars()
-    if jars is None:
-        pytest.skip("Kafka's jars are not cached: make setup")
+def nodes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Node]]:
     with running_nodes(jars, tmp_path_factory.mktemp("nodes"), 3, config=QUICK) as running:
         yield running
 
