@@ -21,6 +21,7 @@ class ReadersTest {
             work -> {
               Thread thread = new Thread(work);
               thread.setDaemon(true);
+              thread.setUncaughtExceptionHandler((of, fault) -> {});
               made.add(thread);
               return thread;
             });
@@ -45,6 +46,38 @@ class ReadersTest {
     }
     await(done);
     assertTrue(made.size() <= 3, () -> made.size() + " threads");
+  }
+
+  @Test
+  void noMoreThreadsThanAllowedWhenWorkComesAsTheyFallIdle() throws InterruptedException {
+    readers(3);
+    for (int round = 0; round < 2000; round++) {
+      CountDownLatch done = new CountDownLatch(3);
+      for (int i = 0; i < 3; i++) {
+        readers.execute(done::countDown);
+      }
+      await(done);
+    }
+    assertTrue(made.size() <= 3, () -> made.size() + " threads");
+  }
+
+  @Test
+  void workThatFailsLeavesNoOtherWaiting() throws InterruptedException {
+    CountDownLatch done = new CountDownLatch(1);
+    CountDownLatch queued = new CountDownLatch(1);
+    readers(1);
+    readers.execute(
+        () -> {
+          try {
+            queued.await();
+          } catch (InterruptedException e) {
+            return;
+          }
+          throw new IllegalStateException("a fault of the test");
+        });
+    readers.execute(done::countDown);
+    queued.countDown();
+    await(done);
   }
 
   @Test
