@@ -67,15 +67,28 @@ def _tls(sheet: Sheet, file: str, folder: str, security: Security, pair: KeyPair
             "required",
             "only a broker of the cluster joins its quorum",
         ),
-        (
-            "ssl.client.auth",
-            "none" if security.sasl else "required",
-            "clients log in by SASL" if security.sasl else "a certificate is what tells clients apart",
-        ),
     ):
         sheet.put(file, key, "broker.tls", Choice(value, why, _SECURITY))
+    _client_certificates(sheet, file, security)
     put_file(sheet, f"{folder}/broker.pem", "broker.tls", {"key": pair.key, "certificate": pair.certificate})
     put_file(sheet, f"{folder}/cluster-ca.pem", "broker.tls", {"certificate": str(security.ca)})
+
+
+def _client_certificates(sheet: Sheet, file: str, security: Security) -> None:
+    """Plan whether clients have to show a certificate; of those that the plan knows none has one."""
+    value, why = "required", "a certificate is what tells clients apart"
+    if security.sasl:
+        value, why = "none", "clients log in by SASL"
+    asked = sheet.put(file, "ssl.client.auth", "broker.tls", Choice(value, why, _SECURITY))
+    # Of a listener that takes SASL_SSL, Kafka asks for no certificate by this key.
+    if asked == "required" and not security.sasl:
+        sheet.error(
+            "broker.tls",
+            "the cluster's security.protocol is SSL, so that its brokers ask each client for a certificate, "
+            "and no client of the plan has one",
+            "set security.protocol to SASL_SSL, or, for encryption without logins, ssl.client.auth: none in "
+            "kafka_broker_settings",
+        )
 
 
 def _sasl(sheet: Sheet, file: str, security: Security) -> None:

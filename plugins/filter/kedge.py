@@ -64,9 +64,7 @@ def kafka_probe(instance: Mapping[str, Any], address: str) -> dict[str, Any]:
     """Return the probe that asks a broker which requests it knows, which it answers before any login."""
     ca = [s["file"] for s in instance["settings"] if s["file"].endswith("/cluster-ca.pem")]
     probe = {"kind": "kafka", "host": address, "port": instance["port"]}
-    mutual = [s["value"] for s in instance["settings"] if s["key"] == "ssl.client.auth"] == ["required"]
-    own = {"certificate": ca[0].replace("cluster-ca.pem", "broker.pem")} if ca and mutual else {}
-    return probe | ({"ca": ca[0]} if ca else {}) | own
+    return probe | ({"ca": ca[0]} if ca else {})
 
 
 def of_marks(secrets: Mapping[str, str], within: Any) -> dict[str, str]:

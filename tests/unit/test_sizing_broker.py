@@ -43,6 +43,17 @@ def test_keys_of_another_version_are_found_in_own_broker_settings() -> None:
     assert "does not read zookeeper.connect" in of_rule(plan, "broker.keys", "warning")[0].message
 
 
+def test_brokers_that_ask_clients_for_certificates_are_refused_as_no_client_has_one() -> None:
+    secured = {"leaf": OURS["leaf"] | {"security": {"protocol": "SSL", "ca": "ca.pem"}}}
+    pair = {"certificate": "broker.pem", "key": "broker.key"}
+    variables: dict[str, Any] = {"kafka_clusters": secured, "kafka_broker_tls": pair}
+    (error,) = of_rule(make_plan(brokers(["leaf1"], **variables)), "broker.tls", "error")
+    assert "no client of the plan has one" in error.message
+    assert "SASL_SSL" in error.fix
+    own = {"kafka_broker_settings": {"ssl.client.auth": "none"}}
+    assert not of_rule(make_plan(brokers(["leaf1"], **variables, **own)), "broker.tls", "error")
+
+
 def test_memory_is_kept_for_a_broker_and_its_page_cache_left_free() -> None:
     (broker,) = make_plan(brokers(["leaf1"])).services["leaf1"]["kafka_broker"]
     assert broker.value("MemoryLow") == "1408M"
