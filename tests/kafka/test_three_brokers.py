@@ -67,6 +67,7 @@ def test_the_latency_of_replication_is_expected_and_measured(
     nodes: Sequence[Node], bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     servers = nodes[0].bootstrap_servers
+    nodes[0].create_topic("copied", 3, copies=3)
     limits(["--bootstrap-servers", servers, "--cluster", "leaf", "--measure", "--format", "json"])
     rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)}
     expected = rows["ms that replication is expected to add"]["found"]
