@@ -10,8 +10,9 @@ from typing import Final
 
 from sizing.complaints import declare
 from sizing.keys import NEWER_KAFKA, OF_KAFKA, Component, check_keys, known_keys, numbers
-from sizing.mirror_files import ADDRESS, classic, mirror_maker_2
+from sizing.mirror_classic import classic
 from sizing.mirror_limits import Limits, limits, matching
+from sizing.mirror_maker_2 import ADDRESS, mirror_maker_2
 from sizing.mirror_producer import ARTICLE, FETCH_WAIT_MS, MEASURED, NUMBER, Flow, batch_bytes, spare_ms
 from sizing.model import Advice, Finding, Instance, Inventory, Part, Setting, Sheet
 from sizing.placement import place, quotas

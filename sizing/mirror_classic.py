@@ -1,0 +1,120 @@
+"""The settings of a classic mirror process: what its files hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.mirror_flows import consumer_group
+from sizing.mirror_process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
+from sizing.mirror_producer import (
+    ARTICLE,
+    CLASSIC,
+    NUMBER,
+    SET_BY_MIRRORS,
+    Flow,
+    plan_login,
+    plan_producer,
+    socket_buffer,
+)
+from sizing.model import MIB, Choice, Sheet
+from sizing.profiled import put_profile
+from sizing.values import value_of
+
+_FETCHED_MIB: Final = 100  # fetch.max.bytes is 50 MiB: as it came, and unpacked
+
+
+def classic(flow: Flow) -> Planned:
+    """Return the settings and findings of a classic process."""
+    consumer = flow.sheet(flow.flow.consumer_settings)
+    _consumer(consumer, flow)
+    producer = flow.sheet(flow.flow.producer_settings)
+    buffer = plan_producer(producer, flow, f"{flow.folder}/producer.properties", "")
+    environment = flow.sheet(flow.flow.environment)
+    _arguments(environment, flow)
+    codec = value_of(producer, "compression.type")
+    put_jvm(environment, flow, *_heap(flow, buffer), tasks=1, codec=codec)
+    return together(consumer, producer, environment)
+
+
+def _consumer(sheet: Sheet, flow: Flow) -> None:
+    file = f"{flow.folder}/consumer.properties"
+
+    def put(key: str, rule: str, value: str | int, because: str, source: str = CLASSIC) -> None:
+        sheet.put(file, key, f"mirror.consumer.{rule}", Choice(value, because, source))
+
+    put("bootstrap.servers", "cluster", flow.source_servers, f"the brokers of cluster {flow.flow.source}")
+    put("group.id", "group", consumer_group(flow.name), "all processes of the flow share one group")
+    if str(flow.flow.environment.get("MIRROR_NUM_STREAMS", 1)) == "1":
+        put(
+            "group.instance.id",
+            "member",
+            f"{flow.name}-{NUMBER}",
+            "a process that is back within session.timeout.ms, after a restart or a crash, goes on with its "
+            "own partitions; without it all wait for a dead member's session before anyone mirrors again",
+            "KIP-345, static membership",
+        )
+    put(
+        "partition.assignment.strategy",
+        "assignor",
+        "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+        "spreads the partitions of all topics evenly over the processes; without one it warns at each start",
+    )
+    put(
+        "auto.offset.reset",
+        "offset",
+        "earliest",
+        "a new flow mirrors what is there; latest would leave it out",
+    )
+    socket_buffer(sheet, flow, file, "receive.buffer.bytes", "mirror.consumer.socket", "64 KiB")
+    put_profile(sheet, file, "", "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
+    plan_login(sheet, flow, "source", file, "")
+    sheet.rest_of_own(file, "mirror.own")
+    if value_of(sheet, "enable.auto.commit") == "true":
+        sheet.error(
+            "mirror.consumer.commit",
+            f"consumer_settings of flow {flow.name} set enable.auto.commit: records read and not yet "
+            "mirrored would be lost with the process",
+            "take it out: MirrorMaker commits after its producer has flushed",
+        )
+
+
+def _heap(flow: Flow, buffer: int) -> tuple[int, str, int]:
+    mib = heap_of(BASE_MIB + buffer // MIB + _FETCHED_MIB)
+    because = (
+        f"an estimated {BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {_FETCHED_MIB} MiB for "
+        "a fetch of 50 MiB and what it unpacks to"
+    )
+    return mib, because, buffer // MIB
+
+
+def _arguments(sheet: Sheet, flow: Flow) -> None:
+    file = f"{flow.folder}/environment"
+
+    def put(key: str, rule: str, value: str | int, because: str, source: str = CLASSIC) -> str:
+        return sheet.put(file, key, f"mirror.{rule}", Choice(value, because, source)) or ""
+
+    put("MIRROR_INCLUDE", "flow", "|".join(flow.flow.topics), "the topics of the flow, as one expression")
+    parallel = f"{ARTICLE}, Increase parallelism"
+    because = (
+        "one consumer a process, so that a topic's partitions spread over the processes and their producers"
+    )
+    streams = put("MIRROR_NUM_STREAMS", "streams", 1, because, parallel)
+    if streams != "1":
+        sheet.warning(
+            "mirror.streams",
+            f"MIRROR_NUM_STREAMS of flow {flow.name} is {streams}: its streams share one producer",
+            "set it to 1 and use more processes",
+        )
+    sheet.put(file, "MIRROR_OFFSET_COMMIT_INTERVAL_MS", "mirror.commit", commit_interval(flow))
+    abort = put(
+        "MIRROR_ABORT_ON_SEND_FAILURE",
+        "abort",
+        "true",
+        "a record that can't be sent ends the process; false would drop it and go on",
+    )
+    if abort != "true":
+        sheet.error(
+            "mirror.abort",
+            f"MIRROR_ABORT_ON_SEND_FAILURE of flow {flow.name} is {abort}: records that fail are dropped",
+            "set it to true",
+        )

@@ -1,0 +1,169 @@
+"""The settings of a MirrorMaker 2 worker in dedicated mode: what its files hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from sizing.mirror_flows import consumer_group, offsets_topic, worker_group
+from sizing.mirror_process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
+from sizing.mirror_producer import (
+    ARTICLE,
+    SET_BY_MIRRORS,
+    Flow,
+    plan_login,
+    plan_producer,
+    socket_buffer,
+    spare_ms,
+)
+from sizing.model import MIB, Choice, Sheet
+from sizing.profiled import put_profile
+from sizing.values import value_of
+
+_MM2: Final = "Kafka documentation, Geo-Replication"
+_POLL_RECORDS: Final = 500  # default of max.poll.records
+_TRANSACTION_MS: Final = 30_000  # half of the default of transaction.timeout.ms
+_REBALANCE_DELAY_MS: Final = 300_000  # default of scheduled.rebalance.max.delay.ms
+
+#: Stands for the address of the host that a process runs on.
+ADDRESS: Final = "\x01"
+
+
+def mirror_maker_2(flow: Flow) -> Planned:
+    """Return the settings and findings of a MirrorMaker 2 process in dedicated mode."""
+    own = {f"{flow.flow.target}.producer.{k}": v for k, v in flow.flow.producer_settings.items()}
+    own |= {f"{flow.flow.source}.consumer.{k}": v for k, v in flow.flow.consumer_settings.items()}
+    sheet = flow.sheet(own | dict(flow.flow.settings))
+    file = f"{flow.folder}/mm2.properties"
+    _connect(sheet, flow, file)
+    buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.")
+    prefix = f"{flow.flow.source}.consumer."
+    put_profile(sheet, file, prefix, "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
+    sheet.rest_of_own(file, "mirror.own")
+    environment = flow.sheet(flow.flow.environment)
+    because = "only this target's workers: the other direction is no flow"
+    environment.put(
+        f"{flow.folder}/environment",
+        "MIRROR_CLUSTERS",
+        "mirror.flow",
+        Choice(flow.flow.target, because, _MM2),
+    )
+    # Tasks keep the partition numbers of the source: over all of them, a batch and a fetch a partition.
+    fetched = math.ceil(flow.limits.source_partitions * 2)
+    because = (
+        f"an estimated {BASE_MIB} MiB, buffers of {buffer // MIB} MiB and twice 1 MiB fetched for each of "
+        f"{flow.limits.source_partitions} partitions, as if one process ran all tasks"
+    )
+    mib = heap_of(BASE_MIB + buffer // MIB + fetched)
+    codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
+    put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
+    return together(sheet, environment)
+
+
+def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
+    spec, limits = flow.flow, flow.limits
+    here, there = spec.source, spec.target
+
+    def put(key: str, rule: str, value: str | int, because: str, source: str = _MM2) -> None:
+        sheet.put(file, key, f"mirror.{rule}", Choice(value, because, source))
+
+    put("clusters", "flow", f"{here}, {there}", "source and target")
+    put(f"{here}.bootstrap.servers", "cluster", flow.source_servers, f"the brokers of cluster {here}")
+    put(f"{there}.bootstrap.servers", "cluster", flow.target_servers, f"the brokers of cluster {there}")
+    # What stands under a cluster's name holds for all clients of it, those of the workers among them.
+    plan_login(sheet, flow, "source", file, f"{here}.")
+    plan_login(sheet, flow, "target", file, f"{there}.")
+    put(f"{here}->{there}.enabled", "flow", "true", "the direction of the flow")
+    put(f"{here}->{there}.topics", "flow", ",".join(spec.topics), "the topics of the flow")
+    put(f"{there}->{here}.enabled", "flow", "false", "no flow goes back")
+    put(f"{there}->{here}.emit.heartbeats.enabled", "flow", "false", "no heartbeats go back either")
+    put(
+        "tasks.max",
+        "tasks",
+        limits.largest,
+        f"a task, with a producer of its own, for each of the largest topic's {limits.largest} partitions",
+        f"{ARTICLE}, Increase parallelism",
+    )
+    because = "flows between the same clusters are workers apart; by default they would share one group"
+    put(f"{there}.group.id", "group", worker_group(flow.name), because)
+    for kind, topic in (
+        ("offset", offsets_topic(flow.name)),
+        ("config", f"mm2-configs.{flow.name}.internal"),
+        ("status", f"mm2-status.{flow.name}.internal"),
+    ):
+        put(
+            f"{kind}.storage.topic", "group", topic, "the workers' own topic, apart from those of other flows"
+        )
+    for key, copies, where in (
+        ("replication.factor", limits.target_copies, there),
+        ("checkpoints.topic.replication.factor", limits.target_copies, there),
+        ("heartbeats.topic.replication.factor", limits.target_copies, there),
+        ("offset-syncs.topic.replication.factor", limits.source_copies, here),
+        ("offset.storage.replication.factor", limits.target_copies, there),
+        ("status.storage.replication.factor", limits.target_copies, there),
+        ("config.storage.replication.factor", limits.target_copies, there),
+    ):
+        put(key, "replication", copies, f"what the brokers of cluster {where} can hold, 3 at most")
+    policy = (
+        "IdentityReplicationPolicy" if spec.replication_policy == "identity" else "DefaultReplicationPolicy"
+    )
+    named = (
+        "the source's own name"
+        if spec.replication_policy == "identity"
+        else f"a name that begins with {here}."
+    )
+    put(
+        "replication.policy.class",
+        "policy",
+        f"org.apache.kafka.connect.mirror.{policy}",
+        f"replication_policy is {spec.replication_policy}: a target topic has {named}",
+    )
+    put(
+        "dedicated.mode.enable.internal.rest",
+        "rest",
+        "true",
+        "workers forward changes of tasks to their leader",
+    )
+    put("listeners", "rest", f"http://{ADDRESS}:0", "any free port of this host, for the other workers only")
+    delay = min(_REBALANCE_DELAY_MS, max(10_000, spec.latency_budget_ms // 2))
+    because = (
+        "tasks of a worker that went wait this long for it: half of the latency budget of "
+        f"{spec.latency_budget_ms} ms, 10 s at least, the default of 5 minutes at most"
+    )
+    put(f"{there}.scheduled.rebalance.max.delay.ms", "rebalance", delay, because)
+    sheet.put(file, f"{there}.offset.flush.interval.ms", "mirror.commit", commit_interval(flow))
+    put(
+        f"{here}.consumer.group.id",
+        "migration",
+        consumer_group(flow.name),
+        "a partition of which no offset is known here begins where the flow's classic processes committed; "
+        "nothing is committed to the group",
+        "MirrorSourceTask of Kafka, read in its source; not run",
+    )
+    socket_buffer(
+        sheet, flow, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
+    )
+    if spec.exactly_once:
+        because = "exactly_once is true"
+        put(f"{there}.exactly.once.source.support", "exactly_once", "enabled", because)
+        put(f"{here}.consumer.isolation.level", "exactly_once", "read_committed", because)
+        _transactions(sheet, flow, file)
+
+
+def _transactions(sheet: Sheet, flow: Flow, file: str) -> None:
+    """Plan how long a transaction of an exactly-once task is: what is in it is seen when it ends."""
+    spec = flow.flow
+    keys = f"{spec.source}->{spec.target}.transaction.boundary"
+    because = (
+        f"by default one ends with each poll, of {_POLL_RECORDS} records at most, and takes some round "
+        f"trips of {spec.round_trip_ms:g} ms in which its task sends nothing"
+    )
+    source = "KIP-618; TransactionBoundary of Kafka Connect"
+    sheet.put(file, keys, "mirror.transactions", None, Choice("interval", because, source))
+    half = max(1, math.floor(spare_ms(spec) / 2))
+    because = (
+        f"half of what the latency budget of {spec.latency_budget_ms} ms leaves, since records are seen when "
+        f"their transaction ends; {_TRANSACTION_MS} ms at most, half of the time after which a broker ends it"
+    )
+    value = Choice(min(half, _TRANSACTION_MS), because, source)
+    sheet.put(file, f"{keys}.interval.ms", "mirror.transactions", None, value)

@@ -1,0 +1,146 @@
+"""What both kinds of mirror process have: their environment, logging, unit, and how often they commit."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from sizing import jvm
+from sizing.keys import numbers
+from sizing.mirror_producer import ARTICLE, CLASSIC, NUMBER, UNIT, Flow
+from sizing.model import Choice, Finding, Setting, Sheet
+from sizing.rollout import put_stop
+
+OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
+BASE_MIB: Final = 256  # default heap of Kafka's tools
+_THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts have at most some dozens
+#: Of MirrorMaker 2: the task, its producer, consumer, offset syncs and their heartbeats.
+_THREADS_A_TASK: Final = 8
+_BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
+#: What zstd keeps outside the heap for a batch that is open: 2 MiB of window and the tables of its level 3.
+_ZSTD_BATCH_MIB: Final = 3.5
+
+Planned = tuple[list[Setting], list[Finding]]
+
+
+def together(*sheets: Sheet) -> Planned:
+    """Return the settings and findings of all sheets of a process."""
+    return [s for sheet in sheets for s in sheet.settings], [f for sheet in sheets for f in sheet.findings]
+
+
+def heap_of(mib: float) -> int:
+    """Return a heap, in MiB, that is a multiple of 64."""
+    return math.ceil(mib / 64) * 64
+
+
+def put_jvm(
+    sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, *, tasks: int, codec: str
+) -> None:
+    """Plan the environment, the logging and the unit of a process.
+
+    Args:
+        sheet: takes them; its own settings are those of the environment.
+        flow: what the process does.
+        mib: the heap that is planned, and ``because`` why.
+        because: see ``mib``.
+        buffer_mib: what of the heap its producers' buffers take.
+        tasks: how many tasks it may come to run.
+        codec: compression.type of its producers.
+    """
+    own_mib = flow.flow.heap_mib
+    file = f"{flow.folder}/environment"
+    logs = f"/var/log/{UNIT}/{flow.name}-{NUMBER}"
+    heap = own_mib or mib
+    if own_mib:
+        planned = f"set in the inventory; the plan would have said {mib} MiB: {because}"
+        setting = Setting(
+            file, "KAFKA_HEAP_OPTS", jvm.heap(heap), "mirror.heap", planned, "the inventory", "person"
+        )
+        sheet.settings.append(setting)
+        if heap < buffer_mib + 128:
+            sheet.error(
+                "mirror.heap",
+                f"mirror_maker_flows.{flow.name}.heap_mib is {heap}, and the producer's buffer alone takes "
+                f"{buffer_mib} MiB",
+                f"set heap_mib to {mib}, or leave it out",
+            )
+    else:
+        source = f"{ARTICLE}, Enough buffer memory for all the partitions"
+        sheet.put(file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm.heap(heap), because, source))
+    flags = f"{jvm.KAFKA_G1} {jvm.gc_log(logs)}"
+    start = "kafka-run-class.sh of Kafka 4.3"
+    sheet.put(file, "KAFKA_JVM_PERFORMANCE_OPTS", "mirror.gc",
+              Choice(flags, "the flags that Kafka's own start script sets", start))  # fmt: skip
+    sheet.put(file, "LOG_DIR", "mirror.logs", Choice(logs, "one log folder a process", start))
+    old = numbers(flow.version) < (4,)
+    properties = f"{flow.folder}/{'log4j' if old else 'log4j2'}.properties"
+    option = f"-Dlog4j.configuration=file:{properties}" if old else f"-Dlog4j2.configurationFile={properties}"
+    sheet.put(file, "KAFKA_OPTS", "mirror.logging", Choice(option, "logs go to the journal", "log4j manual"))
+    sheet.rest_of_own(file, "mirror.own")
+    if old:
+        _log4j1(sheet, properties)
+    else:
+        jvm.console_logging(sheet, properties, "mirror")
+    _progress_logging(sheet, flow, properties, old)
+    zstd = math.ceil(_ZSTD_BATCH_MIB * flow.limits.target_partitions) if codec == "zstd" else 0
+    limit = heap + _BESIDE_HEAP_MIB + zstd
+    unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
+    because = (
+        f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and direct "
+        "buffers"
+    )
+    if zstd:
+        because += f"; an estimated {zstd} MiB for zstd, which compresses a batch for each target partition"
+    sheet.put(unit, "MemoryMax", "mirror.memory", Choice(f"{limit}M", because, "systemd.resource-control(5)"))
+    because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
+    files = Choice(flow.open_files, because, "the inventory")
+    sheet.put(unit, "LimitNOFILE", "mirror.files", files)
+    because = (
+        f"{_THREADS} for the JVM and its clients, {_THREADS_A_TASK} for each of {tasks} tasks that one "
+        "process may come to run: a bound on a leak, an estimate"
+    )
+    threads = Choice(_THREADS + _THREADS_A_TASK * tasks, because, "systemd.resource-control(5)")
+    sheet.put(unit, "TasksMax", "mirror.threads", threads)
+    because = "its producer sends what it holds before it commits; what is killed is mirrored a second time"
+    put_stop(sheet, unit, "mirror_maker", flow.stop_seconds, because, "kafka.tools.MirrorMaker of Kafka 3.9")
+
+
+def _log4j1(sheet: Sheet, file: str) -> None:
+    because = "the journal keeps, rotates and bounds what a service prints"
+    for key, value in (
+        ("log4j.rootLogger", "INFO, stdout"),
+        ("log4j.appender.stdout", "org.apache.log4j.ConsoleAppender"),
+        ("log4j.appender.stdout.layout", "org.apache.log4j.PatternLayout"),
+        ("log4j.appender.stdout.layout.ConversionPattern", "%p %c{1}: %m%n"),
+    ):
+        sheet.put(file, key, "mirror.logging", Choice(value, because, "reload4j manual"))
+
+
+def _progress_logging(sheet: Sheet, flow: Flow, file: str, old: bool) -> None:
+    """Have each commit in the journal: by it a start is known to have come to what it is for."""
+    if flow.classic:
+        logger, level = "kafka.tools.MirrorMaker$", "TRACE"
+        because = "a line for each commit of what the target has acknowledged: readiness is read from it"
+    else:
+        logger, level = "org.apache.kafka.connect.runtime.WorkerSourceTask", "DEBUG"
+        because = "a line for each commit of a task, also of nothing: readiness is read from it"
+    keys = (
+        {f"log4j.logger.{logger}": level}
+        if old
+        else {"logger.progress.name": logger, "logger.progress.level": level.lower()}
+    )
+    for key, value in keys.items():
+        sheet.put(file, key, "mirror.ready", Choice(value, because, "the source of Kafka 3.9 and 4.3"))
+
+
+def commit_interval(flow: Flow) -> Choice:
+    """Return how often offsets are committed, in milliseconds: the latency budget, the default at most."""
+    budget = flow.flow.latency_budget_ms
+    if flow.advice == "documented" or budget >= OFFSET_COMMIT_MS:
+        because = "the default; each commit flushes the producer, so linger.ms above it has no effect"
+        return Choice(OFFSET_COMMIT_MS, because, CLASSIC)
+    because = (
+        f"the latency budget of {budget} ms: the lag that a restart waits for is seen that often, and a "
+        "process that is killed repeats at most what it mirrored since; an estimate, not measured"
+    )
+    return Choice(budget, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms")
