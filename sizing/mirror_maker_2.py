@@ -138,7 +138,7 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         consumer_group(flow.name),
         "a partition of which no offset is known here begins where the flow's classic processes committed; "
         "nothing is committed to the group",
-        "MirrorSourceTask of Kafka, read in its source; not run",
+        "MirrorSourceTask of Kafka; a flow moved under load, tests/kafka/test_mirror_maker_2.py",
     )
     socket_buffer(
         sheet, flow, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
