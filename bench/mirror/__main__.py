@@ -35,8 +35,9 @@ from local.toxiproxy import Way
 
 HERE = Path(__file__).parent
 TOPIC = "bench"
-#: How many of the records are made; they are written again and again until there are enough.
-MADE = 1_000_000
+#: How many records there are, and how many of them are made: those are written again and again.
+RECORDS = {"metrics": 8_000_000, "logs": 150_000}
+MADE = {"metrics": 1_000_000, "logs": 10_000}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,7 +82,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group()
     for name, about in (("processes", "of more and more processes"), ("transactions", "of MirrorMaker 2")):
         which.add_argument(f"--{name}", action="store_const", dest="table", const=name, help=f"cases {about}")
-    parser.add_argument("--records", type=int, help="6,000,000 metrics or 150,000 logs")
+    parser.add_argument("--records", type=int, help="8,000,000 metrics or 150,000 logs")
     parser.add_argument("--partitions", type=int, default=20)
     parser.add_argument("--round-trip-ms", type=float, default=60)
     parser.add_argument("--repetitions", type=int, default=3)
@@ -89,7 +90,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--case", action="append", default=[], help="some; stock gives ratios")
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the results")
     options = parser.parse_args(arguments)
-    options.records = options.records or {"metrics": 6_000_000, "logs": 150_000}[options.workload]
+    options.records = options.records or RECORDS[options.workload]
     return options
 
 
@@ -106,7 +107,7 @@ def running_bench(options: argparse.Namespace, jars: Path) -> Iterator[Bench]:
             toxiproxy.running(ways, options.round_trip_ms, api) as link,
         ):
             source.create_topic(TOPIC, options.partitions)
-            times = max(1, -(-options.records // MADE))
+            times = max(1, -(-options.records // MADE[options.workload]))
             made = WORKLOADS[options.workload](options.records // times)
             records, size = fill(source.bootstrap_servers, TOPIC, options.partitions, made, times)
             yield Bench(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -18,6 +19,11 @@ PROCESSES: Final = (1, 2, 4)
 _JVMS_A_CORE: Final = 4
 #: As many share that core, so they compile for longer until they are as fast as they become.
 _CROWDED_SETTLE_S: Final = 10.0
+#: By so much a batch a producer lowers its expectation, which begins at 1: Kafka's CompressionRatioEstimator.
+_LEARNT_A_BATCH: Final = 0.005
+#: It counts from where batches are expected to become so many times smaller; these records become 7 times.
+_LEARNT_RATIO: Final = 10.0
+_BATCH_BYTES: Final = 16_384  # default of batch.size
 CODECS: Final = ("gzip", "lz4", "zstd")
 
 
@@ -25,8 +31,8 @@ CODECS: Final = ("gzip", "lz4", "zstd")
 class Case:
     """One way to run a flow: properties beside those of the place, and a round trip of its own if any.
 
-    ``worker`` are the properties of MirrorMaker 2, empty for classic. ``settle_s`` passes between the last
-    process that joins and the first second that counts.
+    ``worker`` are the properties of MirrorMaker 2, empty for classic. ``settle_s`` and ``settle_bytes`` pass
+    between the last process that joins and the first second that counts.
     """
 
     processes: int = 1
@@ -36,6 +42,17 @@ class Case:
     heap_mib: int = 256  # default of Kafka's tools
     round_trip_ms: float | None = None
     settle_s: float = SETTLE_S
+
+    @property
+    def settle_bytes(self) -> float:
+        """Bytes of keys and values after which each producer knows how its batches compress, and fills them.
+
+        Until its expectation is r, the batches it fills hold batch.size / r: that, added up over all steps.
+        """
+        if self.producer.get("compression.type", "none") == "none":
+            return 0.0
+        batch = float(self.producer.get("batch.size", _BATCH_BYTES))
+        return self.processes * batch / _LEARNT_A_BATCH * math.log(_LEARNT_RATIO)
 
 
 def measures(processes: int) -> dict[str, Case]:

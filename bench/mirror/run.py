@@ -169,7 +169,9 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
             stack.callback(process.kill)
             processes.append((bench.folder / f"{group}-{number}", process))
         deadline = time.monotonic() + bench.limit_s
-        joined = 0.0
+        settle_records = case.settle_bytes * bench.records / bench.plain_bytes
+        joined = settled = 0.0
+        begun = 0
         while time.monotonic() < deadline:
             for folder, process in processes:
                 if process.poll() is not None:
@@ -178,8 +180,10 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
             records = held(admin, bench.topic, bench.partitions) or 0
             now = time.monotonic()
             if not joined and records and (case.worker or all_joined(near, group, case.processes)):
-                joined = now
-            if joined and now >= joined + case.settle_s:
+                joined, begun = now, records
+            if joined and not settled and now >= joined + case.settle_s and records >= begun + settle_records:
+                settled = now
+            if settled:
                 samples.append(
                     {
                         "at_s": now,
@@ -188,12 +192,13 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
                         "produce_requests": counted.read(),
                     }
                 )
-            if records >= bench.records or (joined and now >= joined + case.settle_s + WINDOW_S):
+            if records >= bench.records or (settled and now >= settled + WINDOW_S):
                 break
             time.sleep(_SAMPLE_S)
         found = batches_of(bench.target.data, bench.topic)
     return {
         "processes": case.processes,
+        "settled_s": round(settled - joined, 1),
         **window(samples, bench.records),
         **found.figures(bench.plain_bytes / bench.records),
     }

@@ -39,6 +39,15 @@ def test_the_article_and_the_plan_are_taken_from_sizing_and_codecs_differ_in_not
     assert all(one == without[0] for one in without)
 
 
+def test_a_case_counts_once_each_of_its_producers_has_learnt_how_its_batches_compress() -> None:
+    cases = all_cases(20, 60, 2)
+    assert cases["stock"].settle_bytes == cases["linger and batch"].settle_bytes == 0
+    # 16,384 bytes at 200 steps down from 1 to 0.1, where batches hold ten times what they held at first.
+    steps = sum(16_384 / (1 - 0.005 * step) for step in range(180))
+    assert cases["gzip"].settle_bytes == pytest.approx(steps, rel=0.02)
+    assert cases["article"].settle_bytes == 4 * cases["planned"].settle_bytes
+
+
 def sample(at: float, records: int) -> dict[str, float]:
     return {"at_s": at, "records": records, "out_bytes": records * 10, "produce_requests": records / 100}
 
@@ -46,7 +55,7 @@ def sample(at: float, records: int) -> dict[str, float]:
 def test_the_steady_state_ends_before_the_last_unfilled_batches() -> None:
     samples = [sample(0, 100), sample(1, 550), sample(2, 900), sample(20, 1000)]
     assert window(samples, 1000) == {
-        "seconds": 2, "records_per_s": 400, "wire_mb_per_s": 0.0, "requests_per_s": 4.0,
+        "seconds": 2, "records_per_s": 400, "halves": [450, 350], "wire_mb_per_s": 0.0, "requests_per_s": 4.0,
     }  # fmt: skip
 
 
