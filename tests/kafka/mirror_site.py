@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +22,7 @@ from local.brokers import Broker, free_ports, kafka_jars, running_broker
 from local.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
 from local.toxiproxy import Toxiproxy, Way
 from sizing.plan import make_plan
-from tests.kafka.loads import await_that
+from tests.kafka.loads import ROOT, await_that
 from tests.planned import instances, mirrors
 
 PARTITIONS = 4
@@ -221,3 +224,58 @@ def in_order(site: Site, topic: str) -> bool:
 
 def await_all(site: Site, topic: str) -> None:
     await_that(lambda: not missing(site, topic), f"all of {topic} is mirrored")
+
+
+def audited(site: Site, flows: Mapping[str, int], folder: Path) -> tuple[int, dict[str, Any]]:
+    """Let the audit compare the flows' topics on both clusters, as after a run.
+
+    Args:
+        site: whose clusters it reads.
+        flows: the partitions of the topic that each flow is named after.
+        folder: takes the evidence and the report.
+
+    Returns:
+        The audit's exit status, and what its mirror check found.
+    """
+    clusters = {"leaf": site.source.bootstrap_servers, "agg": site.target.bootstrap_servers}
+    document: dict[str, Any] = {
+        "run_id": "mirrors",
+        "started_us": 0,
+        "ended_us": 1,
+        "measured_until_us": 1,
+        "clusters": {name: {"bootstrap_servers": where} for name, where in clusters.items()},
+        "topics": [
+            {
+                "cluster": cluster,
+                "topic": flow,
+                "partitions": count,
+                "start_offsets": {str(n): 0 for n in range(count)},
+            }
+            for flow, count in flows.items()
+            for cluster in clusters
+        ],
+        "mirrors": [
+            {
+                "flow": flow,
+                "source": {"cluster": "leaf", "topic": flow},
+                "target": {"cluster": "agg", "topic": flow},
+            }
+            for flow in flows
+        ],
+    }
+    (folder / "evidence").mkdir()
+    (folder / "evidence" / "run.json").write_text(json.dumps(document))
+    (folder / "slo.yml").write_text("mirror: {}\n")
+    command = ["--evidence", str(folder / "evidence"), "--slo", str(folder / "slo.yml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_checks", *command, "--out", str(folder / "report")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    report = folder / "report" / "verdicts.json"
+    assert report.exists(), done.stdout + done.stderr
+    (found,) = json.loads(report.read_text())["checks"]
+    return done.returncode, found

@@ -6,21 +6,17 @@ Each fault has a topic of its own; at the end the audit looks at all of them, an
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from local.brokers import log_tail
-from tests.kafka.loads import ROOT, await_that
-from tests.kafka.mirror_site import PARTITIONS, Site, Writer, await_all, held, read, site
+from tests.kafka.loads import await_that
+from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, held, read, site
 
 __all__ = ["site"]
 
@@ -96,56 +92,12 @@ def test_a_record_that_the_target_refuses_ends_the_process_and_is_not_passed_ove
     assert site.committed(topic)[0] <= 3
 
 
-def data_of(site: Site) -> Path:
-    return site.target.folder / "data"
-
-
 def test_the_audit_finds_of_each_fault_what_it_did(site: Site, tmp_path: Path) -> None:
     """Last in the module: it reads what the others left."""
     flows = [name for name in ("killed", "outages", "small") if (site.folder / f"{name}-0").exists()]
     assert flows == ["killed", "outages", "small"], "the faults were not all done"
-    clusters = {"leaf": site.source.bootstrap_servers, "agg": site.target.bootstrap_servers}
-    partitions = {"killed": PARTITIONS, "outages": PARTITIONS, "small": 1}
-    document: dict[str, Any] = {
-        "run_id": "faults",
-        "started_us": 0,
-        "ended_us": 1,
-        "measured_until_us": 1,
-        "clusters": {name: {"bootstrap_servers": where} for name, where in clusters.items()},
-        "topics": [
-            {
-                "cluster": cluster,
-                "topic": flow,
-                "partitions": count,
-                "start_offsets": {str(n): 0 for n in range(count)},
-            }
-            for flow, count in partitions.items()
-            for cluster in clusters
-        ],
-        "mirrors": [
-            {
-                "flow": flow,
-                "source": {"cluster": "leaf", "topic": flow},
-                "target": {"cluster": "agg", "topic": flow},
-            }
-            for flow in flows
-        ],
-    }
-    (tmp_path / "evidence").mkdir()
-    (tmp_path / "evidence" / "run.json").write_text(json.dumps(document))
-    (tmp_path / "slo.yml").write_text("mirror: {}\n")
-    command = ["--evidence", str(tmp_path / "evidence"), "--slo", str(tmp_path / "slo.yml")]
-    done = subprocess.run(
-        [sys.executable, "-m", "spark_checks", *command, "--out", str(tmp_path / "report")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    verdicts = json.loads((tmp_path / "report" / "verdicts.json").read_text())
-    (found,) = verdicts["checks"]
+    status, found = audited(site, {"killed": PARTITIONS, "outages": PARTITIONS, "small": 1}, tmp_path)
+    assert status == 1
     # The refused record, and what came behind it, unless that was under way already.
     assert found["anomalies"]["missing"]["count"] in (1, 2)
     assert {example["flow"] for example in found["anomalies"]["missing"]["examples"]} == {"small"}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.kafka.loads import await_that
-from tests.kafka.mirror_site import Site, Writer, await_all, copies, held, in_order, site
+from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, copies, held, in_order, site
 
 __all__ = ["site"]
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300), pytest.mark.long]
 
 
-def test_a_flow_that_moves_from_classic_loses_nothing_and_repeats_nothing(site: Site) -> None:
+def test_a_flow_that_moves_from_classic_loses_nothing_and_repeats_nothing(site: Site, tmp_path: Path) -> None:
     topic = "moved"
     site.topics(topic)
     with Writer(site, topic) as writer:
@@ -29,6 +31,11 @@ def test_a_flow_that_moves_from_classic_loses_nothing_and_repeats_nothing(site: 
     await_all(site, topic)
     assert copies(site, topic) == {1}
     assert in_order(site, topic)
+    status, found = audited(site, {topic: PARTITIONS}, tmp_path)
+    assert status == 0, found
+    assert found["verdict"] == "pass"
+    assert found["measured"]["source_records"] == held(site.source.bootstrap_servers, topic)
+    assert found["measured"]["duplicated"] == 0
 
 
 def test_a_flow_that_promises_exactly_once_keeps_it_when_a_worker_is_killed(site: Site) -> None:
