@@ -15,6 +15,7 @@ from sizing.plan import make_plan
 _OF_THE_PLACE: Final = ("bootstrap.servers", "client.id", "group.id")
 FLOW: Final = "bench"
 PROCESSES: Final = (1, 2, 4)
+_FEW_PARTITIONS: Final = 4
 #: More JVMs a core are still starting when the first have mirrored all that there is.
 _JVMS_A_CORE: Final = 4
 #: As many share that core, so they compile for longer until they are as fast as they become.
@@ -29,8 +30,10 @@ CODECS: Final = ("gzip", "lz4", "zstd")
 
 @dataclass(frozen=True)
 class Case:
-    """One way to run a flow: properties beside those of the place, and a round trip of its own if any.
+    """One way to run a flow: properties beside those of the place, and where it runs if not as the others do.
 
+    ``round_trip_ms``, the ``partitions`` of the target, and the ``cores`` that its processes share are None
+    where they are the bench's.
     ``worker`` are the properties of MirrorMaker 2, empty for classic. ``settle_s`` and ``settle_bytes`` pass
     between the last process that joins and the first second that counts.
     """
@@ -41,6 +44,8 @@ class Case:
     worker: Mapping[str, str] = field(default_factory=dict)
     heap_mib: int = 256  # default of Kafka's tools
     round_trip_ms: float | None = None
+    partitions: int | None = None
+    cores: int | None = None
     settle_s: float = SETTLE_S
 
     @property
@@ -167,11 +172,17 @@ def by_transactions(partitions: int, round_trip_ms: float, cores: int) -> dict[s
 
 
 def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:
-    """Return the stock configuration and the planned one with more and more processes, near and far."""
+    """Return stock and the plan with more and more processes: near and far, few partitions, one core."""
     plan = planned(partitions, round_trip_ms, cores, "measured")
+    places: dict[str, dict[str, Any]] = {
+        f"{round_trip_ms:g} ms": {},
+        "0 ms": {"round_trip_ms": 0.0},
+        f"{round_trip_ms:g} ms, {_FEW_PARTITIONS} partitions": {"partitions": _FEW_PARTITIONS},
+        f"{round_trip_ms:g} ms, 1 core": {"cores": 1},
+    }
     return {
-        f"{name}, {trip:g} ms, {count}": replace(case, processes=count, round_trip_ms=trip)
+        f"{name}, {where}, {count}": replace(case, processes=count, **own)
         for name, case in (("stock", Case()), ("planned", plan))
-        for trip in (0.0, round_trip_ms)
+        for where, own in places.items()
         for count in PROCESSES
     }

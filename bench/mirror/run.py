@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -147,6 +148,17 @@ def start(bench: Bench, case: Case, number: int, group: str) -> subprocess.Popen
     return start_mm2(folder, own, "agg", case.heap_mib)
 
 
+@contextmanager
+def on_cores(count: int | None) -> Iterator[None]:
+    """Let what is started in the block run on so many of this machine's cores; on all of them for None."""
+    all_cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(all_cores)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_cores)
+
+
 def repetition(bench: Bench, case: Case) -> dict[str, Any]:
     """Mirror for some seconds once all processes have joined; return the figures of the steady state.
 
@@ -157,13 +169,15 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
     group = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bench.target.bootstrap_servers})
     near = AdminClient({"bootstrap.servers": bench.source.bootstrap_servers})
-    renew(admin, bench.target, bench.topic, bench.partitions)
+    partitions = case.partitions or bench.partitions
+    renew(admin, bench.target, bench.topic, partitions)
     counted = Requests(bench.requests)
     samples: list[Mapping[str, float]] = []
     with ExitStack() as stack:
         processes = []
         for number in range(case.processes):
-            process = start(bench, case, number, group)
+            with on_cores(case.cores):
+                process = start(bench, case, number, group)
             # What it still holds goes to a topic that is thrown away: no time is spent on flushing it.
             stack.callback(process.wait)
             stack.callback(process.kill)
@@ -177,7 +191,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
                 if process.poll() is not None:
                     tail = log_tail(folder / "log")
                     raise RuntimeError(f"{folder.name} ended with status {process.returncode}:\n{tail}")
-            records = held(admin, bench.topic, bench.partitions) or 0
+            records = held(admin, bench.topic, partitions) or 0
             now = time.monotonic()
             if not joined and records and (case.worker or all_joined(near, group, case.processes)):
                 joined, begun = now, records

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.mirror.batches import batches_of
-from bench.mirror.cases import CODECS, all_cases, by_processes, by_transactions
-from bench.mirror.run import Requests
+from bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
+from bench.mirror.run import Requests, on_cores
 from bench.mirror.steady import interval, process_table, ratios, table, window
 from bench.mirror.workloads import logs, metrics
 
@@ -67,12 +69,23 @@ def test_without_a_steady_state_there_is_no_figure(samples: list[Any]) -> None:
         window(samples, 1000)
 
 
-def test_processes_are_compared_near_and_far_with_nothing_else_changed() -> None:
+def test_processes_are_compared_by_the_way_the_partitions_and_the_cores_with_nothing_else_changed() -> None:
     cases = by_processes(20, 60, 2)
-    assert {case.round_trip_ms for case in cases.values()} == {0, 60}
-    stock = [case for name, case in cases.items() if name.startswith("stock")]
-    assert {case.processes for case in stock} == {1, 2, 4}
-    assert not any(case.producer for case in stock)
+    assert cases["stock, 60 ms, 4"] == Case(4)
+    assert cases["stock, 0 ms, 2"] == Case(2, round_trip_ms=0)
+    assert cases["stock, 60 ms, 4 partitions, 1"] == Case(partitions=4)
+    assert cases["stock, 60 ms, 1 core, 1"] == Case(cores=1)
+    plan = all_cases(20, 60, 2)["planned"]
+    assert cases["planned, 60 ms, 1 core, 4"] == replace(plan, processes=4, cores=1)
+
+
+def test_processes_that_share_a_core_are_started_on_it_and_the_bench_stays_on_all() -> None:
+    before = os.sched_getaffinity(0)
+    with on_cores(1):
+        assert len(os.sched_getaffinity(0)) == 1
+    assert os.sched_getaffinity(0) == before
+    with on_cores(None):
+        assert os.sched_getaffinity(0) == before
 
 
 def test_transactions_are_compared_with_nothing_else_changed() -> None:
