@@ -22,6 +22,10 @@ class Batches:
     bytes: int
     records: int
 
+    def since(self, before: Batches) -> Batches:
+        """Return the sums over what has come after ``before`` was read."""
+        return Batches(self.count - before.count, self.bytes - before.bytes, self.records - before.records)
+
     def figures(self, plain_bytes_a_record: float) -> dict[str, float]:
         """Return means: bytes and records of a batch, and how much smaller than its records it is."""
         count, size, records = max(self.count, 1), max(self.bytes, 1), self.records

@@ -16,7 +16,7 @@ from typing import Any, Final
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from bench.mirror.batches import batches_of
+from bench.mirror.batches import Batches, batches_of
 from bench.mirror.cases import FLOW, Case
 from bench.mirror.steady import WINDOW_S, window
 from local.brokers import Broker, log_tail
@@ -185,7 +185,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
         deadline = time.monotonic() + bench.limit_s
         settle_records = case.settle_bytes * bench.records / bench.plain_bytes
         joined = settled = 0.0
-        begun = 0
+        begun, before = 0, Batches(0, 0, 0)
         while time.monotonic() < deadline:
             for folder, process in processes:
                 if process.poll() is not None:
@@ -196,7 +196,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
             if not joined and records and (case.worker or all_joined(near, group, case.processes)):
                 joined, begun = now, records
             if joined and not settled and now >= joined + case.settle_s and records >= begun + settle_records:
-                settled = now
+                settled, before = now, batches_of(bench.target.data, bench.topic)
             if settled:
                 samples.append(
                     {
@@ -209,7 +209,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
             if records >= bench.records or (settled and now >= settled + WINDOW_S):
                 break
             time.sleep(_SAMPLE_S)
-        found = batches_of(bench.target.data, bench.topic)
+        found = batches_of(bench.target.data, bench.topic).since(before)
     return {
         "processes": case.processes,
         "settled_s": round(settled - joined, 1),

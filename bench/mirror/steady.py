@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 #: After the last process has joined, this long passes before it counts, and then so long is measured.
-SETTLE_S: Final = 4.0
-WINDOW_S: Final = 6.0
+SETTLE_S: Final = 3.0
+WINDOW_S: Final = 5.0
 #: Where the source is at its end before, at least so long must have been measured.
 LEAST_S: Final = 2.0
 #: Two-sided 95 percent of Student's t, by degrees of freedom.

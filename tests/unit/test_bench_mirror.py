@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.mirror.batches import batches_of
+from bench.mirror.batches import Batches, batches_of
 from bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
 from bench.mirror.run import Requests, on_cores
 from bench.mirror.steady import interval, process_table, ratios, table, window
@@ -154,6 +154,7 @@ def test_batches_are_read_from_a_log_up_to_its_unused_end(tmp_path: Path) -> Non
     (tmp_path / "bench-other-0" / "0.log").write_bytes(batch(70, 9))
     found = batches_of(tmp_path, "bench")
     assert (found.count, found.bytes, found.records) == (3, 300, 10)
+    assert found.since(Batches(1, 100, 3)) == Batches(2, 200, 7)
     assert found.figures(60) == {"batch_bytes": 100, "batch_records": 3.3, "compression": 2.0}
 
 
