@@ -27,7 +27,7 @@ from confluent_kafka import KafkaException
 from bench.mirror.cases import Case, all_cases, by_processes, by_transactions
 from bench.mirror.run import Bench, repetition
 from bench.mirror.steady import process_table, table
-from bench.mirror.workloads import WORKLOADS, fill
+from bench.mirror.workloads import BEST_RATIO, WORKLOADS, fill
 from local import toxiproxy
 from local.brokers import free_ports, kafka_jars, running_broker
 from local.mirrors import CLASSIC_JARS, MM2_JARS, has_jars
@@ -44,8 +44,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, keep and print; 0 when every case has a figure, 1 when not, 2 when nothing can run."""
     options = _options(arguments)
     cores = os.cpu_count() or 1
+    place = (options.partitions, options.round_trip_ms, cores)
     kinds = {"processes": by_processes, "transactions": by_transactions}
-    cases = kinds.get(options.table, all_cases)(options.partitions, options.round_trip_ms, cores)
+    if options.table:
+        cases = kinds[options.table](*place)
+    else:
+        cases = all_cases(*place, ratio=BEST_RATIO[options.workload])
     unknown = sorted(set(options.case) - set(cases))
     if unknown:
         print(f"no case {', '.join(unknown)}; there are: {', '.join(cases)}", file=sys.stderr)

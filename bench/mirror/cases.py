@@ -25,6 +25,8 @@ _LEARNT_A_BATCH: Final = 0.005
 #: It counts from where batches are expected to become so many times smaller; these records become 7 times.
 _LEARNT_RATIO: Final = 10.0
 _BATCH_BYTES: Final = 16_384  # default of batch.size
+#: Of a batch to its records, where nobody has measured it: the default of max_compression_ratio.
+NAIVE_RATIO: Final = 0.05
 CODECS: Final = ("gzip", "lz4", "zstd")
 
 
@@ -73,11 +75,16 @@ def measures(processes: int) -> dict[str, Case]:
 
 
 def planned(
-    partitions: int, round_trip_ms: float, cores: int, advice: str, mm2: Mapping[str, Any] | None = None
+    partitions: int,
+    round_trip_ms: float,
+    cores: int,
+    advice: str,
+    mm2: Mapping[str, Any] | None = None,
+    ratio: float = NAIVE_RATIO,
 ) -> Case:
     """Return what the plan gives one host for the flow; ``documented`` is the article.
 
-    ``mm2`` is more of the flow, which MirrorMaker 2 then carries.
+    ``mm2`` is more of the flow, which MirrorMaker 2 then carries; ``ratio`` its max_compression_ratio.
 
     Raises:
         ValueError: with the plan's errors.
@@ -104,6 +111,7 @@ def planned(
                 "largest_topic_partitions": partitions,
                 "target_partitions": partitions,
                 "max_message_bytes": 1_000_000,
+                "max_compression_ratio": ratio,
                 **(mm2 or {}),
             }
         },
@@ -135,9 +143,12 @@ def planned(
     )
 
 
-def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int = 4) -> dict[str, Case]:
+def all_cases(
+    partitions: int, round_trip_ms: float, cores: int, processes: int = 4, ratio: float = 0.1
+) -> dict[str, Case]:
     """Return every case by its name; the codecs are those of the planned case.
 
+    ``ratio`` is the best that batches of the workload compress, which the last case has been told.
     The article has a process for each partition; of them this machine gets as many as its cores can start.
     """
     plan = planned(partitions, round_trip_ms, cores, "measured")
@@ -150,7 +161,9 @@ def all_cases(partitions: int, round_trip_ms: float, cores: int, processes: int 
     article = replace(
         article, processes=min(article.processes, _JVMS_A_CORE * cores), settle_s=_CROWDED_SETTLE_S
     )
-    return {**measures(processes), "article": article, "planned": plan, **codecs}
+    told = planned(partitions, round_trip_ms, cores, "measured", ratio=ratio)
+    cases = {**measures(processes), "article": article, "planned": plan, **codecs}
+    return {**cases, "planned, ratio known": told}
 
 
 def with_codec(plan: Case, codec: str) -> Case:
@@ -184,5 +197,7 @@ def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str,
         f"{name}, {where}, {count}": replace(case, processes=count, **own)
         for name, case in (("stock", Case()), ("planned", plan))
         for where, own in places.items()
+        # Stock waits for answers, whatever cores it has.
+        if case is plan or "cores" not in own
         for count in PROCESSES
     }

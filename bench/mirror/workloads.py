@@ -48,6 +48,8 @@ def logs(count: int, seed: int = 1) -> Iterator[Record]:
         yield f"app{rng.randrange(40)}".encode(), "".join(text).encode()[:size]
 
 
+#: The best that a batch of them compresses, rounded up: with gzip 9.3 and 12.4 times.
+BEST_RATIO: Final = {"metrics": 0.11, "logs": 0.085}
 WORKLOADS: Final[dict[str, Callable[[int], Iterator[Record]]]] = {"metrics": metrics, "logs": logs}
 
 
