@@ -10,7 +10,7 @@ from tests.kafka.loads import await_that
 from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, copies, held, in_order, site
 
 __all__ = ["site"]
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400), pytest.mark.long]
 
 
 def test_a_flow_that_moves_from_classic_loses_nothing_and_repeats_nothing(site: Site, tmp_path: Path) -> None:
