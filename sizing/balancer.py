@@ -28,6 +28,7 @@ _PRODUCE_S: Final = 60  # max.block.ms: how long a produce request may take with
 _STOP_MORE_S: Final = 5
 _CHECK_S: Final = 5
 _FALL: Final = 3  # HAProxy's own default
+_ERRORS: Final = 3  # as many as checks, so that one lost connection takes none out
 _CONNECTIONS: Final = 5_000  # where no workload says how many
 _PRIVILEGED: Final = 1024
 _SPARE_FILES: Final = 1_000
@@ -55,12 +56,6 @@ _FIXED: Final = (
         f"asked each second; out after {_FALL} failures in a row, so that one slow answer takes none out; in "
         "after one success, because a record with an offset proves all that is asked",
         f"{_MANUAL}, fall and rise ({_FALL} and 2 by default)",
-    ),
-    (
-        "retries",
-        2,
-        "a connection that was refused is tried again, each time at another instance: nothing had been sent",
-        f"{_MANUAL}, retries and option redispatch",
     ),
     (
         "tune.bufsize",
@@ -128,6 +123,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         for key, value, because, source in _FIXED:
             sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source))
         _health(sheet, inventory)
+        _refused(sheet, max(len(of_host.get(REST, ())) for of_host in rest.services.values()))
         plan_balancer_security(sheet, variables, *_instances(inventory))
         _servers(sheet, servers)
         _limits(sheet, inventory, variables.port)
@@ -326,3 +322,23 @@ def _health(sheet: Sheet, inventory: Inventory) -> None:
     topic = inventory.hosts[proxies[0]].get("kafka_rest_ready_topic", "kedge-ready")
     because = "an instance is well when a record produced through it gets an offset, as readiness asks"
     sheet.put(FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED))
+
+
+def _refused(sheet: Sheet, most: int) -> None:
+    """Plan what refused connections come to, where the ``most`` instances of one host refuse all at once.
+
+    They have no request and so seem the free ones: until they are out, every request is sent there first.
+    """
+    because = (
+        f"after {_ERRORS} connections in a row that failed an instance is out, before a check has noticed; a "
+        "check that gets an offset takes it in again"
+    )
+    source = f"{_MANUAL}, observe, error-limit, on-error"
+    value = f"layer4 error-limit {_ERRORS} on-error mark-down"
+    sheet.put(FILE, "default-server observe", "balancer.refused", Choice(value, because, source))
+    because = (
+        f"a connection that failed is tried again at another instance, for nothing had been sent; {_ERRORS} "
+        f"times each of the {most} instances that one host has, until all of them are out"
+    )
+    source = f"{_MANUAL}, retries and option redispatch"
+    sheet.put(FILE, "retries", "balancer.refused", Choice(_ERRORS * most, because, source))

@@ -32,6 +32,7 @@ ERROR_INSIDE: dict[str, Any] = {
     "offsets": [{"partition": None, "offset": None, "error_code": 50003, "error": "no broker"}]
 }
 LIMIT_S = 20
+SERVERS = tuple(f"rest{host}:{port}" for host in (1, 2) for port in (8082, 8083))
 
 
 class Proxy(ThreadingHTTPServer):
@@ -46,7 +47,9 @@ class Proxy(ThreadingHTTPServer):
         self.produced = OFFSET
         self.slow = threading.Event()
         self.slow.set()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.asked = threading.Event()
+        self.keeps = True
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -56,6 +59,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
         if self.path == "/topics/slow":
+            self.server.asked.set()
             self.server.slow.wait(LIMIT_S)
         if self.path.startswith("/topics/"):
             return self._answer(200, self.server.produced)
@@ -73,6 +77,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
+        self.close_connection = not self.server.keeps
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -102,8 +107,8 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def file_of_plan() -> str:
-    plan = make_plan(rest(1, groups={"rest_balancer": ("lb1",)}, instances_per_host=2)).to_json()
+def file_of_plan(hosts: int = 1) -> str:
+    plan = make_plan(rest(hosts, groups={"rest_balancer": ("lb1",)}, instances_per_host=2)).to_json()
     (instance,) = plan["hosts"]["lb1"]["services"]["rest_balancer"]["instances"]
     return render_instance("rest-balancer", instance)["haproxy.cfg"]
 
@@ -122,9 +127,11 @@ def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterato
     """Run HAProxy, ``-db`` in one process and ``-W`` with a worker that a reload replaces."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    text = file_of_plan()
-    for proxy, planned in zip(proxies, ("8082", "8083"), strict=True):
-        text = re.sub(rf"( server rest1:{planned}) \S+", rf"\1 127.0.0.1:{proxy.server_port}", text)
+    text = file_of_plan(len(proxies) // 2)
+    servers = [proxy.identity.replace("-", ":") for proxy in proxies]
+    for proxy, server in zip(proxies, servers, strict=True):
+        text, times = re.subn(rf"( server {server}) \S+", rf"\1 127.0.0.1:{proxy.server_port}", text)
+        assert times == 2
     text = re.sub(r"bind lb1:\d+", f"bind 127.0.0.1:{port}", text)
     text = text.replace("\n    log /dev/log local0 notice", "")
     runtime = tmp_path / "admin.sock"
@@ -139,7 +146,7 @@ def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterato
         assert running.poll() is None, (tmp_path / "log").read_text()
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_S) as client:
             found = Balancer(client, runtime, running.pid)
-            until(lambda: all(found.status(f"rest1:{p}").startswith("UP") for p in (8082, 8083)))
+            until(lambda: all(found.status(server).startswith("UP") for server in servers))
             yield found
     finally:
         running.terminate()
@@ -197,6 +204,31 @@ def test_consumer_of_a_process_that_just_died_is_answered_by_no_other(
     assert [balancer.client.post("/topics/t", json={}).status_code for _ in range(4)] == [200] * 4
 
 
+def test_a_host_whose_instances_all_refuse_costs_no_request(tmp_path: Path) -> None:
+    proxies = [Proxy(f"rest{host}-{port}") for host in (1, 2) for port in (8082, 8083)]
+    here, gone = proxies[:2], proxies[2:]
+    for proxy in proxies:
+        proxy.slow.clear()
+    with running_balancer(proxies, tmp_path, "-db") as balancer, ThreadPoolExecutor() as pool:
+        # Who still serves has requests; who refuses has none, and seems to be the one that is free.
+        busy = [pool.submit(balancer.client.post, "/topics/slow", json={}) for _ in proxies]
+        assert all(proxy.asked.wait(LIMIT_S) for proxy in proxies)
+        for proxy in gone:
+            proxy.shutdown()
+            proxy.server_close()
+            proxy.keeps = False
+            proxy.slow.set()
+        until(lambda: on_servers(balancer, *SERVERS) == [1, 1, 0, 0])
+        answers = [balancer.client.post("/topics/t", json={}).status_code for _ in range(8)]
+        for proxy in here:
+            proxy.slow.set()
+        assert answers == [200] * 8
+        assert [request.result().status_code for request in busy] == [200] * 4
+    for proxy in here:
+        proxy.shutdown()
+        proxy.server_close()
+
+
 def test_draining_home_still_answers_its_consumers(balancer: Balancer) -> None:
     base = balancer.client.post("/consumers/g", json={}).json()["base_uri"]
     home = "rest1:8082" if "8082" in base else "rest1:8083"
@@ -234,5 +266,5 @@ def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answer
         until(lambda: former_workers(path) == [])
 
 
-def on_servers(balancer: Balancer) -> list[int]:
-    return [in_flight(str(balancer.socket), f"rest1:{port}") for port in (8082, 8083)]
+def on_servers(balancer: Balancer, *servers: str) -> list[int]:
+    return [in_flight(str(balancer.socket), server) for server in servers or SERVERS[:2]]
