@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,12 @@ def _result(
     failures: list[str],
 ) -> dict[str, Any]:
     return {
-        "command": "python -m bench.mirror" + (f" --{options.table}" if options.table else ""),
+        "command": f"python -m bench.mirror --workload {options.workload}"
+        + (f" --{options.table}" if options.table else ""),
         "workload": {"name": options.workload, "records": bench.records, "bytes": bench.plain_bytes},
         "partitions": options.partitions,
         "link": f"Toxiproxy {toxiproxy.version()}: {options.round_trip_ms:g} ms, no loss, no rate limit",
+        "measured_on": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "load_at_the_end": round(os.getloadavg()[0], 1),
         "settings": {
