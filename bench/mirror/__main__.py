@@ -91,6 +91,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=20)
     parser.add_argument("--round-trip-ms", type=float, default=60)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--more", action="store_true", help="add rotations to those in the folder of results")
     parser.add_argument("--limit-s", type=float, default=120, help="for one repetition")
     parser.add_argument("--case", action="append", default=[], help="some; stock gives ratios")
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the results")
@@ -123,13 +124,13 @@ def running_bench(options: argparse.Namespace, jars: Path) -> Iterator[Bench]:
 
 def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) -> dict[str, Any]:
     """Run all repetitions of all cases in rotation on one pair of clusters."""
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in cases}
-    failures: list[str] = []
+    runs, failures = kept(options, cases)
+    done = max((one["rotation"] + 1 for found in runs.values() for one in found), default=0)
     with running_bench(options, jars) as bench:
         names = list(cases)
-        for turn in range(options.repetitions):
+        for turn in range(done, done + options.repetitions):
             # Each rotation begins with another case, so that none is always the one on a cold machine.
-            start = turn * len(names) // options.repetitions
+            start = turn * len(names) // (done + options.repetitions)
             for case in names[start:] + names[:start]:
                 trip = cases[case].round_trip_ms
                 bench.link.delay(options.round_trip_ms if trip is None else trip)
@@ -143,6 +144,17 @@ def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) 
             result = _result(options, cases, bench, runs, failures)
             keep(options, result)
     return result
+
+
+def kept(
+    options: argparse.Namespace, cases: Mapping[str, Case]
+) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Return the repetitions and failures of rotations that were measured before, if more are wanted."""
+    file = options.out / f"{options.table or options.workload}.json"
+    if not options.more or not file.exists():
+        return {name: [] for name in cases}, []
+    result = json.loads(file.read_text())
+    return {name: result["cases"].get(name, []) for name in cases}, result["failures"]
 
 
 def _result(

@@ -185,19 +185,22 @@ def by_transactions(partitions: int, round_trip_ms: float, cores: int) -> dict[s
 
 
 def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:
-    """Return stock and the plan with more and more processes: near and far, few partitions, one core."""
-    plan = planned(partitions, round_trip_ms, cores, "measured")
-    places: dict[str, dict[str, Any]] = {
-        f"{round_trip_ms:g} ms": {},
-        "0 ms": {"round_trip_ms": 0.0},
-        f"{round_trip_ms:g} ms, {_FEW_PARTITIONS} partitions": {"partitions": _FEW_PARTITIONS},
-        f"{round_trip_ms:g} ms, 1 core": {"cores": 1},
+    """Return stock and the plan with more and more processes: far, near, few partitions, one core.
+
+    Near, the plan is bound by cores alone; stock waits for answers, whatever cores it has.
+    """
+    stock, plan = Case(), planned(partitions, round_trip_ms, cores, "measured")
+    far, few = f"{round_trip_ms:g} ms", f"{round_trip_ms:g} ms, {_FEW_PARTITIONS} partitions"
+    lines = {
+        f"stock, {far}": stock,
+        "stock, 0 ms": replace(stock, round_trip_ms=0.0),
+        f"stock, {few}": replace(stock, partitions=_FEW_PARTITIONS),
+        f"planned, {far}": plan,
+        f"planned, {few}": replace(plan, partitions=_FEW_PARTITIONS),
+        f"planned, {far}, 1 core": replace(plan, cores=1),
     }
     return {
-        f"{name}, {where}, {count}": replace(case, processes=count, **own)
-        for name, case in (("stock", Case()), ("planned", plan))
-        for where, own in places.items()
-        # Stock waits for answers, whatever cores it has.
-        if case is plan or "cores" not in own
+        f"{line}, {count}": replace(case, processes=count)
+        for line, case in lines.items()
         for count in PROCESSES
     }

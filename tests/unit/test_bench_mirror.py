@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.mirror.__main__ import kept
 from bench.mirror.batches import Batches, batches_of
 from bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
 from bench.mirror.run import Requests, on_cores
@@ -117,6 +120,15 @@ def test_the_table_has_the_ratio_with_its_interval_and_says_what_has_no_figure()
     lines = table(cases).splitlines()
     assert "| planned | 1 | 8.0 ± 0.0 | 801 |" in lines[3]
     assert "no repetition reached a steady state" in lines[4]
+
+
+@pytest.mark.parametrize(("more", "found"), [(True, [run(100)]), (False, [])])
+def test_rotations_are_added_to_those_before_only_where_more_are_asked_for(
+    tmp_path: Path, more: bool, found: list[Any]
+) -> None:
+    (tmp_path / "metrics.json").write_text(json.dumps({"cases": {"stock": [run(100)]}, "failures": []}))
+    options = Namespace(out=tmp_path, table=None, workload="metrics", more=more)
+    assert kept(options, {"stock": Case(), "gzip": Case()}) == ({"stock": found, "gzip": []}, [])
 
 
 def test_the_table_of_processes_has_a_line_a_configuration_and_what_each_brings_over_one() -> None:
