@@ -90,7 +90,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
             )
     because = "fewer bytes on the wire, and on the disks of the target"
     found = (
-        "11.0 times the records/s of stock over 60 ms, as gzip (10.3) and lz4 (11.9) within their spread, and "
+        "11.0 times the records/s of stock over 60 ms, as gzip (10.3) and lz4 (11.9) within their spread, in "
         "0.6 of the bytes of lz4; the document is of 2017, and zstd came with Kafka 2.1"
     )
     put("compression.type", "compression", Choice("gzip", because, f"{ARTICLE}, Enable compression"),
