@@ -30,12 +30,16 @@ from sizing.reading import InventoryError
 #: A part's figures: case -> measure -> one value a repetition.
 Figures = dict[str, dict[str, list[float]]]
 _VARIANTS: Final = {"split": SPLIT, "advice": ADVICE, "collectors": COLLECTORS, "reads": READS}
+_READING: Final = ("advice", "reads")
 PARTS: Final = ("requests", *_VARIANTS, "restarts")
 _UNITS: Final = {"records_per_s": "records/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "mb_per_s": "MB/s"}
 #: How long a group is watched, in session time-outs after a KILL, and in seconds after a TERM.
 _AFTER_KILL: Final = 2.0
 _AFTER_TERM_S: Final = 12.0
 _MEMBERS: Final = 8
+#: A group reads when each partition gave something within the last seconds; for how long that is waited for.
+_RECENT_S: Final = 3.0
+_SETTLED_S: Final = 60.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -104,6 +108,10 @@ def measure(part: str, options: argparse.Namespace) -> dict[str, Figures]:
                 _say(f"{part}: {signal}, {repetition + 1} of {options.repetitions}")
                 _keep(found, part, signal, _restart(options, fleet, signal))
     else:
+        if part in _READING:
+            urls = deployed(options.inventory, {}).urls
+            # More than one answer holds, for those who read.
+            produce(urls, options.topic, Produce(1000), options.record_bytes, options.warm_up)
         for _ in range(options.repetitions):
             for variant in _VARIANTS[part]:
                 _say(f"{part}: {variant.name}")
@@ -120,7 +128,7 @@ def _variant(part: str, variant: Variant, options: argparse.Namespace) -> dict[s
     found = {}
     if part != "reads":
         found[part] = produce(urls, options.topic, warm, options.record_bytes, options.seconds)
-    if part in ("advice", "reads"):
+    if part in _READING:
         found[f"{part}, one consumer"] = {"mb_per_s": read(urls[0], options.topic, options.seconds)}
     return found
 
@@ -132,6 +140,11 @@ def _restart(options: argparse.Namespace, fleet: Proxies, signal: str) -> dict[s
     with Group(fleet.urls, options.topic, _MEMBERS) as group:
         load = (others, options.topic, Produce(10, clients=4), options.record_bytes)
         produce(*load, options.warm_up)
+        deadline = time.monotonic() + _SETTLED_S
+        while not group.reads_all(_RECENT_S):
+            if time.monotonic() > deadline:
+                raise LoadError(f"after {_SETTLED_S:g} s not every partition of {options.topic} is read")
+            produce(*load, 1)
         since = time.monotonic()
         end(options.inventory, host, unit, signal)
         produce(*load, _AFTER_KILL * fleet.session_s if signal == "KILL" else _AFTER_TERM_S)

@@ -118,8 +118,10 @@ def read(url: str, topic: str, seconds: float) -> float:
                 if first:
                     got += sum(len(record["value"]) * 3 // 4 for record in records)
                 first = first or last
-        if last <= first:
+        if not first:
             raise LoadError(f"{url}: a consumer got nothing of {topic} within {_TIMEOUT_S:g} s")
+        if last == first:
+            raise LoadError(f"{url}: all of {topic} came in one answer: warm up for longer")
         return got / (last - first) / 1e6
     finally:
         connection.request("DELETE", base, headers=_JSON)

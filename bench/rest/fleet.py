@@ -97,17 +97,24 @@ def _reason(printed: str) -> str:
 
 
 def end(inventory: Path, host: str, unit: str, signal: str) -> None:
-    """End an instance: TERM and a new start, or KILL, after which its unit starts it again."""
+    """End an instance: TERM and a new start, or KILL, after which its unit starts it again.
+
+    Raises:
+        FleetError: when its host did not do so.
+    """
     command = f"systemctl kill --kill-whom=main --signal=KILL {unit}"
     if signal == "TERM":
         command = f"systemctl restart {unit}"
     tool = str(Path(sys.executable).with_name("ansible"))
-    subprocess.run(
+    done = subprocess.run(
         [tool, host, "-i", str(inventory), "-m", "ansible.builtin.command", "-a", command],
         cwd=ROOT,
-        check=True,
         capture_output=True,
+        text=True,
+        check=False,
     )
+    if done.returncode:
+        raise FleetError(f"{command} on {host} failed: {_reason(done.stdout + done.stderr)}")
 
 
 @contextlib.contextmanager

@@ -59,6 +59,20 @@ class Group:
                     self.got.setdefault(partition, []).append(at)
         _ask(connection, "DELETE", base, None)
 
+    def reads_all(self, seconds: float) -> bool:
+        """Return whether every partition of the topic gave a record within the last seconds."""
+        parts = urlsplit(self._urls[0])
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=5)
+        try:
+            partitions = len(_ask(connection, "GET", f"/topics/{self._topic}", None)["partitions"])
+        except (OSError, http.client.HTTPException, ValueError):
+            return False  # it is on its way back from the last signal
+        finally:
+            connection.close()
+        since = time.monotonic() - seconds
+        with self._lock:
+            return sum(times[-1] > since for times in self.got.values()) == partitions
+
     def longest_silence(self, since: float, until: float) -> tuple[float, float]:
         """Return the longest time without a record for anybody, and for the worst partition, in seconds."""
         with self._lock:
@@ -74,7 +88,7 @@ def _longest(times: list[float], since: float, until: float) -> float:
 
 def _ask(connection: http.client.HTTPConnection, method: str, path: str, body: dict[str, Any] | None) -> Any:
     text = None if body is None else json.dumps(body).encode()
-    connection.request(method, path, text, _READ if method == "GET" else _JSON)
+    connection.request(method, path, text, _READ if path.endswith("/records") else _JSON)
     answer = connection.getresponse()
     said = answer.read()
     if answer.status // 100 != 2:

@@ -37,7 +37,9 @@ class Proxy(BaseHTTPRequestHandler):
             self._answer({"instance_id": "i"})
 
     def do_GET(self) -> None:
-        self._answer([{"partition": 0, "value": "eA=="}])
+        if self.path.startswith("/topics/"):
+            return self._answer({"partitions": [{"partition": 0}]})
+        return self._answer([{"partition": 0, "value": "eA=="}])
 
     def do_DELETE(self) -> None:
         self._answer({})
@@ -106,7 +108,8 @@ def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
     assert set(figures["advice"]) == {"stock", "documented", "measured"}
     assert figures["advice, one consumer"]["measured"]["mb_per_s"][0] > 0
     assert set(figures["restarts"]) == {"TERM", "KILL"}
-    assert len(deployed) == 5  # one that failed, three of the advice, the inventory's own
+    # One that failed, the inventory's own for what is to be read, three of the advice, the own for restarts.
+    assert len(deployed) == 6
     assert "## advice, one consumer" in (tmp_path / "report.md").read_text()
 
 
