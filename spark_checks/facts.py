@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any, Final
@@ -38,10 +39,10 @@ def of_run(records: DataFrame, run: Run) -> DataFrame:
 
 def intact_of(run: Run) -> Any:
     """Return as a pyarrow expression whether a record is intact and of the run's topics."""
-    topics = [
-        (pc.field("cluster") == topic.cluster) & (pc.field("topic") == topic.topic)
-        for topic in run.source_topics()
-    ]
+    names: dict[str, list[str]] = defaultdict(list)
+    for topic in run.source_topics():
+        names[topic.cluster].append(topic.topic)
+    topics = [(pc.field("cluster") == one) & pc.field("topic").isin(some) for one, some in names.items()]
     return (
         pc.field("producer").is_valid() & pc.field("crc_ok") & reduce(operator.or_, topics, pc.scalar(False))
     )

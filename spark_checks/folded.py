@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_checks.folds import COLUMNS, Parts, Scope, fold_files, folder_of, merged, rows_of
 from spark_checks.readers import Evidence
 from spark_checks.run import Run
-from spark_checks.schemas import TABLES, arrow_schema
+from spark_checks.schemas import arrow_schema
 
 #: A file larger than this is folded in pieces, by several tasks.
 _PIECE: Final = 32 << 20
@@ -25,6 +25,8 @@ _PIECE: Final = 32 << 20
 FINE_BITS: Final = 6
 _REFINED: Final = 64
 FEW: Final = 4_096
+#: So many rows are compared where the audit runs rather than by tasks.
+SMALL: Final = 1 << 18
 #: The tables that are held against each other by blocks of a column.
 _SIDES: Final = {"seq": ("ledger", "records"), "offset": ("records", "deliveries")}
 #: Tasks a core: enough that cores end together, few enough that none spends its time on beginning.
@@ -94,19 +96,31 @@ def finer(evidence: Evidence, column: str, blocks: Iterable[int]) -> Folded | No
     return _fold(evidence, scope, _SIDES[column])
 
 
-def few(evidence: Evidence, name: str, wanted: Any) -> DataFrame:
-    """Return the rows of a table that fit a pyarrow expression, collected: they must be few.
+def few(evidence: Evidence, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows of some tables that fit pyarrow expressions, collected in one job: they must be few.
 
-    The table must have files that tasks open (:meth:`Evidence.files`).
+    The tables must have files that tasks open (:meth:`Evidence.files`).
+
+    Args:
+        evidence: the evidence.
+        wanted: table -> expression.
+
+    Returns:
+        Arrow tables by name, with exactly the contract's columns.
     """
-    spark, schema = evidence.need(name).sparkSession, arrow_schema(name)
-    context = spark.sparkContext
-    tasks = shared_out(evidence.files(name), context.defaultParallelism)
-    work = context.parallelize([[str(path) for path in task] for task in tasks], len(tasks))
-    found = work.map(lambda paths: rows_of(paths, schema, wanted)).collect()
-    # One piece is one partition; of no rows no pieces could be made.
-    rows = pa.concat_tables(found).combine_chunks()
-    return spark.createDataFrame(rows if rows.num_rows else [], TABLES[name])
+    context = evidence.need("ledger").sparkSession.sparkContext
+    schemas = {name: arrow_schema(name) for name in wanted}
+    files = [(file.stat().st_size, (name, str(file))) for name in wanted for file in evidence.files(name)]
+    tasks = _weighed(files, context.defaultParallelism)
+
+    def rows(task: Sequence[tuple[str, str]]) -> list[tuple[str, Any]]:
+        return [(name, rows_of([file], schemas[name], wanted[name])) for name, file in task]
+
+    found = [one for part in context.parallelize(tasks, len(tasks)).map(rows).collect() for one in part]
+    return {
+        name: pa.concat_tables([schema.empty_table(), *(rows for table, rows in found if table == name)])
+        for name, schema in schemas.items()
+    }
 
 
 def in_parts(column: str, parts: Collection[int]) -> Any:

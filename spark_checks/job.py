@@ -22,7 +22,7 @@ from spark_checks.model import Result, Verdict, compose
 from spark_checks.readers import Evidence, damaged, explain, open_evidence, read_table
 from spark_checks.restarts import Restart, read_restarts
 from spark_checks.schemas import TABLES
-from spark_checks.session import for_small_evidence
+from spark_checks.session import for_small_evidence, spread
 
 #: Evidence of less than some ten million records.
 _SMALL_BYTES: Final = 512 << 20
@@ -95,6 +95,8 @@ def suit(spark: SparkSession, evidence: Evidence) -> None:
 
     So are runs with mirrors or audited applications, whose checks still shuffle every record.
     """
+    if not str(spark.sparkContext.master).startswith("local"):
+        spread(spark)
     if evidence.run.mirrors or evidence.run.audited_applications():
         return
     if 0 < sum(file.stat().st_size for name in TABLES for file in evidence.files(name)) < _SMALL_BYTES:

@@ -1,4 +1,4 @@
-"""The order of records that were sent by REST, of one producer in one partition.
+"""The order of records of a producer in a partition, as far as its interface promises it.
 
 The functions run in Spark's Python workers and depend on numpy and pyarrow alone.
 """
@@ -9,23 +9,66 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 SCHEMA: Final = (
-    "topic string, partition int, producer int, seq long, offset long, after_seq long, after_offset long"
+    "kind string, topic string, partition int, producer int, seq long, offset long, after_seq long, "
+    "after_offset long, via string"
 )
 _KEYS: Final = ("topic", "partition", "producer")
 
 
-def out_of_order(rows: Any) -> Any:
+def disordered(rows: Any) -> Any:
     """Return the records that stand before one that they had to follow, with that one's place.
+
+    An idempotent producer keeps its order: the next record in a partition has a higher number. Of REST see
+    :func:`by_request`.
+
+    Args:
+        rows: an Arrow table of topic, partition, producer, via, seq, offset, sent_us, acked_us, instance:
+            acknowledged records, each once; of a partition and producer all that count.
+
+    Returns:
+        An Arrow table of the columns of :data:`SCHEMA`.
+    """
+    by_rest = pc.equal(rows["via"], "rest")
+    found = [
+        _found(name, part)
+        for name, part in (("kafka", rows.filter(pc.invert(by_rest))), ("rest", rows.filter(by_rest)))
+    ]
+    return pa.concat_tables(found)
+
+
+def _found(via: str, rows: Any) -> Any:
+    which, other = [], []
+    numbered = rows.select(_KEYS).append_column("row", pa.array(np.arange(len(rows))))
+    for mine in numbered.group_by(list(_KEYS), use_threads=False).aggregate([("row", "list")])["row_list"]:
+        at = mine.values.to_numpy()
+        found, after = (by_request if via == "rest" else by_sequence)(rows.take(mine.values))
+        which.append(at[found])
+        other.append(at[after])
+    nothing = [np.empty(0, np.int64)]
+    wrong, before = (rows.take(pa.array(np.concatenate(nothing + some))) for some in (which, other))
+    columns = {name: wrong[name] for name in (*_KEYS, "seq", "offset")}
+    columns |= {"after_seq": before["seq"], "after_offset": before["offset"]}
+    said = {"kind": pa.repeat("reordered", len(wrong)), **columns, "via": wrong["via"]}
+    return pa.table(said)
+
+
+def by_sequence(rows: Any) -> tuple[Any, Any]:
+    """Return which rows of a partition and producer have a lower number than the one before, and that one."""
+    order = np.argsort(rows["offset"].to_numpy(), kind="stable")
+    seq = rows["seq"].to_numpy()[order]
+    wrong = np.flatnonzero(seq[1:] < seq[:-1]) + 1
+    return order[wrong], order[wrong - 1]
+
+
+def by_request(rows: Any) -> tuple[Any, Any]:
+    """Return which rows of a partition and producer stand before one that they had to follow, and that one.
 
     Requests in flight at once have no order. What is promised: the records of one request (same time of
     sending, and instance) keep the order of its array; and a request that was sent after another had been
     answered lies behind it.
-
-    Args:
-        rows: an Arrow table of topic, partition and producer (the same in all rows), seq, offset, sent_us,
-            acked_us, instance: acknowledged records, each once.
     """
     seq, offset, acked = (rows[name].to_numpy() for name in ("seq", "offset", "acked_us"))
     unsent = rows["sent_us"].is_null().to_numpy()
@@ -35,9 +78,7 @@ def out_of_order(rows: Any) -> Any:
     late, before = _behind(offset, sent, acked, unsent)
     # A record may stand wrongly in both ways: once is enough.
     which, first = np.unique(np.concatenate((found, late)), return_index=True)
-    other = np.concatenate((after, before))[first]
-    columns = {name: rows[name].take(pa.array(which)) for name in (*_KEYS, "seq", "offset")}
-    return pa.table(columns | {"after_seq": pa.array(seq[other]), "after_offset": pa.array(offset[other])})
+    return which, np.concatenate((after, before))[first]
 
 
 def _within(seq: Any, offset: Any, sent: Any, instance: Any, unsent: Any) -> tuple[Any, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import sys
+import threading
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Final
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from spark_checks import folds, grouping, partial, requests, sequences
+from spark_checks import exact, folds, grouping, partial, requests, sequences
 from spark_checks.errors import EvidenceError
 
 #: The connector of the newest Spark whose parts all resolve from Maven Central.
@@ -81,10 +83,8 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
     )
     if local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        builder = (
-            builder.config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", str(_SHUFFLE_A_CORE * _cores(master)))
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config(
+            "spark.driver.host", "127.0.0.1"
         )
     if kafka and (jars := connector_jars()):
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
@@ -94,12 +94,31 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
         raise EvidenceError(
             f"Spark did not start on {master}: {type(error).__name__}; is Java 17 installed, the master up?"
         ) from error
+    spread(spark)
     # Workers get these functions by value: a cluster's nodes need numpy and pyarrow, not this package.
-    for module in (folds, grouping, partial, requests, sequences):
+    for module in (exact, folds, grouping, partial, requests, sequences):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # vendored, untyped
+    threading.Thread(target=_wake, args=(spark,), daemon=True, name="wake").start()
     # Errors come as exceptions; the same again as JSON on stderr helps nobody.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     return spark
+
+
+def _wake(spark: SparkSession) -> None:
+    """Have the Python of the tasks come up, with what it imports, while the evidence is opened."""
+    nothing = folds.Scope(frozenset(), frozenset())
+    # The session may be stopped meanwhile, which looks like anything; who has work for tasks will be told.
+    with contextlib.suppress(Exception):
+        cores = spark.sparkContext.defaultParallelism
+        spark.sparkContext.parallelize(range(cores), cores).map(
+            lambda _: folds.fold_files((), nothing)
+        ).count()
+
+
+def spread(spark: SparkSession) -> None:
+    """Have what is shuffled spread over the cores there are; a cluster's join after the session's start."""
+    cores = spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", str(_SHUFFLE_A_CORE * cores))
 
 
 def for_small_evidence(spark: SparkSession) -> None:
@@ -111,8 +130,3 @@ def for_small_evidence(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     spark.conf.set("spark.sql.adaptive.enabled", "false")
-
-
-def _cores(master: str) -> int:
-    inside = master.partition("[")[2].rstrip("]").split(",")[0]
-    return int(inside) if inside.isdigit() else (os.cpu_count() or 1) if inside == "*" else 1

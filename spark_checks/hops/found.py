@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from functools import reduce
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
@@ -109,14 +111,16 @@ def _within(one: tuple[Any, ...], keys: Sequence[str], column: str) -> Column:
     return reduce(Column.__and__, (F.col(key) == value for key, value in zip(keys, one, strict=False)), there)
 
 
-def tally(found: DataFrame, order: Sequence[str]) -> dict[str, Anomaly]:
+def tally(found: DataFrame | pa.Table, order: Sequence[str]) -> dict[str, Anomaly]:
     """Count findings by their column ``kind`` and take the first few of each.
 
     Args:
         found: columns ``kind``, those that an example shows (nulls and names that begin with an underscore
-            are left out), and ``_times`` where one finding counts more than once.
+            are left out), and ``_times`` where one finding counts more than once; an Arrow table has none.
         order: the columns that say which come first.
     """
+    if isinstance(found, pa.Table):
+        return _tally_here(found, order)
     window = Window.partitionBy("kind").orderBy(*order)
     whole = window.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     times = F.col("_times") if "_times" in found.columns else F.lit(1)
@@ -132,6 +136,16 @@ def tally(found: DataFrame, order: Sequence[str]) -> dict[str, Anomaly]:
         example = _example(row.asDict(recursive=True))
         before = result.get(row["kind"])
         result[row["kind"]] = Anomaly(row["_count"], ((*before.examples, example) if before else (example,)))
+    return result
+
+
+def _tally_here(found: pa.Table, order: Sequence[str]) -> dict[str, Anomaly]:
+    result = {}
+    for kind in sorted(found["kind"].unique().to_pylist()):
+        mine = found.filter(pc.field("kind") == kind)
+        at = pc.sort_indices(mine, [(name, "ascending", "at_start") for name in order])
+        first = mine.take(at[: examples()]).to_pylist()
+        result[kind] = Anomaly(mine.num_rows, tuple(_example(row) for row in first))
     return result
 
 

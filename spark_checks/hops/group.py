@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -17,6 +18,7 @@ from spark_checks.hops.found import add, examples, in_blocks, tally
 from spark_checks.model import Anomaly
 from spark_checks.readers import Evidence
 from spark_checks.run import Run
+from spark_checks.schemas import TABLES
 from spark_checks.sequences import SCHEMA, folder
 
 _KEYS = ["group", "topic", "partition"]
@@ -91,8 +93,9 @@ def _rows_of(evidence: Evidence, blocks: Sequence[Block]) -> tuple[DataFrame, Da
         fine = {block[-1] for block in _unlike(*_blocks(parts, run))}
         if len(fine) <= FEW:
             near = in_parts("offset", fine)
-            records = few(evidence, "records", near)
-            return wanted_by_groups(records, run), to_groups(few(evidence, "deliveries", near), run)
+            found = few(evidence, {"records": near, "deliveries": near})
+            records, got = (_frame(evidence, name, rows) for name, rows in found.items())
+            return wanted_by_groups(records, run), to_groups(got, run)
     places = sorted({block[1:] for block in blocks})
     records = in_blocks(evidence.need("records"), places, _KEYS[1:], "offset")
     got = to_groups(evidence.need("deliveries"), run)
@@ -100,6 +103,12 @@ def _rows_of(evidence: Evidence, blocks: Sequence[Block]) -> tuple[DataFrame, Da
         in_blocks(wanted_by_groups(records, run), blocks, _KEYS, "offset"),
         in_blocks(got, blocks, _KEYS, "offset"),
     )
+
+
+def _frame(evidence: Evidence, name: str, rows: pa.Table) -> DataFrame:
+    """Return rows of a table as one partition; of no rows no pieces could be made."""
+    whole = rows.combine_chunks() if rows.num_rows else []
+    return evidence.need(name).sparkSession.createDataFrame(whole, TABLES[name])
 
 
 def _blocks(parts: Folded, run: Run) -> tuple[dict[Block, Sum], dict[Block, Sum]]:

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.facts import of_run
-from spark_checks.folded import few, folded
-from spark_checks.hops.falls import KEYS, stretches
+from spark_checks.facts import intact_of, of_run
+from spark_checks.folded import SMALL, Folded, few, folded
+from spark_checks.hops.falls import KEYS, Key, Stretch, stretches
 from spark_checks.hops.found import in_blocks, tally
 from spark_checks.hops.topic import TopicHop, expired, intact
 from spark_checks.model import Anomaly
 from spark_checks.readers import Evidence
-from spark_checks.requests import SCHEMA, out_of_order
+from spark_checks.requests import SCHEMA, disordered
 
 _KEYS = [*KEYS]
 _SENT = ("seq", "offset", "sent_us", "acked_us", "instance")
+_TOLD = ("producer", "seq", "via", "sent_us", "acked_us", "instance")
+_PLACE = ("topic", "partition", "offset")
 #: topic, partition, producer, first and last offset.
 Place = tuple[str, int, int, int, int]
 #: As many stretches are named in a filter.
 _NAMED: Final = 32
-#: Records of stretches that are collected at most.
-_FEW: Final = 1 << 18
 _SHOWN = ["topic", "partition", "producer", "seq", "offset", "after_seq", "after_offset", "via"]
 
 
@@ -47,41 +48,67 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
     if not found:
         return {}
     some = sorted((*key, begin, end) for key, ends in found.items() for begin, end in ends)
+    if _rows(found, parts) <= SMALL:
+        return tally(disordered(_few(evidence, topic, some)), _PLACE)
     joined = _acknowledged(evidence, topic, some).persist()
     looked = [by_sequence(joined.where("via != 'rest'"))]
     if any(one[2] in by_rest for one in some):
-        looked.append(by_request(joined.where("via = 'rest'").select(*KEYS, *_SENT)))
-    result = tally(reduce(DataFrame.unionByName, looked), ["topic", "partition", "offset"])
+        looked.append(by_request(joined.where("via = 'rest'")))
+    result = tally(reduce(DataFrame.unionByName, looked), _PLACE)
     joined.unpersist()
     return result
+
+
+def _rows(found: Mapping[Key, Sequence[Stretch]], parts: Folded) -> int:
+    """Return how many intact records lie in stretches, at most."""
+    return sum(
+        min(one["rows"], max(0, min(end, one["to_offset"]) - max(begin, one["from_offset"]) + 1))
+        for one in parts.rows("spans")
+        for begin, end in found.get((one["topic"], one["partition"], one["producer"]), ())
+    )
+
+
+def _few(evidence: Evidence, topic: TopicHop, some: Sequence[Place]) -> pa.Table:
+    """Return the acknowledged records that lie in the stretches as an Arrow table: they are few."""
+    if not evidence.files("records") or len(some) > _NAMED:
+        return _acknowledged(evidence, topic, some).toArrow()
+    found = few(evidence, {"records": _stretched(some) & intact_of(evidence.run)})
+    records = found["records"].select([*KEYS, "seq", "offset"])
+    if topic.copies is not None:
+        records = records.join(_here(topic.copies), list(_PLACE), join_type="left anti")
+    seqs = records["seq"].unique()
+    # The bounds are what a file's statistics are held against.
+    least, most = pc.min(seqs), pc.max(seqs)
+    near = (pc.field("seq") >= least) & (pc.field("seq") <= most) & pc.field("seq").isin(seqs)
+    acked = few(evidence, {"ledger": near & (pc.field("outcome") == "acked")})
+    ledger = acked["ledger"].select(list(_TOLD))
+    return records.join(ledger, ["producer", "seq"], join_type="inner")
 
 
 def _acknowledged(evidence: Evidence, topic: TopicHop, some: Sequence[Place]) -> DataFrame:
     """Return the acknowledged records that lie in the stretches, with what the ledger says of each.
 
-    Of few records those are fetched. Of many, only differing blocks are joined: outside of them the ledger
-    alone says what is in the topic, and where.
+    Only differing blocks are joined: outside of them the ledger alone says what is in the topic, and where.
     """
     run, ledger, records = evidence.run, evidence.need("ledger"), evidence.need("records")
-    inside, outside = ledger, None
     producers = F.col("producer").isin(sorted({one[2] for one in some}))
-    if evidence.files("records") and len(some) <= _NAMED and sum(one[4] - one[3] for one in some) <= _FEW:
-        records = few(evidence, "records", _stretched(some))
-        seqs = sorted({row["seq"] for row in records.where("seq is not null").select("seq").collect()})
-        inside = few(evidence, "ledger", pc.field("seq").isin(seqs))
-    else:
-        acked = ledger.where((F.col("outcome") == "acked") & producers & ~expired(run))
-        rest = in_stretches(in_blocks(acked, topic.blocks, ["producer"], "seq", inside=False), some)
-        outside = rest.select(*KEYS, "via", *_SENT)
-        inside = in_blocks(ledger, topic.blocks, ["producer"], "seq")
-        records = in_blocks(records, topic.blocks, ["producer"], "seq")
+    acked = ledger.where((F.col("outcome") == "acked") & producers & ~expired(run))
+    rest = in_stretches(in_blocks(acked, topic.blocks, ["producer"], "seq", inside=False), some)
+    outside = rest.select(*KEYS, "via", *_SENT)
+    inside = in_blocks(ledger, topic.blocks, ["producer"], "seq")
+    records = in_blocks(records, topic.blocks, ["producer"], "seq")
     rows = in_stretches(intact(of_run(records, run)), some).select(*KEYS, "seq", "offset")
-    if topic.duplicates is not None:
-        rows = without_copies(rows, topic.duplicates)
-    told = inside.where((F.col("outcome") == "acked") & producers)
-    told = told.select("producer", "seq", "via", "sent_us", "acked_us", "instance")
-    joined = rows.join(told, ["producer", "seq"], "inner")
-    return joined if outside is None else outside.unionByName(joined)
+    if topic.copies is not None:
+        copies = topic.copies
+        if isinstance(copies, pa.Table):
+            copies = rows.sparkSession.createDataFrame(copies)
+        rows = rows.join(F.broadcast(copies), list(_PLACE), "anti")
+    told = inside.where((F.col("outcome") == "acked") & producers).select(*_TOLD)
+    return outside.unionByName(rows.join(told, ["producer", "seq"], "inner"))
+
+
+def _here(copies: DataFrame | pa.Table) -> pa.Table:
+    return copies if isinstance(copies, pa.Table) else copies.toArrow()
 
 
 def _stretched(some: Sequence[Place]) -> Any:
@@ -114,23 +141,6 @@ def in_stretches(records: DataFrame, rows: Sequence[Place]) -> DataFrame:
     return records.join(some, list(KEYS), "inner").where(inside).drop("_begin", "_end")
 
 
-def without_copies(rows: DataFrame, duplicates: DataFrame) -> DataFrame:
-    """Leave of each duplicated record only the copy where it was acknowledged, else the first."""
-    place = F.struct("topic", "partition", "offset")
-    copies = duplicates.select("producer", "seq", "home", F.explode("places").alias("place")).select(
-        "producer", "seq", "home", "place.topic", "place.partition", "place.offset"
-    )
-    window = Window.partitionBy("producer", "seq").orderBy(
-        F.coalesce(place != F.col("home"), F.lit(True)), "topic", "partition", "offset"
-    )
-    extra = (
-        copies.withColumn("_n", F.row_number().over(window))
-        .where("_n > 1")
-        .select("topic", "partition", "offset")
-    )
-    return rows.join(F.broadcast(extra), ["topic", "partition", "offset"], "anti")
-
-
 def by_sequence(rows: DataFrame) -> DataFrame:
     """An idempotent producer keeps its order: the next record in a partition has a higher seq."""
     window = Window.partitionBy(*_KEYS).orderBy("offset")
@@ -139,8 +149,7 @@ def by_sequence(rows: DataFrame) -> DataFrame:
 
 def by_request(rows: DataFrame) -> DataFrame:
     """What REST promises (see :mod:`spark_checks.requests`); shuffles the rows by partition and producer."""
-    found = rows.groupBy(*KEYS).applyInArrow(out_of_order, SCHEMA)
-    return found.withColumn("kind", F.lit("reordered")).withColumn("via", F.lit("rest"))
+    return rows.groupBy(*KEYS).applyInArrow(disordered, SCHEMA)
 
 
 def _inverted(rows: DataFrame, window: object, names: list[str]) -> DataFrame:

@@ -23,18 +23,6 @@ def claimed(run: Run) -> dict[int, int]:
     return {number: records for number, records in known.items() if records is not None}
 
 
-def lacking(run: Run) -> Column:
-    """Return whether a record (producer, seq) that no ledger row speaks of may have been sent.
-
-    It may when its generator says that it wrote a row of that number, and when the load did not end
-    properly: then the ledger may be cut off anywhere.
-    """
-    if not run.complete:
-        return F.lit(True)
-    ours = (((F.col("producer") == n) & (F.col("seq") < records)) for n, records in claimed(run).items())
-    return reduce(Column.__or__, ours, F.lit(False))
-
-
 def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     """Find what the ledger lacks of the rows that its generators wrote.
 

@@ -7,25 +7,25 @@ import random
 import pyarrow as pa
 import pytest
 
-from spark_checks.requests import out_of_order
+from spark_checks.requests import disordered
 
 Row = tuple[int, int, int | None, int, str | None]
 
 
 def table(rows: list[Row]) -> pa.Table:
     named = [
-        {"topic": "t", "partition": 0, "producer": 1}
+        {"topic": "t", "partition": 0, "producer": 1, "via": "rest"}
         | dict(zip(("seq", "offset", "sent_us", "acked_us", "instance"), row, strict=True))
         for row in rows
     ]
     numbers = [(name, pa.int64()) for name in ("seq", "offset", "sent_us", "acked_us")]
-    keys = [("topic", pa.string()), ("partition", pa.int32()), ("producer", pa.int32())]
+    keys = [("topic", pa.string()), ("partition", pa.int32()), ("producer", pa.int32()), ("via", pa.string())]
     return pa.Table.from_pylist(named, pa.schema([*keys, *numbers, ("instance", pa.string())]))
 
 
 def told(rows: list[Row]) -> dict[int, int]:
     """Return the offset of each record that is out of order with that of the one it should precede."""
-    return {row["offset"]: row["after_offset"] for row in out_of_order(table(rows)).to_pylist()}
+    return {row["offset"]: row["after_offset"] for row in disordered(table(rows)).to_pylist()}
 
 
 def by_each(rows: list[Row]) -> set[int]:
