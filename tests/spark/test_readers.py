@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks import contract
+from spark_checks import contract, session
 from spark_checks.__main__ import main
 from spark_checks.checks import delivery
 from spark_checks.checks.latency import latencies
@@ -42,11 +45,23 @@ def change(folder: Path, **changes: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def refusal(spark: SparkSession, folder: Path) -> str:
-    with pytest.raises(EvidenceError) as caught:
-        open_evidence(spark, str(folder))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def refusal(spark: SparkSession, evidence: Path | str) -> str:
+    """Return the one line that the command refuses evidence with; it gets the session that is up already."""
+    with (
+        TemporaryDirectory() as name,
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stderr(StringIO()) as said,
+    ):
+        patch.setattr(session, "start", lambda *_: spark)
+        patch.setattr(spark, "stop", lambda: None)
+        slo, out = Path(name) / "slo.yml", Path(name) / "out"
+        slo.write_text("")
+        assert main(["--evidence", str(evidence), "--slo", str(slo), "--out", str(out)]) == 2
+        assert [file.name for file in out.iterdir()] == ["spark.log"]
+    line = said.getvalue()
+    assert line.startswith("error: ")
+    assert line.count("\n") == 1
+    return line.removeprefix("error: ").rstrip("\n")
 
 
 def test_whole_evidence_opens(spark: SparkSession, good: Path) -> None:
