@@ -15,6 +15,7 @@ _WAYS: Final = {
     "audit": "audit (delivery, producer to topic)",
     "duckdb": "DuckDB, anti-join and duplicates",
     "spark": "the same joins in Spark",
+    "whole": "the audit with every check",
 }
 
 
@@ -22,7 +23,9 @@ def keep(part: Mapping[str, Any]) -> None:
     """Lay a part over what was kept, write both files."""
     kept = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     if "sizes" in part:
-        kept["sizes"] = kept.get("sizes", {}) | part["sizes"]
+        sizes = kept.setdefault("sizes", {})
+        for size, found in part["sizes"].items():
+            sizes[size] = sizes.get(size, {}) | found
     kept |= {key: value for key, value in part.items() if key != "sizes"}
     kept["machine"] = {
         "cores": os.cpu_count(),

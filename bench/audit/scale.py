@@ -1,15 +1,16 @@
 """How time and memory of the audit grow with the records, beside DuckDB and joins written directly in Spark.
 
-    python -m bench.audit.scale 1 10 [100]     millions of records; keeps what was measured of other sizes
+    python -m bench.audit.scale 1 10 100     millions of records; what was measured of other sizes is kept
 
 For each size a ledger and a topic dump of as many records are made, three records are taken out of the topic
-and two are put in twice. All three ways read the same files in one run, taking turns, on two cores; all must
-find those five. Peak memory is that of the process with its children (proportional set size, four looks a
-second). Written to scale.json.
+and two are put in twice. All ways (see bench.audit.one) read the same files in one run, taking turns, on two
+cores; all must find those five. Peak memory is that of the process with its children (proportional set size,
+four looks a second). Written to scale.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import statistics
@@ -31,9 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOST = (1_234, 500_001, 777_777)
 TWICE = (42, 700_000)
 ROUNDS = {1: 3, 10: 3, 100: 1}
-WAYS = ("audit", "duckdb", "spark")
-#: Joins of this many records in Spark take longer than anyone waits for.
-SPARK_AT_MOST = 10
+WAYS = ("audit", "duckdb", "spark", "whole")
 
 
 def make(folder: Path, millions: int) -> None:
@@ -92,14 +91,13 @@ def _pss(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-def main(sizes: list[int]) -> int:
-    """Measure each size, print and keep the results."""
+def main(sizes: list[int], ways: list[str], *, keep_evidence: bool) -> int:
+    """Measure each size in each way, print and keep the results."""
     for millions in sizes:
         folder = ROOT / "build" / f"audit-{millions}m"
         if not (folder / "run.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
             make(folder, millions)
-        ways = WAYS if millions <= SPARK_AT_MOST else WAYS[:2]
         runs: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
         for _ in range(ROUNDS.get(millions, 1)):
             for way in ways:
@@ -120,9 +118,15 @@ def main(sizes: list[int]) -> int:
             for way, some in runs.items()
         }
         keep({"sizes": {str(millions): found}})
-        shutil.rmtree(folder)
+        if not keep_evidence:
+            shutil.rmtree(folder)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(size) for size in sys.argv[1:]] or [1, 10]))
+    parser = argparse.ArgumentParser(prog="python -m bench.audit.scale", description=__doc__)
+    parser.add_argument("sizes", type=int, nargs="*", default=[1, 10], help="millions of records")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="default: all")
+    parser.add_argument("--keep", action="store_true", help="leave the evidence under build/ for another run")
+    options = parser.parse_args()
+    sys.exit(main(options.sizes, options.ways, keep_evidence=options.keep))
