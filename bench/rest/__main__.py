@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -145,9 +146,13 @@ def _restart(options: argparse.Namespace, fleet: Proxies, signal: str) -> dict[s
             if time.monotonic() > deadline:
                 raise LoadError(f"after {_SETTLED_S:g} s not every partition of {options.topic} is read")
             produce(*load, 1)
+        watched_s = _AFTER_KILL * fleet.session_s if signal == "KILL" else _AFTER_TERM_S
         since = time.monotonic()
-        end(options.inventory, host, unit, signal)
-        produce(*load, _AFTER_KILL * fleet.session_s if signal == "KILL" else _AFTER_TERM_S)
+        with ThreadPoolExecutor(1) as pool:
+            # Meanwhile, for who is sent nothing has nothing to read.
+            sent = pool.submit(produce, *load, watched_s)
+            end(options.inventory, host, unit, signal)
+            sent.result()
         nobody, worst = group.longest_silence(since, time.monotonic())
     return {"nobody_s": nobody, "worst_partition_s": worst}
 
