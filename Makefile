@@ -7,12 +7,12 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 .PHONY: help setup setup-tests demo demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test bench-clients clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages, .venv, jars, the sandbox proxy, the nodes' image
 	@$(PYTHON) -m local.setup
 
-setup-tests:
+setup-tests: ## what the tests need beside that
 	@$(PYTHON) -m local.setup --fleet-if-possible --for-tests
 
 demo: setup ## deploy a local fleet, load it, restart it under load, audit it

@@ -45,7 +45,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     plan = make_plan(inventory, options.advice, archives=read_archives(inventory))
-    if options.diff:
+    if options.diff and options.format == "json":
+        parser.error("--diff has no JSON form: print both plans as JSON, and compare those")
+    if options.diff and plan.has_errors:
+        print(text(plan))
+        print("no difference is shown of a plan with errors", file=sys.stderr)
+    elif options.diff:
         own = options.advice or inventory.common("advice", "measured")
         print(difference(plan, make_plan(inventory, options.diff), own, options.diff))
     elif options.format == "json":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from sizing.model import Finding, Inventory, Severity
 
 #: Roles that install from an archive, named by ROLE_archive and ROLE_archive_checksum.
-_ROLES: Final = ("kafka_rest", "streams_app")
+_ROLES: Final = ("kafka_rest",)
+#: Jars that are on this machine, or are built there.
+_JARS: Final = "streams_app_jars"
 #: What inventories/example has where a person's own checksum belongs.
 _PLACEHOLDER: Final = "0" * 64
 _ALGORITHM: Final = "sha256:"
@@ -16,7 +19,7 @@ _ALGORITHM: Final = "sha256:"
 
 def archives(inventory: Inventory) -> dict[str, str]:
     """Return the archives that hosts are installed from, each with the SHA-256 that is asked for, or ''."""
-    return {path: wanted for _, _, path, wanted in _named(inventory)}
+    return {one.path: one.wanted for one in _named(inventory)}
 
 
 def is_url(path: str) -> bool:
@@ -38,22 +41,22 @@ def check_archives(
     None where it is not there; None where nobody looked. That an archive is not there is an error when
     ``deploying``, and else a warning: a plan can be reviewed anywhere.
     """
-    for host, role, path, wanted in _named(inventory):
+    for one in _named(inventory):
+        path, wanted = one.path, one.wanted
         if wanted == _PLACEHOLDER:
-            yield _finding(
+            yield one.finding(
                 "error" if deploying else "warning",
-                f"{host}: {role}_archive_checksum",
-                f"{role}_archive_checksum is the example's placeholder of zeros, which no archive has: a "
-                "deploy would stop",
+                one.checksum,
+                f"{one.checksum} is the example's placeholder of zeros, which no archive has: a deploy would "
+                "stop",
                 f"write what sha256sum says of {path}, held against what its publisher says",
             )
-            continue
-        if is_url(path) and not wanted:
-            yield _finding(
+        elif is_url(path) and not wanted:
+            yield one.finding(
                 "error",
-                f"{host}: {role}_archive_checksum",
-                f"{role}_archive is the URL {path}, and {role}_archive_checksum is missing: nothing would "
-                "tell what was fetched",
+                one.checksum,
+                f"{one.variable} is the URL {path}, and {one.checksum} is missing: nothing would tell what "
+                "was fetched",
                 "write what its publisher says is its SHA-256",
             )
             continue
@@ -61,39 +64,64 @@ def check_archives(
             continue
         has = found.get(path)
         if has is None and is_url(path):
-            if deploying:
-                yield _finding(
+            if deploying and wanted != _PLACEHOLDER:
+                yield one.finding(
                     "error",
-                    f"{host}: {role}_archive",
-                    f"{role}_archive could not be fetched from {path}",
+                    one.variable,
+                    f"{one.variable} could not be fetched from {path}",
                     "correct the URL, or fetch it yourself and name the file",
                 )
         elif has is None:
-            yield _finding(
+            yield one.finding(
                 "error" if deploying else "warning",
-                f"{host}: {role}_archive",
-                f"{role}_archive is {path}, which is not on this machine: a deploy from here would stop",
+                one.variable,
+                f"{one.variable} is {path}, which is not on this machine: a deploy from here would stop",
                 "put the archive there, or correct the path; it is read where Ansible runs, and not on the "
                 "hosts",
             )
-        elif has and wanted and has != wanted:
-            yield _finding(
+        elif has and wanted not in ("", _PLACEHOLDER, has):
+            yield one.finding(
                 "error",
-                f"{host}: {role}_archive_checksum",
-                f"{role}_archive_checksum is {wanted}, and {path} has {has}",
+                one.checksum,
+                f"{one.checksum} is {wanted}, and {path} has {has}",
                 "fetch the archive again and compare it with what its publisher says; correct the checksum "
                 "only then",
             )
 
 
-def _named(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
+@dataclass(frozen=True)
+class _Archive:
+    """An archive or jar of a host: the variables that name it and its checksum, and what they say."""
+
+    host: str
+    variable: str
+    checksum: str
+    path: str
+    wanted: str
+
+    def finding(self, severity: Severity, variable: str, message: str, fix: str) -> Finding:
+        return Finding(severity, "inventory.archive", f"{self.host}: {variable}", message, fix)
+
+
+def _named(inventory: Inventory) -> Iterator[_Archive]:
     for role in _ROLES:
         for host in inventory.group(role):
             variables = inventory.hosts[host]
-            path, wanted = variables.get(f"{role}_archive"), variables.get(f"{role}_archive_checksum") or ""
-            if isinstance(path, str) and isinstance(wanted, str) and path:
-                yield host, role, path, wanted.lower().removeprefix(_ALGORITHM)
+            yield from _archive(
+                host,
+                (f"{role}_archive", f"{role}_archive_checksum"),
+                variables.get(f"{role}_archive"),
+                variables.get(f"{role}_archive_checksum"),
+            )
+    for host in inventory.group("streams_app"):
+        jars = inventory.hosts[host].get(_JARS)
+        for number, jar in enumerate(jars if isinstance(jars, list) else ()):
+            if isinstance(jar, Mapping):
+                name = f"{_JARS}[{number}]"
+                yield from _archive(host, (name, f"{name}.sha256"), jar.get("path"), jar.get("sha256"))
 
 
-def _finding(severity: Severity, where: str, message: str, fix: str) -> Finding:
-    return Finding(severity, "inventory.archive", where, message, fix)
+def _archive(host: str, names: tuple[str, str], path: object, wanted: object) -> Iterator[_Archive]:
+    wanted = wanted or ""
+    if isinstance(path, str) and isinstance(wanted, str) and path:
+        yield _Archive(host, *names, path, wanted.lower().removeprefix(_ALGORITHM))

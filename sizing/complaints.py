@@ -42,6 +42,10 @@ _WANTED: Final = {
     "string_type": "write a text",
     "too_short": "add at least one",
 }
+#: What a password may be made of: Password in sizing/security.py says why.
+_CHARACTERS: Final = (
+    "write another one, of 8 to 256 characters without blanks, quotes, backslash, comma, semicolon or ]"
+)
 _PLAIN: Final = re.compile(r"[\w.-]+")
 #: Steps of a path that pydantic adds for the members of a union; no person wrote them.
 _UNION: Final = frozenset({"str", "int", "float", "bool"})
@@ -105,10 +109,17 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
         what, mend = ("is missing", "add it") if kind == "missing" else ("is empty", "give it a value")
         return wrong_variable(name, where, what, mend + _unit_hint(name))
     if looks_secret(name) or ".users" in name or "_users" in name:
-        return wrong_variable(name, where, f"cannot be used: {_lowered(error['msg'])}", "write another one")
+        return _secret(name, where, error)
     return wrong_variable(
         name, where, f"is {value!r}: {_lowered(error['msg'])}", _mend(name, kind, value, context)
     )
+
+
+def _secret(name: str, where: str, error: Any) -> Finding:
+    """Complain of what must not be shown."""
+    if error["type"] == "string_pattern_mismatch" and error["loc"][-1] != "[key]":
+        return wrong_variable(name, where, "cannot be used", _CHARACTERS)
+    return wrong_variable(name, where, f"cannot be used: {_lowered(error['msg'])}", "write another one")
 
 
 def _mend(name: str, kind: str, value: Any, context: dict[str, Any]) -> str:

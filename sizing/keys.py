@@ -41,6 +41,9 @@ _FOLDER: Final = Path(__file__).with_name("keys")
 #: Families of keys whose members a plugin or a listener names; nothing can be said about them.
 _OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")
 
+#: What components do with a key that they do not know.
+SILENT: Final = " and would pass over it in silence"
+
 #: A client of kafka-rest is configured under each of these; ``client.`` goes to all of them.
 _CLIENTS: Final[tuple[tuple[str, tuple[Component, ...]], ...]] = (
     ("producer.", ("producer",)),
@@ -175,15 +178,15 @@ def _finding(
             f"{subject} does not read {key}, which other versions do",
             f"take {key} out",
         )
+    plugins = rule == "rest.keys"
+    of_a_plugin = "; one that a plugin reads belongs in kafka_rest_plugin_keys" if plugins else ""
     near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.75)
     return Finding(
         "warning",
         rule,
         where,
-        f"{subject} does not know {key} and would pass over it in silence",
-        f"did you mean {near[0]}?"
-        if near
-        else f"take {key} out; of a REST proxy, one that a plugin reads belongs in kafka_rest_plugin_keys",
+        f"{subject} does not know {key}{SILENT}",
+        f"did you mean {near[0]}?" if near else f"take {key} out{of_a_plugin}",
     )
 
 

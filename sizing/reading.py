@@ -38,6 +38,7 @@ PREFIXES: Final = (
     "streams_app_",
     "verify",
 )
+_VAULT: Final = "$ANSIBLE_VAULT;"
 _YAML: Final = (".yml", ".yaml")
 _INDENT: Final = "spaces as its neighbours are, and look at colons, quotes and brackets, here and just before"
 #: What Ansible says of a group's key that it does not know, and goes on without its hosts.
@@ -217,11 +218,14 @@ def _plain(value: Any) -> Any:
 
 
 def _closed(value: Any) -> Any:
-    """Return a value with ``***`` for each vault in it: a plan can be read without the vault's password."""
+    """Return a value with asterisks for each vault in it: a plan can be read without the vault's password.
+
+    They are as many as a password has to have characters.
+    """
     from ansible.parsing.vault import EncryptedString
 
     if isinstance(value, EncryptedString):
-        return "***"
+        return "*" * 8
     if isinstance(value, Mapping):
         return {key: _closed(one) for key, one in value.items()}
     return [_closed(one) for one in value] if isinstance(value, list) else value
@@ -261,8 +265,14 @@ def check_files(path: Path) -> None:
     """
     for file in _files(path):
         try:
+            held = file.read_text(encoding="utf-8")
+            if held.startswith(_VAULT) and not _vault_passwords():
+                raise InventoryError(
+                    f"{file}: is encrypted as a whole, and no vault password is at hand; name it by "
+                    "ANSIBLE_VAULT_PASSWORD_FILE, or encrypt single values (ansible-vault encrypt_string)"
+                )
             # Nodes alone: what the tags mean is Ansible's to say.
-            for document in yaml.compose_all(file.read_text(encoding="utf-8"), yaml.SafeLoader):
+            for document in yaml.compose_all(held, yaml.SafeLoader):
                 _check_keys(file, document, set())
         except UnicodeDecodeError as error:
             raise InventoryError(f"{file}: is no text in UTF-8 ({error.reason})") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sizing import mapr, rest_confluent, strimzi
@@ -25,6 +25,7 @@ from sizing.workload import (
     role_variables,
     wrong_variable,
 )
+from sizing.workload_topics import topic_names
 
 #: Versions that the rules know, per distribution: major.minor from .. to (to is left open).
 _VERSIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]]] = {
@@ -41,6 +42,7 @@ _PLANNERS: Final[Mapping[str, Callable[[Sheet, Process], None]]] = {
 }
 #: Distributions that are unpacked from an archive, whose checksum has to be known.
 _ARCHIVES: Final = ("confluent", "strimzi")
+_READY: Final = KafkaRest.model_fields["ready_topic"].default
 _OTHER_SERVICES: Final = ("kafka_broker", "mirror_maker", "streams_app")
 
 
@@ -96,6 +98,7 @@ def plan_rest(inventory: Inventory, advice: Advice) -> Part:
         if commands:
             services[host][mapr.STREAMS] = (commands,)
     findings += _identities(services)
+    findings += _ready_topics(inventory, known)
     findings += _balancing(inventory, services)
     return Part(services=services, findings=tuple(findings))
 
@@ -209,6 +212,28 @@ def _check_place(
             "Network)",
             f"place proxies of {variables.cluster} in {cluster.data_center}, and mirror the topics that are "
             "needed elsewhere",
+        )
+
+
+def _ready_topics(inventory: Inventory, known: Mapping[str, KafkaCluster]) -> Iterator[Finding]:
+    """Find topics of the readiness probe that are not declared where others are.
+
+    Nothing becomes ready without its topic, and balancers send an instance nothing. Of a cluster that the kit
+    does not run, somebody else may have made it.
+    """
+    declared = topic_names(inventory)
+    for host in inventory.group(SERVICE):
+        cluster = str(inventory.hosts[host].get(f"{SERVICE}_cluster"))
+        topic = str(inventory.hosts[host].get(f"{SERVICE}_ready_topic", _READY))
+        if (cluster, topic) in declared or cluster not in known or cluster not in {c for c, _ in declared}:
+            continue
+        yield Finding(
+            "warning" if known[cluster].brokers is None else "error",
+            "rest.ready_topic",
+            f"{host}: {SERVICE}_ready_topic",
+            f"readiness and the balancers' health checks produce to {topic}, which kafka_topics does not "
+            f"declare for cluster {cluster}",
+            f"declare {topic} there, or name a declared one: it gets a record a second and instance",
         )
 
 

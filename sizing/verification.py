@@ -17,6 +17,8 @@ from verify.load.config import Load
 
 #: What verify.yml adds to ``verify`` by itself.
 _ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications")
+#: Services whose roles say how one instance is restarted.
+RESTARTED: Final = ("kafka_broker", "kafka_rest", "mirror_maker", "rest_balancer", "streams_app")
 _URL: Final = "http://the-balancer"
 
 
@@ -94,14 +96,16 @@ def _at_odds(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Findin
     """Find parts of a load that contradict each other, or have nowhere to go."""
     parts = _parts(verify)
     service = verify.get("service", "kafka_rest")
-    if "service" in verify and not inventory.group(service):
-        fix = "name the group of the hosts that verify.yml restarts, such as kafka_rest"
-        yield wrong_variable(
-            "verify.service", "all", f"is {service}, and the inventory has no such group", fix
-        )
     loaded = [part["topic"] for part in parts.values()]
     flows = [f for f in flow_facts(inventory).values() if f.source == verify["cluster"]]
-    if service == "mirror_maker" and not any(flow.copy_of(topic) for flow in flows for topic in loaded):
+    there = [name for name in RESTARTED if inventory.group(name)]
+    if service not in there:
+        said = f"is {service}" if "service" in verify else f"is missing, which means {service}"
+        fix = f"write one of: {', '.join(there) or 'none, for no such service has hosts'}"
+        yield wrong_variable(
+            "verify.service", "all", f"{said}, and the inventory has no hosts of such a service", fix
+        )
+    elif service == "mirror_maker" and not any(flow.copy_of(topic) for flow in flows for topic in loaded):
         yield wrong_variable(
             "verify.service",
             "all",

@@ -147,7 +147,7 @@ class KafkaRest(Strict):
     package: str | None = None
     node: str | None = None
     archive: str | None = None
-    archive_checksum: str = ""
+    archive_checksum: Annotated[str, Field(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$")] = ""
     ready_topic: str = "kedge-ready"
     ready_seconds: Positive = 60
     stop_seconds: Positive = 60

@@ -89,7 +89,7 @@ class ActionModule(ActionBase):
         try:
             inventory, ways = _inventory(task_vars)
         except InventoryError as error:
-            raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from error
+            raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from None
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
@@ -115,7 +115,9 @@ class ActionModule(ActionBase):
             _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(reached).write_text(json.dumps(_connections(hostvars, inventory.groups), indent=1) + "\n")
         if errors and show:
-            raise AnsibleActionFail(f"{len(errors)} errors in the plan, see above; no host was touched")
+            raise AnsibleActionFail(
+                f"{len(errors)} error{'s' * (len(errors) != 1)} in the plan, see above; no host was touched"
+            )
         if errors:
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))

@@ -23,7 +23,7 @@ all:
     kafka_rest_distribution: confluent
     kafka_rest_version: 8.3.1
     kafka_rest_archive: /srv/proxy.tar.gz
-    kafka_rest_archive_checksum: "a1"
+    kafka_rest_archive_checksum: "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1"
     kafka_rest_cluster: leaf
 """
 
@@ -156,6 +156,31 @@ def test_a_plan_can_be_read_without_the_vaults_password(inventory: Path) -> None
     done = run("-i", inventory)
     assert done.returncode == 0, done.stderr
     assert "producer.ssl.key.password=***   (yours)" in done.stdout
+
+
+def test_a_password_in_a_vault_need_not_be_open_for_a_plan(inventory: Path) -> None:
+    vault = "!vault |\n        $ANSIBLE_VAULT;1.1;AES256\n        33333333\n"
+    inventory.write_text(f"{REST}    kafka_rest_users:\n      alice: {vault}")
+    done = run("-i", inventory)
+    assert "cannot be used" not in done.stdout + done.stderr
+
+
+def test_a_file_that_is_a_vault_as_a_whole_is_named(inventory: Path) -> None:
+    (inventory.parent / "group_vars").mkdir()
+    file = inventory.parent / "group_vars" / "all.yml"
+    file.write_text("$ANSIBLE_VAULT;1.1;AES256\n33333333\n")
+    done = run("-i", inventory)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{file}: is encrypted as a whole, and no vault password is at hand; ")
+
+
+def test_a_difference_of_a_plan_with_errors_is_not_shown_but_these_are(inventory: Path) -> None:
+    inventory.write_text(f"{REST}    kafka_rest_settings: {{producer.ack: all}}\n")
+    done = run("-i", inventory, "--diff", "documented")
+    assert done.returncode == 1
+    assert "does not know producer.ack" in done.stdout
+    assert "no difference is shown" in done.stderr
+    assert run("-i", inventory, "--diff", "documented", "--format", "json").returncode == 2
 
 
 def test_an_inventory_that_is_not_there_ends_with_2(tmp_path: Path) -> None:

@@ -42,8 +42,9 @@ all:
     kafka_rest_distribution: confluent
     kafka_rest_version: 8.3.1
     kafka_rest_cluster: leaf
+    kafka_rest_ready_topic: orders
     kafka_rest_archive: /nowhere/confluent.tar.gz
-    kafka_rest_archive_checksum: "00"
+    kafka_rest_archive_checksum: "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1"
 """
 
 

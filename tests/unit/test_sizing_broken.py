@@ -16,7 +16,10 @@ ALL: dict[str, Any] = {
         "leaf": {"version": "4.3.1", "brokers": "kafka_leaf"},
         "agg": {"version": "4.3.1", "bootstrap_servers": "agg:9092", "broker_count": 3},
     },
-    "kafka_topics": [{"name": "orders", "cluster": "leaf", "partitions": 12, "replication": 1}],
+    "kafka_topics": [
+        {"name": "orders", "cluster": "leaf", "partitions": 12, "replication": 1},
+        {"name": "kedge-ready", "cluster": "leaf", "partitions": 1, "replication": 1},
+    ],
     "host_cores": 16,
     "host_memory_mib": 32_768,
 }

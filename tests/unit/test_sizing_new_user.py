@@ -107,6 +107,8 @@ def test_a_load_that_is_right_and_one_that_is_left_out_are_no_errors() -> None:
         ({"kafka": {"topic": "load", "records_per_s": 1, "group": "b"}}, "verify.rest.group"),
         ({"kafka": None, "rest": None}, "verify"),
         ({"rest": {"topic": "load-rest", "records_per_s": 1}}, "verify.rest.url"),
+        ({"service": "all"}, "verify.service"),
+        ({"service": "mirror_maker"}, "verify.service"),
     ],
 )
 def test_a_load_that_verify_could_not_run_is_an_error(change: dict[str, Any], name: str) -> None:
@@ -148,10 +150,31 @@ def test_a_wrong_key_in_a_topic_is_one_error_whoever_uses_the_topic() -> None:
     assert [e.where for e in found] == ["all: kafka_topics[load].partition"]
 
 
-def test_a_setting_that_no_topic_has_is_a_warning() -> None:
+def test_a_setting_that_no_topic_has_is_an_error_for_brokers_refuse_it() -> None:
     inventory = rest(1, common={"kafka_topics": [TOPICS[0] | {"settings": {"retention.msec": 1}}]})
-    (warning,) = [f for f in make_plan(inventory).findings if f.where == "kafka_topics: load"]
-    assert (warning.severity, warning.fix) == ("warning", "did you mean retention.ms?")
+    (error,) = [f for f in make_plan(inventory).findings if f.where == "kafka_topics: load"]
+    assert (error.severity, error.fix) == ("error", "did you mean retention.ms?")
+    assert error.message == "topic 4.3.1 does not know retention.msec: brokers refuse a topic with it"
+
+
+def test_a_load_needs_the_service_that_it_is_to_restart_by_default() -> None:
+    common = {"verify": VERIFY, "kafka_topics": TOPICS}
+    (error,) = [e for e in errors(regrouped({"mirror_maker": ("rest1",)}, **common)) if "verify" in e.where]
+    assert (
+        "verify.service is missing, which means kafka_rest, and the inventory has no hosts" in error.message
+    )
+    assert error.fix == "write one of: mirror_maker"
+
+
+def test_the_topic_of_readiness_has_to_be_declared_where_others_are() -> None:
+    topics = [TOPICS[0]]
+    (warning,) = [f for f in make_plan(rest(1, common={"kafka_topics": topics})).findings
+                  if f.rule == "rest.ready_topic"]  # fmt: skip
+    assert warning.severity == "warning"
+    assert "produce to kedge-ready, which kafka_topics does not declare" in warning.message
+    for declared in ([], [*topics, TOPICS[0] | {"name": "kedge-ready"}]):
+        found = make_plan(rest(1, common={"kafka_topics": declared})).findings
+        assert [f for f in found if f.rule == "rest.ready_topic"] == []
 
 
 def test_with_errors_only_these_are_printed_unless_all_is_asked_for() -> None:
@@ -177,6 +200,7 @@ ARCHIVE, HAS = "/srv/proxy.tar.gz", "a1" * 32
     ("asked", "found", "severity", "said"),
     [
         ("0" * 64, None, "warning", "is the example's placeholder of zeros"),
+        ("0" * 64, {ARCHIVE: HAS}, "warning", "is the example's placeholder of zeros"),
         (HAS, {ARCHIVE: None}, "warning", f"is {ARCHIVE}, which is not on this machine"),
         (HAS, {ARCHIVE: "b2" * 32}, "error", f"is {HAS}, and {ARCHIVE} has {'b2' * 32}"),
         (HAS, {ARCHIVE: HAS}, None, ""),
