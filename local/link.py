@@ -110,7 +110,9 @@ def told(fleet: Fleet, node: Node) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Set or tell the link: 0 done, 2 a problem to mend."""
-    parser = argparse.ArgumentParser(prog="python -m local.link", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m local.link", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--inventory", type=Path, default=INVENTORY)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--round-trip-ms", type=float, metavar="MS", help=f"0 to {MOST_MS}")

@@ -82,7 +82,11 @@ def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.mirror", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.mirror",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--workload", choices=sorted(WORKLOADS), default="metrics")
     which = parser.add_mutually_exclusive_group()
     for name, about in (("processes", "of more and more processes"), ("transactions", "of MirrorMaker 2")):

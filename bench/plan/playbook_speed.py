@@ -9,6 +9,7 @@ is the time for finding out that 25 hosts do not answer, not that of 25 answers.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -77,4 +78,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m bench.plan.playbook_speed", description=__doc__).parse_args()
     sys.exit(main())

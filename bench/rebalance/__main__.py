@@ -115,7 +115,11 @@ def _page(text: str, result: Mapping[str, Any]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench.rebalance", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.rebalance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--members", type=int, default=3, help="of each group (default: 3)")
     parser.add_argument("--restarts", type=int, default=3, help="of members of each group (default: 3)")
     parser.add_argument("--pause", type=float, default=10, help="seconds between restarts (default: 10)")

@@ -7,6 +7,7 @@ Without Ansible: the time is that of ``make_plan`` on hosts and variables in mem
 
 from __future__ import annotations
 
+import argparse
 import copy
 import json
 import os
@@ -111,4 +112,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m bench.sizing.plan_speed", description=__doc__).parse_args()
     sys.exit(main())

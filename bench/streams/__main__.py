@@ -41,7 +41,11 @@ PARTS: Final = ("curve", "time", "restore", "latency")
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, keep and draw; 0 when every case has its figures, 1 when not, 2 when nothing can run."""
-    parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.streams",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--part", action="append", choices=PARTS, default=[])
     parser.add_argument("--case", action="append", default=[], help="some of the part's")
     parser.add_argument("--curve-s", type=float, default=30, help="for each bound")

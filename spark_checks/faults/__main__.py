@@ -39,7 +39,11 @@ _MIXTURES: Final = st.builds(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the self-test; return 0 when the audit reports exactly what was put in."""
-    parser = argparse.ArgumentParser(prog="python -m spark_checks.faults", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m spark_checks.faults",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--mixtures", type=int, default=1000, help="how many random mixtures (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, help="of the mixtures (default: 0)")
     parser.add_argument(
