@@ -144,9 +144,9 @@ def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) 
                 except (RuntimeError, ValueError, TimeoutError, KafkaException) as error:
                     failures.append(f"{case}, rotation {turn}: {error}")
                     print(failures[-1], file=sys.stderr)
-            # A bench that is cut off keeps its whole rotations.
-            result = _result(options, cases, bench, runs, failures)
-            keep(options, result)
+                # A bench that is cut off keeps what it has.
+                result = _result(options, cases, bench, runs, failures)
+                keep(options, result)
     return result
 
 
