@@ -152,9 +152,10 @@ def compare(evidence: Evidence, blocks: Sequence[tuple[int, int]], rows: int) ->
     numbers = {number for _, number in blocks}
     parts = finer(evidence, "seq", numbers) if numbers else None
     if parts is not None:
-        fine = {number for _, number in _counted(parts)[1]}
-        if fine and len(fine) <= FEW:
-            near = in_parts("seq", fine)
+        differing = _counted(parts)[1]
+        who, fine = ({pair[at] for pair in differing} for at in (0, 1))
+        if differing and len(who) * len(fine) <= FEW:
+            near = in_parts("seq", fine) & pc.field("producer").isin(sorted(who))
             found = few(evidence, {"ledger": near, "records": near & intact_of(run)})
             return compared(found["ledger"].select(LEDGER), found["records"].select(RECORDS), said)
     records = intact(of_run(evidence.need("records"), run))
