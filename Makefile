@@ -38,7 +38,7 @@ lint: setup-tests ## ruff, mypy, yamllint, ansible-lint
 	$(RUN) ansible-lint --offline -q
 
 test-fast: lint ## lint, unit, Spark and render tests
-	$(RUN) python -m pytest -n 2 --dist loadfile -m "not fleet and not kafka"
+	$(RUN) python -m pytest -n 2 --dist loadfile -m "not fleet and not kafka and not long"
 
 test-java: setup-tests ## build the sandbox proxy and the sample application with their own tests
 	mvn -q -B -f local/sandbox_rest/pom.xml verify

@@ -98,10 +98,10 @@ def stalls(delivery_gaps: DataFrame, produce_gaps: DataFrame) -> DataFrame:
 
 
 def worst(found: DataFrame, by: Sequence[str], length: Column, where: Sequence[str]) -> DataFrame:
-    """Return for each ``by`` the longest (``us``) and where it was."""
+    """Return for each ``by`` the longest (``us``) and where it was, of equally long ones the last."""
     return (
         found.withColumn("us", length)
         .groupBy(*by)
-        .agg(F.max_by(F.struct("us", "from_us", *where), "us").alias("one"))
+        .agg(F.max(F.struct("us", "from_us", *where)).alias("one"))
         .select(*by, "one.*")
     )

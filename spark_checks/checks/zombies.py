@@ -41,7 +41,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     rows = (
         silent(owned(assignments, run), delivered, acked_grains(evidence), blind_us(run))
         .where(F.col("held_us") >= LEAST_S * 1e6)
-        .orderBy(F.desc("held_us"))
+        .orderBy(F.desc("held_us"), "group", "consumer")
         .collect()  # members, never records
     )
     longest = rows[0]["held_us"] / 1e6 if rows else 0.0
