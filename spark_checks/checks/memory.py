@@ -174,15 +174,15 @@ def _peaks(rocksdb: DataFrame) -> dict[Who, Mapping[str, Any]]:
         F.greatest(F.col("rss_bytes") - heap - cache, F.lit(0)).alias("beside"),
     )
     sample = F.struct("at_us", "rss_bytes", *_SHARES)
-    # A row a second and instance: it shuffles some rows an instance.
+    # A row a second and instance: it shuffles some rows an instance. Of equals the last is taken.
     folded = rows.groupBy("host", "instance").agg(
         F.count(F.lit(1)).alias("samples"),
         F.first("service").alias("service"),
         *(F.max(name).alias(f"most_{name}") for name in ("rss_bytes", *_SHARES)),
         *(F.max(n).alias(f"most_{n}") for n in ("memtable_bytes", "table_readers_bytes", "pinned_bytes")),
-        F.max_by(sample, "rss_bytes").alias("at_rss"),
-        F.max_by(sample, "rocksdb").alias("at_rocksdb"),
-        F.max_by(sample, "beside").alias("at_beside"),
+        F.max_by(sample, F.struct("rss_bytes", "at_us")).alias("at_rss"),
+        F.max_by(sample, F.struct("rocksdb", "at_us")).alias("at_rocksdb"),
+        F.max_by(sample, F.struct("beside", "at_us")).alias("at_beside"),
     )
     return {(row["host"], row["instance"]): row.asDict(recursive=True) for row in folded.collect()}
 
