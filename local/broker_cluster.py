@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from local.brokers import CLUSTER_ID, await_answer, broker_properties, end_process, free_ports
+from local.brokers import CLUSTER_ID, await_answer, broker_properties, free_ports
 
 
 @dataclass
@@ -60,11 +60,6 @@ class Node:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
-
-    def stop(self) -> None:
-        """End it in order."""
-        if self.process is not None and self.process.poll() is None:
-            end_process(self.process)
 
     def create_topic(
         self, name: str, partitions: int = 1, copies: int = 1, config: Mapping[str, str] | None = None
@@ -123,4 +118,5 @@ def running_nodes(
         yield nodes
     finally:
         for node in nodes:
-            node.stop()
+            if node.process is not None:  # in order, the last one would wait for a controller that has left
+                node.kill()

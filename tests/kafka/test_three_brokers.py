@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +24,8 @@ from verify.limits import main as limits
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 QUICK = {"broker.session.timeout.ms": "3000"}
+#: More than what copies ask their leader in one request each.
+UNREAD_BYTES = 100_000
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +53,9 @@ def test_a_phase_says_rates_latencies_requests_and_cpu(bench: Bench) -> None:
 def test_a_consumers_latency_runs_from_when_a_record_was_to_be_sent(bench: Bench) -> None:
     with_topic(bench, "read")
     late = {"fetch.min.bytes": "1000000", "fetch.max.wait.ms": "400"}
-    soon = consumed(bench, {}, "read", rate=500)["latency_ms"]["p50"]
-    assert consumed(bench, late, "read", rate=500)["latency_ms"]["p50"] > soon
+    consumed(bench, late, "read", rate=500)  # a JVM that has read before
+    # Half of them wait longer than half of 400 ms, on whatever machine: no faster one can make it less.
+    assert consumed(bench, late, "read", rate=500)["latency_ms"]["p50"] > 100
 
 
 def test_what_all_copies_acknowledged_outlives_the_leader(bench: Bench) -> None:
@@ -59,8 +64,27 @@ def test_what_all_copies_acknowledged_outlives_the_leader(bench: Bench) -> None:
     assert (found["lost"], found["doubled"]) == (0, 0)
 
 
-def test_what_nobody_acknowledged_is_lost_with_the_leader(bench: Bench) -> None:
+def test_what_nobody_acknowledged_is_lost_with_the_leader(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill = Node.kill
+
+    def hang_and_die(node: Node) -> None:
+        """Die with records in its sockets: one that is killed between two reads has nothing to lose."""
+        os.kill(node.pid, signal.SIGSTOP)
+        await_that(lambda: unread_bytes(node) > UNREAD_BYTES, "records wait in the leader's sockets")
+        kill(node)
+
+    monkeypatch.setattr(Node, "kill", hang_and_die)
     assert lost(bench, losses(1)["acks=0"], "killed-0", 2000)["lost"] > 0
+
+
+def unread_bytes(node: Node) -> int:
+    """Return what waits in the sockets of a node's port, of the kernel's table (man 5 proc_net)."""
+    port = f"{int(node.bootstrap_servers.rpartition(':')[2]):04X}"
+    tables = (Path(f"/proc/net/{name}").read_text().splitlines() for name in ("tcp", "tcp6"))
+    rows = [line.split() for table in tables for line in table]
+    return sum(int(row[4].partition(":")[2], 16) for row in rows if row[1].endswith(f":{port}"))
 
 
 def test_the_latency_of_replication_is_expected_and_measured(
