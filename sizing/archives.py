@@ -8,8 +8,8 @@ from typing import Final
 
 from sizing.model import Finding, Inventory, Severity
 
-#: Roles that install from an archive, named by ROLE_archive and ROLE_archive_checksum.
-_ROLES: Final = ("kafka_rest",)
+#: The variable that names an archive, and that of its checksum.
+_ARCHIVE: Final = ("kafka_rest_archive", "kafka_rest_archive_checksum")
 #: Jars that are on this machine, or are built there.
 _JARS: Final = "streams_app_jars"
 #: What inventories/example has where a person's own checksum belongs.
@@ -104,15 +104,9 @@ class _Archive:
 
 
 def _named(inventory: Inventory) -> Iterator[_Archive]:
-    for role in _ROLES:
-        for host in inventory.group(role):
-            variables = inventory.hosts[host]
-            yield from _archive(
-                host,
-                (f"{role}_archive", f"{role}_archive_checksum"),
-                variables.get(f"{role}_archive"),
-                variables.get(f"{role}_archive_checksum"),
-            )
+    for host in inventory.group("kafka_rest"):
+        path, wanted = (inventory.hosts[host].get(name) for name in _ARCHIVE)
+        yield from _archive(host, _ARCHIVE, path, wanted)
     for host in inventory.group("streams_app"):
         jars = inventory.hosts[host].get(_JARS)
         for number, jar in enumerate(jars if isinstance(jars, list) else ()):

@@ -12,7 +12,7 @@ from sizing.model import MIB, Advice, Choice, Finding, Instance, Inventory, Part
 from sizing.rest_memory import number
 from sizing.rest_process import SERVICE as REST
 from sizing.security import RestTls
-from sizing.workload import KafkaRest, RestBalancer, role_variables
+from sizing.workload import KafkaRest, RestBalancer, ready_topic, role_variables
 
 SERVICE: Final = "rest_balancer"
 _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Balancing"
@@ -318,8 +318,7 @@ def _longest_poll_ms(instances: Iterable[Instance]) -> int:
 
 def _health(sheet: Sheet, inventory: Inventory) -> None:
     """Plan what an instance must do to be sent requests: a proxy without its brokers still answers a GET."""
-    proxies = inventory.group(REST)
-    topic = inventory.hosts[proxies[0]].get("kafka_rest_ready_topic", "kedge-ready")
+    topic = ready_topic(inventory.hosts[inventory.group(REST)[0]])
     because = "an instance is well when a record produced through it gets an offset, as readiness asks"
     sheet.put(FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED))
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from sizing.model import Finding
+from sizing.model import Finding, Severity
 
 Component = Literal[
     "admin",
@@ -41,8 +41,8 @@ _FOLDER: Final = Path(__file__).with_name("keys")
 #: Families of keys whose members a plugin or a listener names; nothing can be said about them.
 _OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")
 
-#: What components do with a key that they do not know.
-SILENT: Final = " and would pass over it in silence"
+#: What most components do with a key that they do not know.
+_SILENT: Final = " and would pass over it in silence"
 
 #: A client of kafka-rest is configured under each of these; ``client.`` goes to all of them.
 _CLIENTS: Final[tuple[tuple[str, tuple[Component, ...]], ...]] = (
@@ -97,22 +97,41 @@ def beyond(component: Component, version: str) -> bool:
 
 
 def check_keys(
-    component: Component, version: str, keys: Iterable[str], where: str, rule: str = "keys.unknown"
+    component: Component,
+    version: str,
+    keys: Iterable[str],
+    where: str,
+    rule: str = "keys.unknown",
+    refused: str = "",
 ) -> list[Finding]:
-    """Return a warning for each key that this version of a component does not read."""
+    """Return a warning for each key that this version of a component does not read.
+
+    ``refused`` says what becomes of a key that no version knows, where that is an error; without it, such a
+    key is passed over.
+    """
     known = known_keys(component, version)
     if not known:
         return []
     return [
-        _finding(key, f"{component} {version}", known, every_key(component), where, rule)
+        _finding(
+            key,
+            f"{component} {version}",
+            known,
+            every_key(component),
+            where,
+            rule,
+            "error" if refused else "warning",
+            f": {refused}" if refused else _SILENT,
+        )
         for key in keys
         if key not in known and not key.startswith(_OPEN)
     ]
 
 
 def check_rest_keys(distribution: str, version: str, keys: Iterable[str], where: str) -> list[Finding]:
-    """Return a warning for each key that a REST proxy does not read, its clients' keys included.
+    """Return a finding for each key that a REST proxy does not read, its clients' keys included.
 
+    One that no version knows is an error, but for the MapR build, of which not all keys are known.
     ``distribution`` is confluent, sandbox, mapr or strimzi; the sandbox stands in for kafka-rest 8.3.
     """
     known, ever = _rest_catalogue(distribution, version)
@@ -120,7 +139,16 @@ def check_rest_keys(distribution: str, version: str, keys: Iterable[str], where:
         return []
     subject = f"{'kafka-rest' if distribution in ('confluent', 'sandbox') else distribution} {version}"
     return [
-        _finding(key, subject, known, ever, where, "rest.keys")
+        _finding(
+            key,
+            subject,
+            known,
+            ever,
+            where,
+            "rest.keys",
+            "warning" if distribution == "mapr" else "error",
+            _SILENT,
+        )
         for key in keys
         if key not in known and not key.startswith(_OPEN)
     ]
@@ -168,8 +196,16 @@ def _client_keys(version: str) -> frozenset[str]:
 
 
 def _finding(
-    key: str, subject: str, known: frozenset[str], ever: frozenset[str], where: str, rule: str
+    key: str,
+    subject: str,
+    known: frozenset[str],
+    ever: frozenset[str],
+    where: str,
+    rule: str,
+    severity: Severity,
+    consequence: str,
 ) -> Finding:
+    """Return what is wrong with a key; ``severity`` and ``consequence`` are those of a wholly unknown one."""
     if key in ever:
         return Finding(
             "warning",
@@ -182,10 +218,10 @@ def _finding(
     of_a_plugin = "; one that a plugin reads belongs in kafka_rest_plugin_keys" if plugins else ""
     near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.75)
     return Finding(
-        "warning",
+        severity,
         rule,
         where,
-        f"{subject} does not know {key}{SILENT}",
+        f"{subject} does not know {key}{consequence}",
         f"did you mean {near[0]}?" if near else f"take {key} out{of_a_plugin}",
     )
 

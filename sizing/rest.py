@@ -22,6 +22,7 @@ from sizing.workload import (
     cluster_names,
     clusters,
     host_facts,
+    ready_topic,
     role_variables,
     wrong_variable,
 )
@@ -42,7 +43,6 @@ _PLANNERS: Final[Mapping[str, Callable[[Sheet, Process], None]]] = {
 }
 #: Distributions that are unpacked from an archive, whose checksum has to be known.
 _ARCHIVES: Final = ("confluent", "strimzi")
-_READY: Final = KafkaRest.model_fields["ready_topic"].default
 _OTHER_SERVICES: Final = ("kafka_broker", "mirror_maker", "streams_app")
 
 
@@ -222,10 +222,11 @@ def _ready_topics(inventory: Inventory, known: Mapping[str, KafkaCluster]) -> It
     does not run, somebody else may have made it.
     """
     declared = topic_names(inventory)
+    with_topics = {cluster for cluster, _ in declared}
     for host in inventory.group(SERVICE):
         cluster = str(inventory.hosts[host].get(f"{SERVICE}_cluster"))
-        topic = str(inventory.hosts[host].get(f"{SERVICE}_ready_topic", _READY))
-        if (cluster, topic) in declared or cluster not in known or cluster not in {c for c, _ in declared}:
+        topic = ready_topic(inventory.hosts[host])
+        if (cluster, topic) in declared or cluster not in known or cluster not in with_topics:
             continue
         yield Finding(
             "warning" if known[cluster].brokers is None else "error",

@@ -101,11 +101,7 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
     properties = [key for key in own if not key.isupper()]
     asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
     for finding in check_rest_keys(variables.distribution, variables.version, asked, sheet.where):
-        if finding.message.split()[-1] not in _NO_EFFECT:
-            # The proxy would pass over it in silence. Of MapR's build not all keys are known.
-            unknown = "does not know" in finding.message and variables.distribution != "mapr"
-            named = replace(finding, message=f"{finding.message} (kafka_rest_settings)")
-            sheet.findings.append(replace(named, severity="error") if unknown else named)
+        sheet.findings.append(replace(finding, message=f"{finding.message} (kafka_rest_settings)"))
 
 
 def _check_environment(sheet: Sheet, names: list[str]) -> None:

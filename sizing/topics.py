@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
 from sizing.complaints import declare
-from sizing.keys import SILENT, check_keys
+from sizing.keys import check_keys
 from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
 from sizing.numbers import check_numbers
 from sizing.topic_rates import check_rates, rates_of
@@ -70,22 +69,19 @@ def plan_topics(inventory: Inventory) -> Part:
         _settings(sheet, topic, broker_count(inventory, known[topic.cluster]), measured)
         findings += sheet.findings
         where = f"kafka_topics: {topic.name}"
-        findings += _unknown_keys(topic, known[topic.cluster].version, where)
+        # A key of other versions is passed over.
+        findings += check_keys(
+            "topic",
+            known[topic.cluster].version,
+            topic.settings,
+            where,
+            refused="brokers refuse a topic with it",
+        )
         findings += check_numbers(f"kafka_topics: {topic.name}.settings", "all", topic.settings)
         planned.setdefault(topic.cluster, {}).setdefault(topic.name, tuple(sheet.settings))
     for name in sorted(planned):
         findings += _cluster_findings(inventory, name, known[name], planned[name])
     return Part(topics=planned, findings=tuple(findings))
-
-
-def _unknown_keys(topic: Topic, version: str, where: str) -> Iterator[Finding]:
-    """Refuse keys of no version: brokers refuse a topic with one. Of those of other versions, warn."""
-    for finding in check_keys("topic", version, topic.settings, where):
-        if any(finding.message.endswith(f" know {key}{SILENT}") for key in topic.settings):
-            message = f"{finding.message.removesuffix(SILENT)}: brokers refuse a topic with it"
-            yield replace(finding, severity="error", message=message)
-        else:
-            yield finding
 
 
 def targets(inventory: Inventory, cluster: str) -> list[dict[str, object]]:

@@ -223,6 +223,11 @@ def role_variables(
     return read_model(model, own, prefix, host)
 
 
+def ready_topic(variables: Mapping[str, Any]) -> str:
+    """Return the topic to which readiness and the balancers' health checks of a REST host produce."""
+    return str(variables.get("kafka_rest_ready_topic", KafkaRest.model_fields["ready_topic"].default))
+
+
 def host_facts(host: str, variables: Mapping[str, Any]) -> HostFacts | list[Finding]:
     """Read ``host_cores``, ``host_memory_mib`` and what else is known of the machine."""
     return role_variables(HostFacts, "host", host, {k: v for k, v in variables.items() if k in _HOST_FACTS})

@@ -55,6 +55,22 @@ def test_an_unknown_key_brings_the_nearest_known_one() -> None:
     assert "take qqqqqqqqqq out" in finding.fix
 
 
+def test_an_unknown_key_is_an_error_where_it_is_refused_and_where_a_proxy_passes_over_it() -> None:
+    (finding,) = check_keys("topic", "4.3.1", ["qqqqqqqqqq"], "here", refused="brokers refuse it")
+    assert (finding.severity, finding.message) == (
+        "error",
+        "topic 4.3.1 does not know qqqqqqqqqq: brokers refuse it",
+    )
+    (finding,) = check_keys("topic", "4.3.1", ["message.format.version"], "here", refused="brokers refuse it")
+    assert finding.severity == "warning"
+    severities = [
+        finding.severity
+        for distribution, version in (("confluent", "8.3.1"), ("strimzi", "1.1.0"), ("mapr", "5.1.2"))
+        for finding in check_rest_keys(distribution, version, ["qqqqqqqqqq"], "here")
+    ]
+    assert severities == ["error", "error", "warning"]
+
+
 def test_a_key_of_another_version_says_so() -> None:
     (finding,) = check_keys("producer", "4.3.1", ["auto.include.jmx.reporter"], "here")
     assert (
