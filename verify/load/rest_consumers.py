@@ -3,7 +3,8 @@
 Offsets are committed, one by one and not as "whatever was read", when the deliveries are on disk. An instance
 that answers anything but what was asked is given up: what it had read and not delivered would be skipped. The
 consumer then makes itself a new one through the balancer, in the same group, and reads on from what was
-committed; the audit counts what it got twice.
+committed; the audit counts what it got twice. A commit that a rebalance refuses is the exception: a member
+that left for it would start the next rebalance, in which the others' commits are refused.
 """
 
 from __future__ import annotations
@@ -34,10 +35,16 @@ _GOODBYE_S: Final = 5.0
 #: A member of a REST group cannot commit when its partitions go, for it is not told; what it got since its
 #: last commit is delivered again. Hence commits, and files of evidence before them, come oftener here.
 ROTATE_S: Final = 0.5
+#: In a row, until an instance is given up. A rebalance refuses few: the next read joins it.
+_REFUSALS: Final = 20
 
 
 class InstanceGoneError(Exception):
     """The consumer's instance did not do as asked; the text says what it did."""
+
+
+class CommitRefusedError(InstanceGoneError):
+    """The instance is there, and the group's coordinator did not take its commit."""
 
 
 async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
@@ -80,6 +87,7 @@ class _Consumer:
         self._positions: dict[int, int] = {}
         self._writing: dict[int, int] = {}
         self._file = 0
+        self._refused = 0
 
     def _ended(self) -> bool:
         return bool(self._board.head[Head.END]) or bool(self._ending)
@@ -107,7 +115,7 @@ class _Consumer:
                     failures += 1
 
     def _gone(self, error: Exception) -> None:
-        self._positions, self._writing = {}, {}
+        self._positions, self._writing, self._refused = {}, {}, 0
         if not self._ended():
             self._cells[Cell.RECREATED] += 1
             text = f"{type(error).__name__}: {error}"
@@ -172,7 +180,17 @@ class _Consumer:
 
     async def _commit_written(self, session: httpx.AsyncClient, base_uri: str) -> None:
         if self._writing and self._deliveries.durable(self._file):
-            await self._commit(session, base_uri, self._writing)
+            try:
+                await self._commit(session, base_uri, self._writing)
+                self._refused = 0
+            except CommitRefusedError as error:
+                self._refused += 1
+                if self._refused >= _REFUSALS:
+                    raise
+                print(f"{now_us()} {self._actor}: reads on, though {error}", file=sys.stderr, flush=True)
+                # Who has a partition after a rebalance reads on from its last commit: what was read since
+                # then is no longer this member's to commit.
+                self._positions = {}
             self._writing = {}
         if self._positions and not self._writing:
             self._writing, self._positions = self._positions, {}
@@ -190,7 +208,7 @@ class _Consumer:
             {"topic": self._rest.topic, "partition": partition, "offset": offset}
             for partition, offset in positions.items()
         ]
-        await _ask(session, "POST", f"{base_uri}/offsets", {"offsets": offsets})
+        await _ask(session, "POST", f"{base_uri}/offsets", {"offsets": offsets}, CommitRefusedError)
 
     async def _delete(self, session: httpx.AsyncClient, base_uri: str) -> None:
         """Leave the group in order where that is still possible; else the proxy's time-out does it."""
@@ -198,8 +216,17 @@ class _Consumer:
             await session.delete(base_uri, headers=_V2, timeout=_GOODBYE_S)
 
 
-async def _ask(session: httpx.AsyncClient, method: str, url: str, body: dict[str, Any]) -> httpx.Response:
+async def _ask(
+    session: httpx.AsyncClient,
+    method: str,
+    url: str,
+    body: dict[str, Any],
+    failed: type[InstanceGoneError] = InstanceGoneError,
+) -> httpx.Response:
+    """Return a successful answer; raises InstanceGoneError, ``failed`` when the proxy tried in vain."""
     response = await session.request(method, url, json=body, headers=_V2)
+    if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
+        raise failed(_said(response))
     if not response.is_success:
         raise InstanceGoneError(_said(response))
     return response

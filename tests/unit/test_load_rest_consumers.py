@@ -1,0 +1,129 @@
+"""What a consumer through REST makes of answers to its commits, from a double of a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from verify.load.board import Board, Cell, Head
+from verify.load.config import Load
+from verify.load.process import Ending
+from verify.load.rest_consumers import run
+
+REBALANCE = {"error_code": 50002, "message": "Kafka error: the consumer is undergoing a rebalance"}
+ACTOR = "rest-consumer-0"
+
+
+class Proxy(http.server.ThreadingHTTPServer):
+    """Hands out record after record, and answers commits with what ``refusals`` has left, then takes them."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.made = 0
+        self.read = 0
+        self.refusals: list[tuple[int, dict[str, Any]]] = []
+        self.read_when_refused: list[int] = []
+        self.committed: list[int] = []
+        self.deleted = threading.Event()
+        self.board: Board | None = None
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def commit(self, offset: int) -> tuple[int, dict[str, Any]]:
+        if self.refusals:
+            self.read_when_refused.append(self.read)
+            return self.refusals.pop(0)
+        self.committed.append(offset)
+        assert self.board is not None
+        self.board.head[Head.END] = 1
+        return 200, {}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Proxy
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.endswith("/offsets"):
+            return self.answer(*self.server.commit(asked["offsets"][0]["offset"]))
+        if self.path.endswith("/subscription"):
+            return self.answer(200, {})
+        self.server.made += 1
+        host, port = self.server.server_address[:2]
+        uri = f"http://{host!s}:{port}/consumers/g/instances/{asked['name']}"
+        return self.answer(200, {"instance_id": asked["name"], "base_uri": uri})
+
+    def do_GET(self) -> None:
+        value = base64.b64encode(b"x" * 40).decode()
+        record = {"topic": "t", "partition": 0, "offset": self.server.read, "key": None, "value": value}
+        self.server.read += 1
+        self.answer(200, [record])
+
+    def do_DELETE(self) -> None:
+        self.answer(200, {})
+
+    def answer(self, status: int, body: object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    server = Proxy()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def consume(proxy: Proxy, folder: Path) -> int:
+    """Consume until a commit is taken; return how many instances were given up."""
+    url = f"http://127.0.0.1:{proxy.server_port}"
+    rest = {"topic": "t", "group": "g", "url": url, "records_per_s": 1, "producers": 1, "consumers": 1}
+    load = Load.model_validate({"run_id": "r", "cluster": "leaf", "bootstrap_servers": "x:1", "rest": rest})
+    board = proxy.board = Board(folder, [ACTOR], create=True)
+    asyncio.run(run(load, [ACTOR], board, folder, cast("Ending", False)))
+    return int(board.cells(ACTOR)[Cell.RECREATED])
+
+
+def test_a_commit_that_a_rebalance_refuses_is_no_end_of_the_instance(
+    proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.refusals = [(500, REBALANCE)] * 2
+    assert consume(proxy, tmp_path) == 0
+    assert proxy.made == 1
+    # What was read before the refusal may be another member's by now: only what came later is committed.
+    assert proxy.committed[0] >= proxy.read_when_refused[-1]
+    assert "undergoing a rebalance" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("refusal", "times"),
+    [((404, {"error_code": 40403, "message": "Consumer instance not found."}), 1), ((500, REBALANCE), 3)],
+)
+def test_an_instance_that_is_gone_or_never_takes_a_commit_is_given_up(
+    proxy: Proxy,
+    tmp_path: Path,
+    refusal: tuple[int, dict[str, Any]],
+    times: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("verify.load.rest_consumers._REFUSALS", 3)
+    proxy.refusals = [refusal] * times
+    assert consume(proxy, tmp_path) == 1
+    assert proxy.made == 2
