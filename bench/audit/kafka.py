@@ -18,7 +18,8 @@ import numpy as np
 from confluent_kafka import Producer
 
 from bench.audit.measured import keep
-from local.brokers import Broker, kafka_jars, running_broker
+from bench.jars import broker_jars
+from local.brokers import Broker, running_broker
 from spark_checks import session
 from spark_checks.land import land
 from spark_checks.run import parse_run
@@ -91,10 +92,7 @@ def measure(broker: Broker, records: int, folder: Path) -> dict[str, Any]:
 
 def main(millions: float) -> None:
     """Measure, print and keep the result."""
-    jars = kafka_jars()
-    if jars is None:
-        raise SystemExit("Kafka's jars are not cached: make setup")
-    with running_broker(jars) as broker, tempfile.TemporaryDirectory() as folder:
+    with running_broker(broker_jars()) as broker, tempfile.TemporaryDirectory() as folder:
         result = measure(broker, int(millions * 1_000_000), Path(folder))
     print(json.dumps(result))
     keep({"kafka": result})

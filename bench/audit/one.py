@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
+from pyspark.sql import SparkSession
 
 from spark_checks import session
 from spark_checks.checks import delivery
@@ -28,33 +30,24 @@ DRIVER_MEMORY = "2g"
 #: As much as the whole audit may take.
 DUCKDB_MEMORY = "8GB"
 
+#: Sequence numbers by kind of anomaly.
+Found = dict[str, list[int]]
+
 
 def by_audit(folder: Path) -> dict[str, Any]:
     """Return the answer of the delivery check, which is told where to look and nothing else."""
-    begin = time.perf_counter()
-    spark = session.start(MASTER, DRIVER_MEMORY, kafka=False)
-    started = time.perf_counter()
-    evidence = open_evidence(spark, str(folder))
-    suit(spark, evidence)
-    result = delivery.check(evidence, Levels())
-    seconds = time.perf_counter() - started
-    spark.stop()
-    return {"start_s": started - begin, "seconds": seconds, "found": _found(result)}
+
+    def answer(spark: SparkSession) -> Found:
+        evidence = open_evidence(spark, str(folder))
+        suit(spark, evidence)
+        return _examples(delivery.check(evidence, Levels()))
+
+    return _timed(answer)
 
 
 def by_every_check(folder: Path) -> dict[str, Any]:
     """Return what the whole audit says of delivery, with every check beside it, as the command runs it."""
-    begin = time.perf_counter()
-    spark = session.start(MASTER, DRIVER_MEMORY, kafka=False)
-    started = time.perf_counter()
-    first = audit(spark, str(folder), Levels()).results[0]
-    seconds = time.perf_counter() - started
-    spark.stop()
-    return {"start_s": started - begin, "seconds": seconds, "found": _found(first)}
-
-
-def _found(result: Result) -> dict[str, list[int]]:
-    return {kind: sorted(one["seq"] for one in a.examples) for kind, a in result.anomalies.items()}
+    return _timed(lambda spark: _examples(audit(spark, str(folder), Levels()).results[0]))
 
 
 def by_duckdb(folder: Path) -> dict[str, Any]:
@@ -78,16 +71,29 @@ def by_duckdb(folder: Path) -> dict[str, Any]:
 
 def by_spark(folder: Path) -> dict[str, Any]:
     """Return what the same two questions find when they are asked in Spark as they stand."""
+
+    def answer(spark: SparkSession) -> Found:
+        ledger = spark.read.parquet(str(folder / "ledger")).where("outcome = 'acked'")
+        records = spark.read.parquet(str(folder / "records")).where("crc_ok").select("producer", "seq")
+        who = ["producer", "seq"]
+        lost = ledger.join(records, who, "anti").select("seq").orderBy("seq").collect()
+        twice = records.groupBy(*who).count().where("count > 1").orderBy("seq").collect()
+        return {"lost": [row["seq"] for row in lost], "duplicated": [row["seq"] for row in twice]}
+
+    return _timed(answer)
+
+
+def _examples(result: Result) -> Found:
+    return {kind: sorted(one["seq"] for one in a.examples) for kind, a in result.anomalies.items()}
+
+
+def _timed(answer: Callable[[SparkSession], Found]) -> dict[str, Any]:
+    """Start Spark as the audit does, and return the answer with how long both took."""
     begin = time.perf_counter()
     spark = session.start(MASTER, DRIVER_MEMORY, kafka=False)
     started = time.perf_counter()
-    ledger = spark.read.parquet(str(folder / "ledger")).where("outcome = 'acked'")
-    records = spark.read.parquet(str(folder / "records")).where("crc_ok").select("producer", "seq")
-    who = ["producer", "seq"]
-    lost = ledger.join(records, who, "anti").select("seq").orderBy("seq").collect()
-    twice = records.groupBy(*who).count().where("count > 1").orderBy("seq").collect()
+    found = answer(spark)
     seconds = time.perf_counter() - started
-    found = {"lost": [row["seq"] for row in lost], "duplicated": [row["seq"] for row in twice]}
     spark.stop()
     return {"start_s": started - begin, "seconds": seconds, "found": found}
 

@@ -19,8 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.jars import broker_jars
 from bench.rebalance.trial import Asked, TrialError, run
-from local.brokers import KAFKA_VERSION, kafka_jars, running_broker
+from local.brokers import KAFKA_VERSION, running_broker
 from verify.load.process import leave
 
 HERE = Path(__file__).parent
@@ -40,10 +41,7 @@ COLUMNS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run, audit, print and keep; 0 when done, 1 when the trial failed, 2 when nothing can run."""
     options = _parser().parse_args(arguments)
-    jars = kafka_jars()
-    if jars is None:
-        print("the jars of a broker are not cached: make setup", file=sys.stderr)
-        return 2
+    jars = broker_jars()
     asked = Asked(members=options.members, restarts=options.restarts, pause_s=options.pause)
     folder = options.runs / f"rebalance-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
     try:

@@ -87,7 +87,7 @@ def topic_hop(evidence: Evidence) -> TopicHop:
         if counts["damaged"] or counts["foreign"]:
             if isinstance(found, pa.Table):
                 found = ledger.sparkSession.createDataFrame(found if len(found) else [], SCHEMA)
-            found = _explained(found.persist(), _broken(records)).persist()
+            found = _explained(found, _broken(records)).persist()
         anomalies |= tally(found, ["producer", "seq", *_HOME])
         refuse_twice(ledger, records, anomalies.pop("ledger_twice", None), anomalies.pop("same_place", None))
         counts["unknown_found_in_topic"] = anomalies.pop("unknown_found", Anomaly(0)).count

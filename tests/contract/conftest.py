@@ -8,7 +8,6 @@ stop or configure a process run against the sandbox only.
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ import httpx
 import pytest
 
 from local.brokers import Broker, running_broker
+from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
 from tests.contract.rest_client import Consumer, produce
 
@@ -86,10 +86,13 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def _await_produce(url: str, topic: str) -> None:
     """Produce until it succeeds: a cold client on a busy machine needs longer than the short max.block.ms."""
-    deadline = time.monotonic() + 60
     with httpx.Client(base_url=url, timeout=30) as rest:
-        while any(each["error_code"] for each in produce(rest, topic, [{"value": None}]).json()["offsets"]):
-            assert time.monotonic() < deadline, f"{url} does not produce"
+
+        def produces() -> bool:
+            answer = produce(rest, topic, [{"value": None}]).json()
+            return not any(each["error_code"] for each in answer["offsets"])
+
+        await_that(produces, f"{url} produces")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from local.brokers import Broker
+from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, launch, running_proxy
 from tests.contract.rest_client import BINARY, Consumer, b64, offsets, produce
 
@@ -25,11 +26,11 @@ Start = Callable[[dict[str, str]], AbstractContextManager[RunningProxy]]
 
 def await_group(broker: Broker, group: str, state: ConsumerGroupState, limit_s: float) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    deadline = time.monotonic() + limit_s
-    found = None
-    while found != state:
-        assert time.monotonic() < deadline, f"the group is {found} after {limit_s} s"
-        found = admin.describe_consumer_groups([group])[group].result(timeout=10).state
+    await_that(
+        lambda: admin.describe_consumer_groups([group])[group].result(timeout=10).state == state,
+        f"the group is {state.name}",
+        limit_s,
+    )
 
 
 class InFlight:

@@ -21,8 +21,9 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from local.engine import find_engine
+from tests.awaiting import await_that
 from tests.e2e.playing import local_fleet, on_node, play
-from tests.kafka.loads import LoadRun, await_that, kill_quietly
+from tests.kafka.loads import LoadRun, kill_quietly
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = "tests/e2e/inventory_rest"

@@ -7,14 +7,14 @@ import json
 import shutil
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from local.engine import find_engine
+from tests.awaiting import await_that
 from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
 
 FLEET = "kedge-secured"
@@ -337,7 +337,7 @@ def test_a_host_that_drops_off_in_the_middle_leaves_the_others_alone_and_the_nex
             ]
         finally:
             engine.run("unpause", f"{FLEET}-rest1")
-    await_that(lambda: on_node(FLEET, "rest1", "true", check=False) == "")
+    await_that(lambda: on_node(FLEET, "rest1", "echo here", check=False), "rest1 answers again")
     mended = play("deploy.yml", *wanted, inventory=INVENTORY)
     assert mended.returncode == 0, mended.stdout + mended.stderr
     assert set(in_force("producer.linger.ms")) == {"9"}
@@ -369,10 +369,3 @@ def test_a_user_that_came_later_is_added_before_the_proxies_log_in_as_it(run: Ru
     assert leaked(done.stdout + done.stderr) == []
     again = play("deploy.yml", inventory=INVENTORY)
     assert all(host["changed"] == 0 for host in recap(again.stdout).values())
-
-
-def await_that(holds: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)

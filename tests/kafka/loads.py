@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +15,10 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 
 from spark_checks.schemas import arrow_schema
+from tests.awaiting import WAIT_S, await_that
 from verify.record import decode, run_tag
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 120.0
-
-
-def await_that(condition: Callable[[], Any], what: str, limit_s: float = WAIT_S) -> None:
-    """Wait until the condition holds; fails the test when it does not in time."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {limit_s:.0f} s in vain until {what}"
-        time.sleep(0.05)
 
 
 class LoadRun:

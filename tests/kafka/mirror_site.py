@@ -22,7 +22,8 @@ from local.brokers import Broker, free_ports, kafka_jars, running_broker
 from local.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
 from local.toxiproxy import Toxiproxy, Way
 from sizing.plan import make_plan
-from tests.kafka.loads import ROOT, await_that
+from tests.awaiting import await_that
+from tests.kafka.loads import ROOT
 from tests.planned import instances, mirrors
 
 PARTITIONS = 4

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
-from tests.kafka.loads import LoadRun, assert_ledger_is_true, await_that
+from tests.kafka.loads import LoadRun, assert_ledger_is_true
 
 pytestmark = pytest.mark.kafka
 

@@ -24,10 +24,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.rebalance.trial import name_groups, start_member
 from local.broker_cluster import Node, running_nodes
 from local.brokers import end_process
+from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, distribution, launch, running_proxy, unpack
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy
-from tests.kafka.loads import ROOT, LoadRun, await_that
+from tests.kafka.loads import ROOT, LoadRun
 from verify.evidence import rows_to_columns, write_json, write_table
 from verify.load.cluster import committed
 from verify.load.config import read_load

@@ -17,9 +17,10 @@ from confluent_kafka.admin import AdminClient
 from local.brokers import free_ports
 from sizing.plan import make_plan
 from sizing.topics import partitions_needed
+from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.guarded import GuardedBroker
-from tests.kafka.loads import ROOT, await_that
+from tests.kafka.loads import ROOT
 from tests.planned import of_topics
 
 pytestmark = pytest.mark.kafka

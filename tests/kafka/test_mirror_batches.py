@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from bench.mirror.batches import Batches, batches_of
-from tests.kafka.loads import await_that
+from tests.awaiting import await_that
 from tests.kafka.mirror_site import Site, await_all, copies, held, in_order, site
 
 __all__ = ["site"]

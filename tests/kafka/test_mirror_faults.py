@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from local.brokers import log_tail
-from tests.kafka.loads import await_that
+from tests.awaiting import await_that
 from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, held, read, site
 
 __all__ = ["site"]

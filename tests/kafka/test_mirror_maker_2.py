@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.loads import await_that
+from tests.awaiting import await_that
 from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, copies, held, in_order, site
 
 __all__ = ["site"]

@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy
-from tests.kafka.loads import LoadRun, assert_ledger_is_true, await_that
+from tests.kafka.loads import LoadRun, assert_ledger_is_true
 
 pytestmark = pytest.mark.kafka
 

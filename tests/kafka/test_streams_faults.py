@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from local.application import SAMPLE_JAR, Application, Running, running_application
 from sizing.model import Instance
 from sizing.plan import make_plan
+from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.planned import instances, streams
 
@@ -134,9 +135,7 @@ def test_a_full_disk_ends_the_application_and_space_lets_it_go_on_without_a_loss
     small = f'mount -t tmpfs -o size=16m small {state} && exec "$@"'
     fed.send("left", count, 6000)
     with fed.run(("unshare", "--mount", "sh", "-c", small, "small")) as running:
-        deadline = time.monotonic() + 120
-        while running.ended() is None and time.monotonic() < deadline:
-            time.sleep(0.1)
+        await_that(lambda: running.ended() is not None, "it ends")
         assert running.ended() == 1
         assert "No space left on device" in running.log.read_text(errors="replace")
     with fed.run() as running:

@@ -11,8 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +23,7 @@ import pytest
 from plugins.module_utils.haproxy import former_workers, in_flight, worker
 from plugins.module_utils.rendering import render_instance
 from sizing.plan import make_plan
+from tests.awaiting import await_that
 from tests.rest_inventories import rest
 
 UUID = "0b5f3c2e-8d4a-4a3e-9f67-1f2a3b4c5d6e"
@@ -100,13 +100,6 @@ class Balancer:
         return next(row[17] for row in fields if row[:2] == ["rest", server])
 
 
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def file_of_plan(hosts: int = 1) -> str:
     plan = make_plan(rest(hosts, groups={"rest_balancer": ("lb1",)}, instances_per_host=2)).to_json()
     (instance,) = plan["hosts"]["lb1"]["services"]["rest_balancer"]["instances"]
@@ -142,11 +135,11 @@ def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterato
     with (tmp_path / "log").open("w") as log:
         running = subprocess.Popen([haproxy, mode, "-f", tmp_path / "haproxy.cfg"], stdout=log, stderr=log)
     try:
-        until(lambda: runtime.exists() or running.poll() is not None)
+        await_that(lambda: runtime.exists() or running.poll() is not None, "the balancer runs")
         assert running.poll() is None, (tmp_path / "log").read_text()
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_S) as client:
             found = Balancer(client, runtime, running.pid)
-            until(lambda: all(found.status(server).startswith("UP") for server in servers))
+            await_that(lambda: all(found.status(server).startswith("UP") for server in servers), "all are in")
             yield found
     finally:
         running.terminate()
@@ -187,7 +180,7 @@ def test_home_that_is_down_is_said_to_be_down(balancer: Balancer) -> None:
     assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)
     assert balancer.client.post("/topics/t", json={}).status_code == 200
     balancer.ask(f"set server rest/{home} state ready")
-    until(lambda: balancer.client.get(f"{base}/records").status_code == 200)
+    await_that(lambda: balancer.client.get(f"{base}/records").status_code == 200, "its home answers")
 
 
 def test_consumer_of_a_process_that_just_died_is_answered_by_no_other(
@@ -218,7 +211,7 @@ def test_a_host_whose_instances_all_refuse_costs_no_request(tmp_path: Path) -> N
             proxy.server_close()
             proxy.keeps = False
             proxy.slow.set()
-        until(lambda: on_servers(balancer, *SERVERS) == [1, 1, 0, 0])
+        await_that(lambda: on_servers(balancer, *SERVERS) == [1, 1, 0, 0], "one host alone has requests")
         answers = [balancer.client.post("/topics/t", json={}).status_code for _ in range(8)]
         for proxy in here:
             proxy.slow.set()
@@ -240,10 +233,10 @@ def test_instance_whose_produce_fails_inside_a_200_is_taken_out(
     balancer: Balancer, proxies: list[Proxy]
 ) -> None:
     proxies[0].produced = ERROR_INSIDE
-    until(lambda: balancer.status("rest1:8082").startswith("DOWN"))
+    await_that(lambda: balancer.status("rest1:8082").startswith("DOWN"), "it is out")
     assert balancer.status("rest1:8083").startswith("UP")
     proxies[0].produced = OFFSET
-    until(lambda: balancer.status("rest1:8082").startswith("UP"))
+    await_that(lambda: balancer.status("rest1:8082").startswith("UP"), "it is in again")
 
 
 def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answered(
@@ -256,14 +249,14 @@ def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answer
         for proxy in proxies:
             proxy.slow.clear()
         answer = pool.submit(balancer.client.post, "/topics/slow", json={})
-        until(lambda: any(on_servers(balancer)))
+        await_that(lambda: any(on_servers(balancer)), "the request is with a proxy")
         os.kill(balancer.pid, signal.SIGUSR2)
-        until(lambda: balancer.socket.exists() and worker(path) != before)
+        await_that(lambda: balancer.socket.exists() and worker(path) != before, "a new worker runs")
         assert former_workers(path) == [before]
         for proxy in proxies:
             proxy.slow.set()
         assert answer.result().status_code == 200
-        until(lambda: former_workers(path) == [])
+        await_that(lambda: former_workers(path) == [], "the worker from before is gone")
 
 
 def on_servers(balancer: Balancer, *servers: str) -> list[int]:

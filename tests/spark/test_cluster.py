@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,13 +13,14 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from local.brokers import end_process, log_tail
 from spark_checks.package import pack
 from spark_checks.synthetic import write_evidence
+from tests.awaiting import await_that
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 _SPARK = Path(pyspark.__file__).parent
-_WAIT_S = 120
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -43,21 +43,20 @@ class Daemon:
             self.process = subprocess.Popen([*command, *arguments], stdout=log, stderr=log, env=environment)
 
     def says(self, pattern: str) -> re.Match[str]:
-        deadline = time.monotonic() + _WAIT_S
-        while time.monotonic() < deadline:
-            if found := re.search(pattern, self.log.read_text(errors="replace")):
-                return found
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        raise AssertionError(f"{pattern} was not said:\n{self.log.read_text(errors='replace')[-2000:]}")
+        def found() -> re.Match[str] | None:
+            said = re.search(pattern, self.log.read_text(errors="replace"))
+            assert said or self.process.poll() is None, f"it ended:\n{log_tail(self.log)}"
+            return said
+
+        said = await_that(found, f"{self.log.stem} says {pattern}")
+        assert said is not None
+        return said
 
     def __enter__(self) -> Daemon:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        self.process.wait(30)
+        end_process(self.process)
 
 
 @pytest.fixture

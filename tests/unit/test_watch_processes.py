@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.awaiting import await_that
 from verify.collect.hosts import to_access
 from verify.watch import on_host, processes
 from verify.watch.processes import HostWatcher, ended, main, planned_units, rows, ssh_command
@@ -33,13 +33,6 @@ def plan(**services: list[str]) -> dict[str, Any]:
             }
         }
     }
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -151,7 +144,7 @@ def test_connection_that_ends_is_opened_again(
     script = f"echo x >> {opened}; echo '{line}'; echo connection lost >&2"
     watcher = HostWatcher("rest1", UNITS, ["sh", "-c", script], tmp_path / "evidence")
     watcher.start()
-    until(lambda: opened.exists() and len(opened.read_text()) >= 6)
+    await_that(lambda: opened.exists() and len(opened.read_text()) >= 6, "it was opened three times")
     watcher.stop()
     found = pq.read_table(tmp_path / "evidence" / "processes").to_pylist()
     assert len(found) >= 2
@@ -170,7 +163,7 @@ def test_answer_that_is_no_sample_is_said(tmp_path: Path, capsys: pytest.Capture
         return said.endswith("\n")
 
     watcher.start()
-    until(complained)
+    await_that(complained, "it complains")
     watcher.stop()
     assert said == "rest1: no samples of its processes: not a line of samples: 'Welcome'\n"
     assert not list((tmp_path / "processes").iterdir())
