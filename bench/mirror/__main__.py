@@ -128,7 +128,10 @@ def running_bench(options: argparse.Namespace, jars: Path) -> Iterator[Bench]:
 
 def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) -> dict[str, Any]:
     """Run all repetitions of all cases in rotation on one pair of clusters."""
-    runs, failures = kept(options, cases)
+    before = kept(options)
+    runs = {name: list(found) for name, found in before["cases"].items()}
+    runs |= {name: [] for name in cases if name not in runs}
+    failures = list(before["failures"])
     done = max((one["rotation"] + 1 for found in runs.values() for one in found), default=0)
     with running_bench(options, jars) as bench:
         names = list(cases)
@@ -146,19 +149,17 @@ def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) 
                     print(failures[-1], file=sys.stderr)
                 # A bench that is cut off keeps what it has.
                 result = _result(options, cases, bench, runs, failures)
+                result["settings"] = before["settings"] | result["settings"]
                 keep(options, result)
     return result
 
 
-def kept(
-    options: argparse.Namespace, cases: Mapping[str, Case]
-) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Return the repetitions and failures of rotations that were measured before, if more are wanted."""
+def kept(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what was measured before if more is wanted: all of its cases, also those that get no more."""
     file = options.out / f"{options.table or options.workload}.json"
     if not options.more or not file.exists():
-        return {name: [] for name in cases}, []
-    result = json.loads(file.read_text())
-    return {name: result["cases"].get(name, []) for name in cases}, result["failures"]
+        return {"cases": {}, "failures": [], "settings": {}}
+    return dict(json.loads(file.read_text()))
 
 
 def _result(

@@ -6,12 +6,15 @@ import json
 import os
 import struct
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.mirror import __main__ as module
 from bench.mirror.__main__ import kept
 from bench.mirror.batches import Batches, batches_of
 from bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
@@ -122,13 +125,34 @@ def test_the_table_has_the_ratio_with_its_interval_and_says_what_has_no_figure()
     assert "no repetition reached a steady state" in lines[4]
 
 
-@pytest.mark.parametrize(("more", "found"), [(True, [run(100)]), (False, [])])
-def test_rotations_are_added_to_those_before_only_where_more_are_asked_for(
-    tmp_path: Path, more: bool, found: list[Any]
+def test_what_was_measured_is_added_to_only_where_more_is_asked_for(tmp_path: Path) -> None:
+    before = {"cases": {"stock": [run(100)]}, "failures": [], "settings": {"stock": {"processes": 1}}}
+    (tmp_path / "metrics.json").write_text(json.dumps(before))
+    options = Namespace(out=tmp_path, table=None, workload="metrics", more=True)
+    assert kept(options) == before
+    options.more = False
+    assert kept(options) == {"cases": {}, "failures": [], "settings": {}}
+
+
+def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "metrics.json").write_text(json.dumps({"cases": {"stock": [run(100)]}, "failures": []}))
-    options = Namespace(out=tmp_path, table=None, workload="metrics", more=more)
-    assert kept(options, {"stock": Case(), "gzip": Case()}) == ({"stock": found, "gzip": []}, [])
+    before = {
+        "cases": {"stock": [run(100)]},
+        "failures": ["gzip, rotation 0: late"],
+        "settings": {"stock": {}},
+    }
+    (tmp_path / "metrics.json").write_text(json.dumps(before))
+    bench = SimpleNamespace(link=SimpleNamespace(delay=lambda _: None), records=1, plain_bytes=1)
+    monkeypatch.setattr(module, "running_bench", lambda *_: nullcontext(bench))
+    figures = {name: value for name, value in run(500).items() if name != "rotation"}
+    monkeypatch.setattr(module, "repetition", lambda *_: figures)
+    asked = ["--more", "--case", "gzip", "--repetitions", "1", "--out", str(tmp_path)]
+    result = module.measure(module._options(asked), {"gzip": Case()}, tmp_path)
+    assert result["cases"] == {"stock": [run(100)], "gzip": [run(500, 1)]}
+    assert set(result["settings"]) == {"stock", "gzip"}
+    assert result["failures"] == before["failures"]
+    assert json.loads((tmp_path / "metrics.json").read_text()) == result
 
 
 def test_the_table_of_processes_has_a_line_a_configuration_and_what_each_brings_over_one() -> None:
