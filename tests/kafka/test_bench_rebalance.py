@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 
-from bench.rebalance.__main__ import main
 from bench.rebalance.trial import PROTOCOLS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
     pytest.mark.kafka,
@@ -19,12 +22,18 @@ pytestmark = [
 ]
 
 
-def test_each_protocol_is_told_from_the_others_by_what_it_takes_away(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_protocol_is_told_from_the_others_by_what_it_takes_away(tmp_path: Path) -> None:
     runs, out = tmp_path / "runs", tmp_path / "out"
-    options = ["--members", "2", "--restarts", "1", "--pause", "4"]
-    assert main([*options, "--runs", str(runs), "--out", str(out)]) == 0, capsys.readouterr().err
+    # In a process of its own, as a person has it: its clients' threads may still wait for the broker that is gone.
+    command = [sys.executable, "-m", "bench.rebalance", "--members", "2", "--restarts", "1", "--pause", "4"]
+    done = subprocess.run(
+        [*command, "--runs", str(runs), "--out", str(out)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     groups = json.loads((out / "results.json").read_text())["groups"]
     assert {name: group["gives_away"] for name, group in groups.items()} == {
         "eager": "all at once",
