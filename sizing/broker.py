@@ -6,10 +6,10 @@ import re
 import zlib
 
 from sizing import jvm
+from sizing.accepted import check_values
 from sizing.broker_security import plan_broker_security, plan_format
-from sizing.keys import check_keys
+from sizing.keys import check_keys, takes
 from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
-from sizing.numbers import check_numbers
 from sizing.rollout import put_stop
 from sizing.security import Security
 from sizing.workload import KafkaBroker, clusters, role_variables, wrong_variable
@@ -36,11 +36,12 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
         if cluster.brokers is None or name not in used:
             continue
         read: dict[str, KafkaBroker] = {}
+        taken = takes("broker", cluster.version)
         for host in inventory.group(cluster.brokers):
             variables = role_variables(KafkaBroker, SERVICE, host, inventory.hosts[host])
             if isinstance(variables, list):
                 findings += variables
-            elif wrong := check_numbers(f"{SERVICE}_settings", host, variables.settings):
+            elif wrong := check_values(f"{SERVICE}_settings", host, variables.settings, taken):
                 findings += wrong
             elif variables.port == _CONTROLLER_PORT:
                 findings.append(

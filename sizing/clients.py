@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sizing.accepted import check_values
 from sizing.client_profiles import (
     GUIDE,
     JAVA_DEFAULTS,
@@ -17,9 +18,8 @@ from sizing.client_profiles import (
     key_name,
 )
 from sizing.complaints import declare
-from sizing.keys import Component, beyond, check_keys, keys_around, numbers
+from sizing.keys import Component, beyond, check_keys, keys_around, numbers, takes
 from sizing.model import KIB, MIB, Finding, Inventory, Part, Setting, Sheet
-from sizing.numbers import check_numbers
 from sizing.profiled import check_acks, choice
 from sizing.topics import planned_partitions
 from sizing.values import number
@@ -245,9 +245,20 @@ def _key_findings(client: Client) -> list[Finding]:
     whole = [
         finding
         for role, own in _own_settings(client)
-        for finding in check_numbers(f"kafka_clients: {client.name}.{role}_settings", "all", own)
+        for finding in check_values(
+            f"kafka_clients: {client.name}.{role}_settings", "all", own, _taken(client, role, own)
+        )
     ]
     return whole + _unknown_keys(client)
+
+
+def _taken(client: Client, role: Role, own: Mapping[str, Any]) -> dict[str, str]:
+    """Return what each key of a person's own takes in the client's library."""
+    if client.library == "librdkafka":
+        known = takes(_LIBRDKAFKA_KEYS[role], client.version)
+        return {key: known.get(_own_name(client, key), "") for key in own}
+    known = takes(role, client_version(client.library, client.version))
+    return {key: known.get(key.removeprefix("kafka."), "") for key in own}
 
 
 def _own_settings(client: Client) -> tuple[tuple[Role, dict[str, Scalar]], ...]:

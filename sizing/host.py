@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from sizing.accepted import is_whole
 from sizing.complaints import wrong_variable
 from sizing.mirror_producer import bandwidth_delay_bytes
 from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
-from sizing.numbers import is_whole
 from sizing.workload import HostTuning, host_facts, role_variables
 from sizing.workload_mirror import mirror_makers
 

@@ -1,14 +1,15 @@
 """The keys that each component and version reads, and what is wrong with the ones that a person wrote.
 
 The catalogue lies in ``keys/COMPONENT-VERSION.txt``, one key a line, read from the components themselves
-(their ConfigDef, and what librdkafka prints of its own). A version between two files has the keys of the
-older one.
+(their ConfigDef, and what librdkafka prints of its own). Behind a key stands what it takes, where that is
+known: ``= A B`` one of these, ``~ A B`` in any case, ``+ A B`` several with commas, ``# LOW HIGH`` a whole
+number from .. to, ``% LOW HIGH`` a number. A version between two files has the keys of the older one.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -59,19 +60,34 @@ def known_keys(component: Component, version: str) -> frozenset[str]:
 
     The catalogue's newest file at or below ``version`` counts; for a version below all of them, the oldest.
     """
-    wanted = numbers(version)
-    files = {numbers(p.stem.removeprefix(f"{component}-")): p for p in _files(component)}
-    same = sorted(v for v in files if v[0] == wanted[0])
-    if not same:
-        return frozenset()
-    chosen = max((v for v in same if v <= wanted), default=same[0])
-    return frozenset(_lines(files[chosen]))
+    return frozenset(_entries(component, version))
+
+
+@cache
+def takes(component: Component, version: str) -> Mapping[str, str]:
+    """Return what the keys of a version take, as the catalogue has it; nothing of versions beyond it."""
+    return {} if beyond(component, version) else _entries(component, version)
+
+
+@cache
+def rest_takes(distribution: str, version: str) -> Mapping[str, str]:
+    """Return what keys of the clients inside a REST proxy take; of MapR's, which are its own, nothing."""
+    if distribution == "strimzi":
+        known = _client_entries("4.3")
+        return {f"kafka.{key}": form for key, form in known.items()} | {
+            f"kafka.{key.removeprefix('client.')}": form
+            for key, form in known.items()
+            if key.startswith("client.")
+        }
+    if distribution == "mapr":
+        return {}
+    return _client_entries(_client_version("8.3" if distribution == "sandbox" else version))
 
 
 @cache
 def every_key(component: Component) -> frozenset[str]:
     """Return the keys of a component over all versions of the catalogue."""
-    return frozenset(key for path in _files(component) for key in _lines(path))
+    return frozenset(key for path in _files(component) for key in _read(path))
 
 
 @cache
@@ -175,7 +191,7 @@ def _rest_catalogue(distribution: str, version: str) -> tuple[frozenset[str], fr
     own = known_keys("kafka-rest", running)
     if not own:
         return own, own
-    clients = _client_keys("3.9" if numbers(running) < (8,) else "4.3")
+    clients = _client_keys(_client_version(running))
     serializers = {
         f"{prefix}{name}"
         for prefix in ("", "producer.", "consumer.", "client.")
@@ -185,14 +201,34 @@ def _rest_catalogue(distribution: str, version: str) -> tuple[frozenset[str], fr
     return known, every_key("kafka-rest") | every_key("rest-utils") | known
 
 
-@cache
+def _client_version(rest: str) -> str:
+    """Return the catalogue's version of the clients that a kafka-rest carries."""
+    return "3.9" if numbers(rest) < (8,) else "4.3"
+
+
 def _client_keys(version: str) -> frozenset[str]:
-    return frozenset(
-        f"{prefix}{key}"
+    return frozenset(_client_entries(version))
+
+
+@cache
+def _client_entries(version: str) -> Mapping[str, str]:
+    return {
+        f"{prefix}{key}": form
         for prefix, components in _CLIENTS
         for component in components
-        for key in known_keys(component, version)
-    )
+        for key, form in _entries(component, version).items()
+    }
+
+
+@cache
+def _entries(component: Component, version: str) -> Mapping[str, str]:
+    """Return the keys of a version with what they take, as ``known_keys`` chooses it."""
+    wanted = numbers(version)
+    files = {numbers(p.stem.removeprefix(f"{component}-")): p for p in _files(component)}
+    same = sorted(v for v in files if v[0] == wanted[0])
+    if not same:
+        return {}
+    return _read(files[max((v for v in same if v <= wanted), default=same[0])])
 
 
 def _finding(
@@ -233,6 +269,7 @@ def _files(component: str) -> Iterator[Path]:
 
 
 @cache
-def _lines(path: Path) -> tuple[str, ...]:
+def _read(path: Path) -> Mapping[str, str]:
     lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(line for line in lines if line and not line.startswith("#"))
+    parts = (line.partition(" ") for line in lines if line and not line.startswith("#"))
+    return {key: form for key, _, form in parts}

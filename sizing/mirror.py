@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from sizing.complaints import declare
-from sizing.keys import NEWER_KAFKA, OF_KAFKA, Component, check_keys, known_keys, numbers
+from sizing.keys import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
 from sizing.mirror_classic import classic
 from sizing.mirror_limits import Limits, limits, matching
 from sizing.mirror_maker_2 import ADDRESS, mirror_maker_2
@@ -18,7 +17,7 @@ from sizing.model import Advice, Finding, Instance, Inventory, Part, Setting, Sh
 from sizing.placement import place, quotas
 from sizing.topics import broker_count
 from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
-from sizing.workload_mirror import ROLE, MirrorFlow, MirrorMaker, mirror_makers
+from sizing.workload_mirror import BESIDE, ROLE, MirrorFlow, MirrorMaker, bare_keys, mirror_makers
 from sizing.workload_topics import topic_names
 
 SERVICE: Final = ROLE
@@ -323,11 +322,7 @@ def _key_findings(flow: Flow, role: MirrorMaker) -> list[Finding]:
     findings = check_keys("consumer", role.version, spec.consumer_settings, f"{where}.consumer_settings")
     findings += check_keys("producer", role.version, spec.producer_settings, f"{where}.producer_settings")
     if role.kind == "mirror_maker_2":
-        ends = f"{re.escape(spec.source)}|{re.escape(spec.target)}"
-        prefix = re.compile(rf"^(({ends})->({ends})\.|({ends})\.((consumer|producer|admin)\.)?)")
-        bare = {k: prefix.sub("", k) for k in spec.settings}
-        components: tuple[Component, ...] = ("consumer", "producer", "admin", "connect")
-        others = frozenset[str]().union(*(known_keys(c, role.version) for c in components))
-        own = [key for key in bare.values() if key not in others]
+        others = frozenset[str]().union(*(known_keys(c, role.version) for c in BESIDE))
+        own = [key for key in bare_keys(spec).values() if key not in others]
         findings += check_keys("mm2", role.version, own, f"{where}.settings")
     return findings

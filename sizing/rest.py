@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sizing import mapr, rest_confluent, strimzi
+from sizing.accepted import check_values
 from sizing.complaints import declare
-from sizing.keys import numbers
+from sizing.keys import numbers, rest_takes
 from sizing.model import Advice, Finding, Instance, Inventory, Part, Sheet
-from sizing.numbers import check_numbers
 from sizing.rest_checks import check_settings, check_workload
 from sizing.rest_clients import check_clients
 from sizing.rest_process import SERVICE, Process, instance_count
@@ -111,7 +111,8 @@ def _read(
     facts = host_facts(host, values)
     if isinstance(variables, list) or isinstance(facts, list):
         return [f for part in (variables, facts) if isinstance(part, list) for f in part]
-    wrong = check_numbers(f"{SERVICE}_settings", host, variables.settings)
+    taken = rest_takes(variables.distribution, variables.version)
+    wrong = check_values(f"{SERVICE}_settings", host, variables.settings, taken)
     low, high, names = _VERSIONS[variables.distribution]
     if not low <= numbers(variables.version) < high:
         wrong.append(

@@ -8,14 +8,14 @@ from typing import Final
 
 from sizing import streams_memory
 from sizing.complaints import declare
-from sizing.keys import NEWER_KAFKA, OF_KAFKA, Component, check_keys, known_keys, numbers
+from sizing.keys import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
 from sizing.model import MIB, Advice, Finding, Instance, Inventory, Part, Sheet
 from sizing.streams_files import BENCH, App, additional_retention_ms, plan_properties
 from sizing.streams_memory import FLOOR_MIB, LEFT, STARVED_MIB, State
 from sizing.streams_process import HOST_MIB, plan_memory
 from sizing.values import number, value_of
 from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
-from sizing.workload_streams import ROLE, StreamsApp, streams_apps
+from sizing.workload_streams import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 
 SERVICE: Final = ROLE
 
@@ -234,29 +234,17 @@ def _check_changelogs(sheet: Sheet, spec: StreamsApp) -> None:
         )
 
 
-_PREFIXES: Final[tuple[tuple[str, Component], ...]] = (
-    ("main.consumer.", "consumer"),
-    ("restore.consumer.", "consumer"),
-    ("global.consumer.", "consumer"),
-    ("consumer.", "consumer"),
-    ("producer.", "producer"),
-    ("admin.", "admin"),
-    ("topic.", "topic"),
-)
-
-
 def _key_findings(spec: StreamsApp) -> list[Finding]:
     """Return a warning for each key of a person's own that this version does not read."""
     where = "streams_app_settings"
     findings: list[Finding] = []
     plain = []
     for key in spec.settings:
-        prefix, component = next(((p, c) for p, c in _PREFIXES if key.startswith(p)), ("", None))
+        component, bare = read_by(key)
         if component is None:
             plain.append(key)
         else:
-            findings += check_keys(component, spec.version, [key.removeprefix(prefix)], where)
-    components: tuple[Component, ...] = ("consumer", "producer", "admin")
-    clients = frozenset[str]().union(*(known_keys(c, spec.version) for c in components))
+            findings += check_keys(component, spec.version, [bare], where)
+    clients = frozenset[str]().union(*(known_keys(c, spec.version) for c in BESIDE))
     own = [k for k in plain if k not in clients]
     return findings + check_keys("streams", spec.version, own, where)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from sizing.accepted import check_values
 from sizing.complaints import declare
-from sizing.keys import check_keys
+from sizing.keys import check_keys, takes
 from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
-from sizing.numbers import check_numbers
 from sizing.topic_rates import check_rates, rates_of
 from sizing.verification import service_levels
 from sizing.workload import KafkaCluster, cluster_names, clusters
@@ -68,16 +68,16 @@ def plan_topics(inventory: Inventory) -> Part:
         sheet = Sheet(f"topic {topic.name} on {topic.cluster}", "measured", {})
         _settings(sheet, topic, broker_count(inventory, known[topic.cluster]), measured)
         findings += sheet.findings
-        where = f"kafka_topics: {topic.name}"
+        where, version = f"kafka_topics: {topic.name}", known[topic.cluster].version
         # A key of other versions is passed over.
         findings += check_keys(
             "topic",
-            known[topic.cluster].version,
+            version,
             topic.settings,
             where,
             refused="brokers refuse a topic with it",
         )
-        findings += check_numbers(f"kafka_topics: {topic.name}.settings", "all", topic.settings)
+        findings += check_values(f"{where}.settings", "all", topic.settings, takes("topic", version))
         planned.setdefault(topic.cluster, {}).setdefault(topic.name, tuple(sheet.settings))
     for name in sorted(planned):
         findings += _cluster_findings(inventory, name, known[name], planned[name])

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat
 
+from sizing.accepted import check_names, check_values
 from sizing.client_profiles import Profile
+from sizing.keys import Component, takes
 from sizing.model import Finding, Inventory
-from sizing.numbers import check_names, check_numbers
 from sizing.security import Name, Password
 from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "mirror_maker"
+#: What reads the keys of a MirrorMaker 2 beside its own.
+BESIDE: Final[tuple[Component, ...]] = ("consumer", "producer", "admin", "connect")
 
 
 def _pattern(value: str) -> str:
@@ -102,9 +106,7 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
         found[host] = variables
         for name, flow in variables.flows.items():
             where = f"mirror_maker_flows.{name}"
-            wrong += check_numbers(f"{where}.producer_settings", host, flow.producer_settings)
-            wrong += check_numbers(f"{where}.consumer_settings", host, flow.consumer_settings)
-            wrong += check_numbers(f"{where}.settings", host, flow.settings)
+            wrong += _values(where, host, flow, variables.version)
             wrong += check_names(f"{where}.environment", host, flow.environment)
         for name, flow in variables.flows.items():
             other, same = first.setdefault(name, (host, flow))
@@ -128,3 +130,23 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
             )
         )
     return found, wrong
+
+
+def bare_keys(flow: MirrorFlow) -> dict[str, str]:
+    """Return the keys of ``settings`` of a flow, each without the cluster and client that it is for."""
+    ends = f"{re.escape(flow.source)}|{re.escape(flow.target)}"
+    prefix = re.compile(rf"^(({ends})->({ends})\.|({ends})\.((consumer|producer|admin)\.)?)")
+    return {key: prefix.sub("", key) for key in flow.settings}
+
+
+def _values(where: str, host: str, flow: MirrorFlow, version: str) -> Iterator[Finding]:
+    """Complain of values that a process of the flow would refuse to start with."""
+    known: dict[str, str] = {}
+    for component in (*BESIDE, "mm2"):
+        known |= takes(component, version)
+    of_flow = {key: known.get(bare, "") for key, bare in bare_keys(flow).items()}
+    yield from check_values(f"{where}.settings", host, flow.settings, of_flow)
+    settings = flow.producer_settings
+    yield from check_values(f"{where}.producer_settings", host, settings, takes("producer", version))
+    settings = flow.consumer_settings
+    yield from check_values(f"{where}.consumer_settings", host, settings, takes("consumer", version))

@@ -7,11 +7,23 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PositiveFloat
 
+from sizing.accepted import check_names, check_values
+from sizing.keys import Component, takes
 from sizing.model import Finding, Inventory
-from sizing.numbers import check_names, check_numbers
 from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "streams_app"
+#: What reads the keys of an application beside Streams itself.
+BESIDE: Final[tuple[Component, ...]] = ("consumer", "producer", "admin")
+_PREFIXES: Final[tuple[tuple[str, Component], ...]] = (
+    ("main.consumer.", "consumer"),
+    ("restore.consumer.", "consumer"),
+    ("global.consumer.", "consumer"),
+    ("consumer.", "consumer"),
+    ("producer.", "producer"),
+    ("admin.", "admin"),
+    ("topic.", "topic"),
+)
 Kind = Literal["windowed", "session", "join", "key_value"]
 
 
@@ -127,7 +139,7 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
             wrong += variables
             continue
         found[host] = variables
-        wrong += check_numbers("streams_app_settings", host, variables.settings)
+        wrong += check_values("streams_app_settings", host, variables.settings, _taken(variables))
         wrong += check_names("streams_app_environment", host, variables.environment)
         wrong += _rocksdb(host, dict(variables.rocksdb.items()))
         for number, store in enumerate(variables.stores):
@@ -143,6 +155,24 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
             fix = "name each once; count says how many are alike"
             wrong.append(wrong_variable("streams_app_stores", host, f"holds {name} twice", fix))
     return found, wrong
+
+
+def read_by(key: str) -> tuple[Component | None, str]:
+    """Return the client that a key is for by its prefix, and the key without it; no client without one."""
+    prefix, client = next(((p, c) for p, c in _PREFIXES if key.startswith(p)), ("", None))
+    return client, key.removeprefix(prefix)
+
+
+def _taken(variables: StreamsApp) -> dict[str, str]:
+    """Return what each key of the settings takes; one without a prefix goes to the clients too."""
+    plain: dict[str, str] = {}
+    for component in (*BESIDE, "streams"):
+        plain |= takes(component, variables.version)
+    read = {key: read_by(key) for key in variables.settings}
+    return {
+        key: (takes(client, variables.version) if client else plain).get(bare, "")
+        for key, (client, bare) in read.items()
+    }
 
 
 def _rocksdb(host: str, values: Mapping[str, Any]) -> Iterator[Finding]:

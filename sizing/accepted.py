@@ -1,0 +1,124 @@
+"""Values that a person wrote for a component's own keys: are they among those that the component takes?"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from sizing.complaints import wrong_variable
+from sizing.model import Finding
+
+#: Keys that end so take a whole number in every component, also those that the catalogue does not have.
+_WHOLE: Final = (
+    ".ms",
+    ".bytes",
+    ".threads",
+    ".size",
+    ".memory",
+    ".records",
+    ".pool.min",
+    ".pool.max",
+    ".capacity",
+)
+#: What the commands of mirrors and Streams applications read.
+_READ: Final = (
+    "JMX_PORT",
+    "KAFKA_HEAP_OPTS",
+    "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_OPTS",
+    "LD_PRELOAD",
+    "LOG_DIR",
+    "MIRROR_ABORT_ON_SEND_FAILURE",
+    "MIRROR_INCLUDE",
+    "MIRROR_NUM_STREAMS",
+    "MIRROR_OFFSET_COMMIT_INTERVAL_MS",
+)
+_LIKE: Final = 0.85
+_NUMBER: Final = re.compile(r"[+-]?\d+")
+_DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def check_values(
+    variable: str, host: str, settings: Mapping[str, Any], takes: Mapping[str, str]
+) -> list[Finding]:
+    """Return a complaint for each key of ``variable`` with whose value the component would refuse to start.
+
+    ``takes`` says what keys take, as the catalogue of ``sizing.keys`` writes it.
+    """
+    found = []
+    for key, value in settings.items():
+        form = takes.get(key) or ("# -inf inf" if key.endswith(_WHOLE) else "")
+        wrong = _wrong(key, "true" if value is True else "false" if value is False else str(value), form)
+        if wrong:
+            what, fix = wrong
+            found.append(wrong_variable(f"{variable}.{key}", host, f"is {value!r}, and {key} {what}", fix))
+    return found
+
+
+def _wrong(key: str, value: str, form: str) -> tuple[str, str] | None:
+    """Return what a key takes and how to mend the value; None where the component takes it."""
+    value = value.strip()  # as every component does
+    sign, _, rest = form.partition(" ")
+    if sign in ("#", "%"):
+        return _wrong_number(key, value, sign, *rest.split())
+    if sign not in ("=", "~", "+"):
+        return None
+    known = rest.split()
+    alike = {one.lower(): one for one in known}
+    parts = [part.strip() for part in value.split(",") if part.strip()] if sign == "+" else [value]
+    wrong = [
+        part
+        for part in parts
+        if not (part.lower() in alike if sign == "~" else any(fnmatchcase(part, one) for one in known))
+    ]
+    if not wrong:
+        return None
+    near = difflib.get_close_matches(wrong[0].lower(), alike, n=1)
+    names = ", ".join(known)
+    return (
+        f"takes {'some' if sign == '+' else 'one'} of {names}",
+        f"did you mean {alike[near[0]]}?" if near else f"write one of {names}",
+    )
+
+
+def _wrong_number(key: str, value: str, sign: str, low: str, high: str) -> tuple[str, str] | None:
+    if not (is_whole(value) if sign == "#" else _DECIMAL.fullmatch(value)):
+        return ("takes a whole number", _fix(key)) if sign == "#" else ("takes a number", "write a number")
+    # Text to float would round the largest whole numbers.
+    number = int(value) if sign == "#" else float(value)
+    if number < _bound(low):
+        return f"takes {low} or more", f"write {low} or more"
+    return (f"takes {high} or less", f"write {high} or less") if number > _bound(high) else None
+
+
+def _bound(text: str) -> float | int:
+    return int(text) if is_whole(text) else float(text)
+
+
+def check_names(variable: str, host: str, environment: Mapping[str, Any]) -> list[Finding]:
+    """Return a warning for each environment variable that is nearly called as one that a start reads."""
+    found = []
+    for name in environment:
+        near = difflib.get_close_matches(name, _READ, n=1, cutoff=_LIKE)
+        if name not in _READ and near:
+            fix = f"did you mean {near[0]}?"
+            finding = wrong_variable(f"{variable}.{name}", host, "is read by nothing of Kafka's", fix)
+            found.append(replace(finding, severity="warning"))
+    return found
+
+
+def _fix(key: str) -> str:
+    if key.endswith(".ms"):
+        return "write it in milliseconds, without a unit"
+    if key.endswith((".bytes", ".memory")):
+        return "write it in bytes, without a unit"
+    return "write a whole number, without a unit"
