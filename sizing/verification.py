@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,13 +24,14 @@ _ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applicat
 #: Services whose roles say how one instance is restarted.
 RESTARTED: Final = ("kafka_broker", "kafka_rest", "mirror_maker", "rest_balancer", "streams_app")
 _URL: Final = "http://the-balancer"
+_SERVER: Final = re.compile(r"[\w.-]+(:\d{1,5})?")
 
 
 def check_verification(inventory: Inventory) -> Iterator[Finding]:
     """Return what is wrong with the service levels and the load; both may be left out."""
     levels = inventory.common("service_levels")
     if levels is not None:
-        yield from _read(Levels, "service_levels", levels)
+        yield from _read(Levels, "service_levels", levels) or _falling(levels)
     verify = inventory.common("verify")
     if verify is None:
         return
@@ -39,7 +44,11 @@ def check_verification(inventory: Inventory) -> Iterator[Finding]:
             if name in verify
         )
         yield from _names(inventory, verify)
-        yield from () if wrong else _at_odds(inventory, verify)
+        if not wrong:
+            yield from _at_odds(inventory, verify)
+            yield from _never(Load.model_validate(_completed(verify)), verify)
+            yield from _reached(_parts(verify).get("rest", {}))
+            yield from _unreachable(service_levels(inventory), _parts(verify))
 
 
 def service_levels(inventory: Inventory) -> Mapping[str, Any]:
@@ -128,3 +137,85 @@ def _at_odds(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Findin
             "is missing, and the inventory has no balancer",
             "say where REST clients go (http://host:port), or add a host to the group rest_balancer",
         )
+
+
+def _never(load: Load, given: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find limits of a load that it could never keep."""
+
+    def said(name: str, value: float) -> str:
+        return f"{value:g}" if name in given else f"{value:g} unless set"
+
+    shortest, longest = said("min_s", load.min_s), said("max_s", load.max_s)
+    rate = sum(part.records_per_s for part in (load.kafka, load.rest) if part)
+    name = "max_s" if "max_s" in given else "min_s"
+    if load.max_s < load.min_s:
+        what = f"contradicts itself: the load lasts min_s ({shortest}) at least and max_s ({longest}) at most"
+        yield wrong_variable(f"verify.{name}", "all", what, "set max_s to more than min_s, in seconds")
+    elif load.max_s <= load.warm_up_s:
+        what = f"is {load.warm_up_s:g}, and the load ends after max_s ({longest}): nothing would be measured"
+        yield wrong_variable("verify.warm_up_s", "all", what, "set max_s to more than warm_up_s, in seconds")
+    elif load.min_records > rate * load.max_s:
+        what = (
+            f"is {load.min_records}, and {rate:g} records/s come to {rate * load.max_s:.0f} within max_s "
+            f"({longest})"
+        )
+        yield wrong_variable("verify.min_records", "all", what, "ask for fewer records, or raise max_s")
+
+
+def _reached(rest: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find an address and a login by which no proxy could be reached."""
+    url = rest.get("url")
+    if url is not None:
+        try:
+            parts = urlsplit(url)
+            scheme, host, port = parts.scheme, parts.hostname, parts.port
+        except ValueError:  # a port or an address that is none
+            scheme, host, port = "", None, None
+        if "@" in url:
+            what = "holds a login"
+            yield wrong_variable("verify.rest.url", "all", what, "write it as verify.rest.user and password")
+        elif scheme not in ("http", "https") or not host or port == 0 or set(url) & set(" ?#"):
+            bare = _SERVER.fullmatch(url)
+            fix = f"write http://{url}" if bare else "write http://host:port, or https://host:port"
+            yield wrong_variable("verify.rest.url", "all", f"is {url!r}, which is no URL of a proxy", fix)
+        elif scheme == "http" and rest.get("ca"):
+            what = f"is set, and {url} has no certificate to hold against it"
+            yield wrong_variable(
+                "verify.rest.ca", "all", what, "write https:// in verify.rest.url, or take it out"
+            )
+    for one, other in (("user", "password"), ("password", "user")):
+        if rest.get(one) and not rest.get(other):
+            what = f"is missing, and verify.rest.{one} is set"
+            yield wrong_variable(f"verify.rest.{other}", "all", what, "set both, or none")
+
+
+def _unreachable(levels: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Warn of a throughput that is asked for and not sent."""
+    throughput = levels.get("throughput") or {}
+    for via, part in parts.items():
+        asked = (throughput.get(via) or {}).get("records_per_s")
+        if asked and part["records_per_s"] < asked:
+            what = (
+                f"is {part['records_per_s']:g}, below the {asked:g} of service_levels.throughput.{via}."
+                "records_per_s: no run could reach it"
+            )
+            fix = "send a little more than the level asks for, or lower the level"
+            yield replace(wrong_variable(f"verify.{via}.records_per_s", "all", what, fix), severity="warning")
+
+
+def _falling(levels: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find levels of a higher percentile that are below those of a lower one."""
+    latency = levels.get("latency") or {}
+    parts = {f"latency.{via}": part for via, part in latency.items()} | {"mirror": levels.get("mirror")}
+    for name, part in parts.items():
+        for what in ("ack", "append", "delivery", "delay"):
+            keys = [f"{what}_{rank}_ms" for rank in ("p50", "p95", "p99", "p999", "max")]
+            found = [(key, part[key]) for key in keys if part and part.get(key) is not None]
+            for (low, least), (high, most) in pairwise(found):
+                if most < least:
+                    yield wrong_variable(
+                        f"service_levels.{name}.{high}",
+                        "all",
+                        f"is {most:g}, below the {least:g} of {low}",
+                        "correct one of the two: a higher percentile is never below a lower one",
+                    )

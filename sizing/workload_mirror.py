@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, PositiveFloat
+from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from sizing.accepted import check_names, check_values
 from sizing.client_profiles import Profile
+from sizing.complaints import contradiction
 from sizing.keys import Component, takes
 from sizing.model import Finding, Inventory
 from sizing.security import Name, Password
@@ -73,6 +74,16 @@ class MirrorFlow(Strict):
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
     settings: dict[str, Scalar] = Field(default_factory=dict)
     environment: dict[str, Scalar] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _more_batches_take_longer(self) -> MirrorFlow:
+        if self.fill_ms_p95 and self.fill_ms_p99 and self.fill_ms_p99 < self.fill_ms_p95:
+            raise contradiction(
+                "fill_ms_p99",
+                f"99 of 100 batches fill within {self.fill_ms_p99} ms, and 95 of 100 within "
+                f"{self.fill_ms_p95} ms",
+            )
+        return self
 
 
 class MirrorMaker(Strict):

@@ -68,6 +68,10 @@ def verified(change: Mapping[str, Any] | None = None, topics: Any = TOPICS, **co
     return errors(rest(1, common={"verify": VERIFY | (change or {}), "kafka_topics": topics, **common}))
 
 
+def through(url: str, **login: str) -> dict[str, Any]:
+    return {"rest": VERIFY["rest"] | {"url": url} | login}
+
+
 @pytest.mark.parametrize(
     ("levels", "name", "said"),
     [
@@ -79,9 +83,12 @@ def verified(change: Mapping[str, Any] | None = None, topics: Any = TOPICS, **co
             "did you mean service_levels.delivery.lost?",
         ),
         ({"latency": {"kafka": 5}}, "service_levels.latency.kafka", "mapping"),
+        ({"latency": {"rest": {"ack_p95_ms": 9, "ack_p99_ms": 8.5}}}, "service_levels.latency.rest.ack_p99_ms", "higher"),
+        ({"latency": {"kafka": {"delivery_p50_ms": 9, "delivery_max_ms": 8}}}, "service_levels.latency.kafka.delivery_max_ms", "higher"),
+        ({"mirror": {"delay_p50_ms": 900, "delay_p99_ms": 90, "delay_max_ms": 1000}}, "service_levels.mirror.delay_p99_ms", "higher"),
         ([0], "service_levels", "write a mapping"),
     ],
-)
+)  # fmt: skip
 def test_wrong_service_levels_are_errors(levels: Any, name: str, said: str) -> None:
     client = {"name": "a", "cluster": "leaf", "library": "java", "version": "4.3.1", "profile": "balanced"}
     common = {"service_levels": levels, "kafka_topics": TOPICS, "kafka_clients": [client]}
@@ -109,10 +116,47 @@ def test_a_load_that_is_right_and_one_that_is_left_out_are_no_errors() -> None:
         ({"rest": {"topic": "load-rest", "records_per_s": 1}}, "verify.rest.url"),
         ({"service": "all"}, "verify.service"),
         ({"service": "mirror_maker"}, "verify.service"),
+        ({"min_s": 400, "max_s": 300}, "verify.max_s"),
+        ({"min_s": 400}, "verify.min_s"),
+        ({"min_s": 1, "max_s": 5}, "verify.warm_up_s"),
+        ({"min_records": 10_000_000}, "verify.min_records"),
+        (through("balancer:8080"), "verify.rest.url"),
+        (through("http://"), "verify.rest.url"),
+        (through("http://lb:80800"), "verify.rest.url"),
+        (through("http://lb 8080"), "verify.rest.url"),
+        (through("kafka://lb:8080"), "verify.rest.url"),
+        (through("http://me:hidden@lb:8080"), "verify.rest.url"),
+        (through("http://me:hidden@lb:80800"), "verify.rest.url"),
+        (through("http://lb:8080", ca="ca.pem"), "verify.rest.ca"),
+        (through("http://lb:8080", user="me"), "verify.rest.password"),
+        (through("http://lb:8080", password="hidden-one"), "verify.rest.user"),
     ],
 )
 def test_a_load_that_verify_could_not_run_is_an_error(change: dict[str, Any], name: str) -> None:
-    assert [e.where for e in verified(change)] == [f"all: {name}"]
+    (error,) = verified(change)
+    assert error.where == f"all: {name}"
+    assert "hidden" not in error.message + error.fix
+
+
+def test_an_address_without_its_scheme_is_completed() -> None:
+    assert [e.fix for e in verified(through("balancer:8080"))] == ["write http://balancer:8080"]
+    for url in ("https://lb/proxies", "http://[::1]:8080/", "http://rest.example.net"):
+        assert not verified(through(url))
+
+
+def test_a_throughput_that_is_asked_for_and_not_sent_is_a_warning() -> None:
+    common = {"verify": VERIFY, "kafka_topics": TOPICS}
+    for asked, found in ((1000, []), (1001, ["all: verify.kafka.records_per_s"])):
+        levels = {"throughput": {"kafka": {"records_per_s": asked}}}
+        plan = make_plan(rest(1, common=common | {"service_levels": levels}))
+        assert [f.where for f in plan.findings if f.where.startswith("all: verify")] == found
+        assert not plan.has_errors
+
+
+def test_times_to_fill_that_contradict_each_other_are_an_error() -> None:
+    (error,) = errors(mirrors(1, flow={"fill_ms_p95": 9000, "fill_ms_p99": 900}))
+    assert error.where == "mm1: mirror_maker_flows.metrics.fill_ms_p99"
+    assert "99 of 100 batches fill within 900 ms, and 95 of 100 within 9000 ms" in error.message
 
 
 def test_the_example_says_what_verify_sends_and_its_topics_are_declared() -> None:
