@@ -20,7 +20,7 @@ from spark_checks.levels import Levels
 from verify.load.config import Load
 
 #: What verify.yml adds to ``verify`` by itself.
-_ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications")
+ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications")
 #: Services whose roles say how one instance is restarted.
 RESTARTED: Final = ("kafka_broker", "kafka_rest", "mirror_maker", "rest_balancer", "streams_app")
 _URL: Final = "http://the-balancer"
@@ -40,7 +40,7 @@ def check_verification(inventory: Inventory) -> Iterator[Finding]:
     if isinstance(verify, Mapping):
         yield from (
             wrong_variable(f"verify.{name}", "all", "is not yours to say", "take it out: verify.yml sets it")
-            for name in _ADDED
+            for name in ADDED
             if name in verify
         )
         yield from _names(inventory, verify)
