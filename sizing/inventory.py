@@ -26,7 +26,7 @@ from sizing.workload import (
     host_facts,
 )
 from sizing.workload_mirror import MirrorMaker
-from sizing.workload_streams import StreamsApp
+from sizing.workload_streams import OF_ROLE, StreamsApp
 
 #: Roles that have variables, with their models; a variable begins with its role's name.
 ROLES: Final[Mapping[str, type[BaseModel]]] = {
@@ -48,8 +48,19 @@ _SAME: Final = (
     "service_levels",
     "verify",
 )
-#: Variables of no role.
-_COMMON: Final = (*_SAME, "data_center", "java_version")
+#: Variables that no model has: of the inventory, and those that roles alone read.
+_COMMON: Final = (
+    *_SAME,
+    "data_center",
+    "java_version",
+    "java_packages",
+    "kafka_cache",
+    "kafka_lock",
+    "plan_archives",
+    "plan_diff",
+    "plan_show",
+    *OF_ROLE,
+)
 _LIKE: Final = 0.88
 #: What clients of today reach.
 _OLDEST_KAFKA: Final = (2, 1)
@@ -86,17 +97,28 @@ def _differing(inventory: Inventory) -> Iterator[Finding]:
 
 
 def _misspelt(inventory: Inventory) -> Iterator[Finding]:
+    read = {
+        name
+        for role in ROLES
+        for host in (inventory.hosts if role == "host_tuning" else inventory.group(role))
+        for name in inventory.hosts[host]
+        if name.startswith(f"{role}_")
+    }
     for host, variables in inventory.hosts.items():
         for name in variables:
             near = _near(name)
-            if near and near not in variables:
-                yield Finding(
-                    "warning",
-                    "inventory.variable",
-                    f"{host}: {name}",
-                    f"nothing reads {name}",
-                    f"did you mean {near}?",
-                )
+            # The model of a role complains where it reads the name. One beside the right variable that only
+            # adds to its name may be a part from which the inventory composes it.
+            if near is None or name in read or (near in variables and near in name):
+                continue
+            beside = ", which is set too" if near in variables else ""
+            yield Finding(
+                "warning",
+                "inventory.variable",
+                f"{host}: {name}",
+                f"nothing reads {name}",
+                f"did you mean {near}{beside}?",
+            )
 
 
 @cache
@@ -105,8 +127,6 @@ def _near(name: str) -> str | None:
     known = _known()
     if name in known or name.startswith(("ansible_", "_")):
         return None
-    if any(name.startswith(f"{role}_") for role in ROLES):
-        return None  # the model of that role complains
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)), None)
 
 

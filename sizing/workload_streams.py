@@ -13,6 +13,8 @@ from sizing.model import Finding, Inventory
 from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
 
 ROLE = "streams_app"
+#: Variables that the role reads and no rule does.
+OF_ROLE: Final = frozenset({"streams_app_cache", "streams_app_jemalloc_packages"})
 #: What reads the keys of an application beside Streams itself.
 BESIDE: Final[tuple[Component, ...]] = ("consumer", "producer", "admin")
 _PREFIXES: Final[tuple[tuple[str, Component], ...]] = (
@@ -134,7 +136,7 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
     found: dict[str, StreamsApp] = {}
     wrong: list[Finding] = []
     for host in inventory.group(ROLE):
-        variables = role_variables(StreamsApp, ROLE, host, inventory.hosts[host])
+        variables = role_variables(StreamsApp, ROLE, host, inventory.hosts[host], OF_ROLE)
         if isinstance(variables, list):
             wrong += variables
             continue

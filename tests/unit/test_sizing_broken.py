@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sizing.model import Inventory
 from sizing.plan import make_plan
@@ -250,3 +252,41 @@ def test_a_variable_that_nothing_reads_is_a_warning(misspelt: str, meant: str) -
     broken = inventory({f"rest1/{misspelt}": "x", f"rest1/{meant}": OUT})
     found = [f for f in make_plan(broken).findings if misspelt in f.message]
     assert [(f.severity, f.fix) for f in found] == [("warning", f"did you mean {meant}?")]
+
+
+@pytest.mark.parametrize(
+    ("host", "misspelt", "right", "severity", "fix"),
+    [
+        ("st1", "kafka_rest_versoin", "kafka_rest_version", "warning", "did you mean kafka_rest_version, which is set too?"),
+        ("rest1", "kafka_rest_versoin", "kafka_rest_version", "error", "did you mean kafka_rest_version?"),
+        ("rest1", "java_pakages", None, "warning", "did you mean java_packages?"),
+        ("rest1", "host_tuning_setings", "host_tuning_settings", "error", "did you mean host_tuning_settings?"),
+        ("rest1", "kafka_topcs", "kafka_topics", "warning", "did you mean kafka_topics, which is set too?"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_variable_beside_the_right_one_is_found_once(
+    host: str, misspelt: str, right: str | None, severity: str, fix: str
+) -> None:
+    given = inventory().hosts["rest1"].get(right or "", {})
+    change = {f"{host}/{misspelt}": {}} | ({f"{host}/{right}": given} if right else {})
+    found = [f for f in make_plan(inventory(change)).findings if misspelt in f.message]
+    assert [(f.severity, f.fix) for f in found] == [(severity, fix)]
+
+
+def test_a_part_from_which_the_inventory_composes_a_variable_is_no_misspelt_one() -> None:
+    parts = inventory({"rest1/kafka_topics": [], "rest1/kafka_topics_a": [], "rest1/my_kafka_topics": []})
+    assert not [f for f in make_plan(parts).findings if "nothing reads" in f.message]
+
+
+def test_what_a_role_takes_from_the_inventory_is_known_to_the_plan() -> None:
+    inside = ("instances_", "unpacked_", "jar_set_", "local_ca_")  # what roles hand to one another
+    defaults = [
+        name
+        for file in (Path(__file__).parents[2] / "roles").glob("*/defaults/main.yml")
+        for name in yaml.safe_load(file.read_text())
+        if not name.startswith(inside)
+    ]
+    assert {"java_packages", "streams_app_cache"} <= set(defaults)
+    everywhere = inventory({f"{host}/{name}": "x" for host in HOSTS for name in defaults})
+    found = make_plan(everywhere).findings
+    assert not [f.message for f in found if "is not known" in f.message or "nothing reads" in f.message]
