@@ -70,6 +70,7 @@ _SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
 def check_inventory(inventory: Inventory) -> list[Finding]:
     """Return what is wrong with the inventory as a whole; the models of the roles say the rest."""
     return [
+        *inventory.noticed,
         *check_groups(inventory),
         *_advice(inventory),
         *_differing(inventory),

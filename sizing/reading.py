@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import yaml
 
+from sizing.ambiguous import ambiguous
 from sizing.archives import archives, file_of, is_url
 from sizing.model import Inventory
 
@@ -104,7 +105,7 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
     if not hosts:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
-    return Inventory(hosts=hosts, groups=groups)
+    return Inventory(hosts, groups, ambiguous(hostvars, [str(path)], PREFIXES))
 
 
 def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:

@@ -92,14 +92,14 @@ def with_recommended(inventory: Inventory) -> Accepted:
         hosts[host] = overlay.mapping(rest, mine, "", NAME) if mine else rest
     wrong += overlay.strangers()
     return Accepted(
-        Inventory(hosts, inventory.groups), tuple(overlay.changes.values()), tuple(wrong), overlay.names
+        replace(inventory, hosts=hosts), tuple(overlay.changes.values()), tuple(wrong), overlay.names
     )
 
 
 def without(inventory: Inventory) -> Inventory:
     """Return an inventory as it is without its recommendations."""
     hosts = {host: {k: v for k, v in of.items() if k != NAME} for host, of in inventory.hosts.items()}
-    return Inventory(hosts, inventory.groups)
+    return replace(inventory, hosts=hosts)
 
 
 def laid_over(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

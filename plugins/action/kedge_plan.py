@@ -21,6 +21,7 @@ from ansible.utils.display import Display
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from sizing.ambiguous import ambiguous
 from sizing.applications import applications_json
 from sizing.broker_security import scram_users
 from sizing.certificates import look_at_certificates
@@ -28,7 +29,15 @@ from sizing.changes import what_changes
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory, Plan
 from sizing.plan import make_plan
-from sizing.reading import InventoryError, archive_files, check_files, one_line, read_archives, resolved
+from sizing.reading import (
+    PREFIXES,
+    InventoryError,
+    archive_files,
+    check_files,
+    one_line,
+    read_archives,
+    resolved,
+)
 from sizing.recommended import with_recommended
 from sizing.report import text
 from sizing.secrets import merged, private, seal
@@ -170,7 +179,8 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
         hosts[host] = resolved(host, variables)
         ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
-    return Inventory(hosts=hosts, groups=groups), ways
+    noticed = ambiguous(task_vars["hostvars"], task_vars.get("ansible_inventory_sources", ()), PREFIXES)
+    return Inventory(hosts, groups, noticed), ways
 
 
 def _beside(

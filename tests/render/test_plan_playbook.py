@@ -105,6 +105,12 @@ def test_a_host_that_listens_answers() -> None:
 
 
 def test_the_plan_is_that_of_the_command(inventory: Path) -> None:
+    for group, version in (("kafka_rest", 17), ("near", 21)):
+        variables = inventory.parent / "group_vars" / f"{group}.yml"
+        variables.parent.mkdir(exist_ok=True)
+        variables.write_text(f"java_version: {version}\n")
+    with_group = "  children:\n    near: {hosts: {rest1: }}\n"
+    inventory.write_text(inventory.read_text().replace("  children:\n", with_group, 1))
     done = play(inventory, "-e", "plan_diff=false")
     command = subprocess.run(
         [sys.executable, "-m", "sizing", "-i", str(inventory)],
@@ -114,6 +120,7 @@ def test_the_plan_is_that_of_the_command(inventory: Path) -> None:
         check=True,
     )
     assert command.stdout.strip() in done.stdout
+    assert "warning: rest1: java_version (inventory.groups)" in done.stdout
     assert "What a deploy would change" not in done.stdout
 
 

@@ -1,0 +1,83 @@
+"""A value that a host has by the name of its group alone is a warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from sizing.plan import make_plan
+from sizing.reading import read_inventory
+from tests.planned import CLUSTERS
+
+HOSTS = """
+all:
+  children:
+    kafka_rest: {hosts: {h1: , h2: }, vars: {host_cores: 16}}
+    mirror_maker: {hosts: {h1: }}
+    east: {children: {east_rest: {hosts: {h1: }}}}
+"""
+
+
+def noticed(folder: Path, files: dict[str, str], hosts: str = HOSTS, *given: str) -> list[tuple[str, str]]:
+    for name, text in {
+        "hosts.yml": hosts,
+        "group_vars/all.yml": f"kafka_clusters: {CLUSTERS}",
+        **files,
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(dedent(text))
+    plan = make_plan(read_inventory(folder, given))
+    found = [f for f in plan.findings if f.rule == "inventory.groups"]
+    assert {f.severity for f in found} <= {"warning"}
+    return [(f.where, f.message.partition(" different")[0]) for f in found]
+
+
+def test_groups_of_one_depth_with_different_values_are_a_warning(tmp_path: Path) -> None:
+    files = {
+        "group_vars/kafka_rest.yml": "java_version: 17",
+        "group_vars/mirror_maker/main.yml": "java_version: 21",
+    }
+    assert noticed(tmp_path, files) == [
+        ("h1: java_version", "the groups kafka_rest and mirror_maker give java_version")
+    ]
+
+
+def test_so_are_those_of_the_inventorys_own_file(tmp_path: Path) -> None:
+    hosts = HOSTS.replace("mirror_maker: {", "mirror_maker: {vars: {host_cores: 8}, ")
+    assert noticed(tmp_path, {}, hosts) == [
+        ("h1: host_cores", "the groups kafka_rest and mirror_maker give host_cores")
+    ]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"group_vars/mirror_maker.yml": "java_version: 17"},
+        {"group_vars/mirror_maker.yml": "java_version: 21", "host_vars/h1.yml": "java_version: 11"},
+        {"group_vars/mirror_maker.yml": "java_version: 21", "group_vars/east_rest.yml": "java_version: 11"},
+        {"group_vars/all.yml": f"{{kafka_clusters: {CLUSTERS}, java_version: 21}}"},
+        {"group_vars/kafka_rest.yml": "my_own: 1", "group_vars/mirror_maker.yml": "my_own: 2"},
+    ],
+    ids=["alike", "host", "deeper", "all", "read by no rule"],
+)
+def test_what_ansible_is_told_to_take_is_not(tmp_path: Path, files: dict[str, str]) -> None:
+    assert noticed(tmp_path, {"group_vars/kafka_rest.yml": "java_version: 17"} | files) == []
+
+
+def test_nor_is_what_a_priority_decides(tmp_path: Path) -> None:
+    files = {
+        "group_vars/kafka_rest.yml": "java_version: 17",
+        "group_vars/mirror_maker.yml": "java_version: 21",
+    }
+    hosts = HOSTS.replace("mirror_maker: {", "mirror_maker: {vars: {ansible_group_priority: 2}, ")
+    assert noticed(tmp_path, files, hosts) == []
+
+
+def test_nor_is_what_an_extra_variable_goes_before(tmp_path: Path) -> None:
+    files = {
+        "group_vars/kafka_rest.yml": "java_version: 17",
+        "group_vars/mirror_maker.yml": "java_version: 21",
+    }
+    assert noticed(tmp_path, files, HOSTS, "java_version=25") == []
