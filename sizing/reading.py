@@ -50,6 +50,10 @@ class InventoryError(Exception):
     """An inventory that cannot be read; the message is one line for the user."""
 
 
+class NoYamlError(InventoryError):
+    """A file of an inventory that is no YAML."""
+
+
 def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
     """Read an Ansible inventory as a playbook would see it, templates resolved.
 
@@ -264,28 +268,43 @@ def check_files(path: Path) -> None:
 
     A key over a merged one (``<<``) is no second one. Raises InventoryError.
     """
-    for file in _files(path):
-        try:
-            held = file.read_text(encoding="utf-8")
-            if held.startswith(_VAULT) and not _vault_passwords():
-                raise InventoryError(
-                    f"{file}: is encrypted as a whole, and no vault password is at hand; name it by "
-                    "ANSIBLE_VAULT_PASSWORD_FILE, or encrypt single values (ansible-vault encrypt_string)"
-                )
-            # Nodes alone: what the tags mean is Ansible's to say.
-            for document in yaml.compose_all(held, yaml.SafeLoader):
-                _check_keys(file, document, set())
-        except UnicodeDecodeError as error:
-            raise InventoryError(f"{file}: is no text in UTF-8 ({error.reason})") from error
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-            begun = f" ({error.context})" if error.context else ""
-            tab = "'\\t'" in str(error.problem)
-            mend = f"indent with {'spaces, not with tabs' if tab else _INDENT}"
-            raise InventoryError(f"{file}{place}: no YAML: {error.problem}{begun}; {mend}") from error
-        except yaml.YAMLError as error:
-            raise InventoryError(f"{file}: no YAML: {one_line(error)}") from error
+    for file in (*_own_files(path), *_variables_files(path)):
+        held = _text(file)
+        if held.startswith(_VAULT) and not _vault_passwords():
+            raise InventoryError(
+                f"{file}: is encrypted as a whole, and no vault password is at hand; name it by "
+                "ANSIBLE_VAULT_PASSWORD_FILE, or encrypt single values (ansible-vault encrypt_string)"
+            )
+        for document in _documents(file, held):
+            _check_keys(file, document, set())
+
+
+def check_variables(path: Path) -> None:
+    """Refuse files of an inventory's group_vars and host_vars that are no YAML; raises NoYamlError."""
+    for file in _variables_files(path):
+        list(_documents(file, _text(file)))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise NoYamlError(f"{file}: is no text in UTF-8 ({error.reason})") from error
+
+
+def _documents(file: Path, held: str) -> Iterator[yaml.Node]:
+    """Yield the nodes of a file's documents; what their tags mean is Ansible's to say."""
+    try:
+        yield from yaml.compose_all(held, yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        begun = f" ({error.context})" if error.context else ""
+        tab = "'\\t'" in str(error.problem)
+        mend = f"indent with {'spaces, not with tabs' if tab else _INDENT}"
+        raise NoYamlError(f"{file}{place}: no YAML: {error.problem}{begun}; {mend}") from error
+    except yaml.YAMLError as error:
+        raise NoYamlError(f"{file}: no YAML: {one_line(error)}") from error
 
 
 def _check_keys(file: Path, node: yaml.Node | None, seen: set[int]) -> None:
@@ -311,13 +330,17 @@ def _check_keys(file: Path, node: yaml.Node | None, seen: set[int]) -> None:
         _check_keys(file, value, seen)
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the YAML files of an inventory: its own, and those of its groups' and hosts' variables."""
-    folder = path if path.is_dir() else path.parent
+def _own_files(path: Path) -> Iterator[Path]:
+    """Yield the YAML files of an inventory in which its hosts stand."""
     if path.is_file() and path.suffix in _YAML:
         yield path
     elif path.is_dir():
         yield from (p for p in sorted(path.iterdir()) if p.is_file() and p.suffix in _YAML)
+
+
+def _variables_files(path: Path) -> Iterator[Path]:
+    """Yield the YAML files of an inventory's groups' and hosts' variables."""
+    folder = path if path.is_dir() else path.parent
     for variables in ("group_vars", "host_vars"):
         for file in sorted((folder / variables).rglob("*")):
             if file.is_file() and (file.suffix in _YAML or not file.suffix) and not _hidden(file, folder):

@@ -155,6 +155,15 @@ def test_a_key_written_twice_is_an_error_and_not_the_last_value(inventory: Path)
     assert "all is here a second time" in done.stdout + done.stderr
 
 
+def test_variables_that_are_no_yaml_are_told_with_their_file_and_line(inventory: Path) -> None:
+    broken = inventory.parent / "group_vars" / "kafka_rest.yml"
+    broken.parent.mkdir()
+    broken.write_text("kafka_rest_settings:\n  - a\n  b: 1\n")
+    done = play(inventory)
+    assert done.returncode != 0
+    assert f"{broken}:3:3: no YAML: " in done.stderr
+
+
 def test_a_merged_key_may_be_written_over(inventory: Path) -> None:
     merged = "    one: &one {a: 1}\n    both:\n      <<: *one\n      a: 3\n"
     inventory.write_text(inventory.read_text() + merged)

@@ -1,0 +1,44 @@
+"""Says which file of the inventory's variables is no YAML: Ansible stops at it with neither file nor line."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: kedge_inventory
+type: notification
+short_description: Name the file of variables that is no YAML
+description:
+  - Before the first play, the files of C(group_vars) and C(host_vars) are parsed; one that cannot be is an
+    error with its file, line and column, and Ansible then stops by itself.
+author: Kedge
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+
+# The kit's packages lie beside its plugins; Ansible puts neither on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from sizing.reading import NoYamlError, check_variables
+
+
+class CallbackModule(CallbackBase):
+    """Adds a line to what Ansible says, and changes nothing."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "kedge_inventory"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        """Look at the variables of every source of the inventory."""
+        del playbook
+        for source in context.CLIARGS.get("inventory") or ():
+            if (path := Path(source)).exists():  # else it is a list of hosts
+                try:
+                    check_variables(path)
+                except NoYamlError as error:
+                    self._display.error(str(error), wrap_text=False)
