@@ -150,6 +150,8 @@ def measure(options: argparse.Namespace, cases: Mapping[str, Case], jars: Path) 
                 # A bench that is cut off keeps what it has.
                 result = _result(options, cases, bench, runs, failures)
                 result["settings"] = before["settings"] | result["settings"]
+                days = {*before["measured_on"].split(", "), today()} - {""}
+                result["measured_on"] = ", ".join(sorted(days))
                 keep(options, result)
     return result
 
@@ -158,8 +160,13 @@ def kept(options: argparse.Namespace) -> dict[str, Any]:
     """Return what was measured before if more is wanted: all of its cases, also those that get no more."""
     file = options.out / f"{options.table or options.workload}.json"
     if not options.more or not file.exists():
-        return {"cases": {}, "failures": [], "settings": {}}
+        return {"cases": {}, "failures": [], "settings": {}, "measured_on": ""}
     return dict(json.loads(file.read_text()))
+
+
+def today() -> str:
+    """Return the day, of UTC."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def _result(
@@ -175,7 +182,7 @@ def _result(
         "workload": {"name": options.workload, "records": bench.records, "bytes": bench.plain_bytes},
         "partitions": options.partitions,
         "link": f"Toxiproxy {toxiproxy.version()}: {options.round_trip_ms:g} ms, no loss, no rate limit",
-        "measured_on": datetime.now(UTC).date().isoformat(),
+        "measured_on": today(),
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "load_at_the_end": round(os.getloadavg()[0], 1),
         "settings": {

@@ -126,12 +126,12 @@ def test_the_table_has_the_ratio_with_its_interval_and_says_what_has_no_figure()
 
 
 def test_what_was_measured_is_added_to_only_where_more_is_asked_for(tmp_path: Path) -> None:
-    before = {"cases": {"stock": [run(100)]}, "failures": [], "settings": {"stock": {"processes": 1}}}
+    before = {"cases": {"stock": [run(100)]}, "failures": [], "settings": {}, "measured_on": "2026-11-21"}
     (tmp_path / "metrics.json").write_text(json.dumps(before))
     options = Namespace(out=tmp_path, table=None, workload="metrics", more=True)
     assert kept(options) == before
     options.more = False
-    assert kept(options) == {"cases": {}, "failures": [], "settings": {}}
+    assert kept(options) == {"cases": {}, "failures": [], "settings": {}, "measured_on": ""}
 
 
 def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
@@ -141,9 +141,11 @@ def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
         "cases": {"stock": [run(100)]},
         "failures": ["gzip, rotation 0: late"],
         "settings": {"stock": {}},
+        "measured_on": "2026-11-21",
     }
     (tmp_path / "metrics.json").write_text(json.dumps(before))
     bench = SimpleNamespace(link=SimpleNamespace(delay=lambda _: None), records=1, plain_bytes=1)
+    monkeypatch.setattr(module, "today", lambda: "2026-11-22")
     monkeypatch.setattr(module, "running_bench", lambda *_: nullcontext(bench))
     figures = {name: value for name, value in run(500).items() if name != "rotation"}
     monkeypatch.setattr(module, "repetition", lambda *_: figures)
@@ -152,6 +154,7 @@ def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
     assert result["cases"] == {"stock": [run(100)], "gzip": [run(500, 1)]}
     assert set(result["settings"]) == {"stock", "gzip"}
     assert result["failures"] == before["failures"]
+    assert result["measured_on"] == "2026-11-21, 2026-11-22"
     assert json.loads((tmp_path / "metrics.json").read_text()) == result
 
 
