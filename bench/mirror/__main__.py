@@ -33,6 +33,7 @@ from local import toxiproxy
 from local.brokers import free_ports, kafka_jars, running_broker
 from local.mirrors import CLASSIC_JARS, MM2_JARS, has_jars
 from local.toxiproxy import Way
+from verify.load.process import leave
 
 HERE = Path(__file__).parent
 TOPIC = "bench"
@@ -195,4 +196,4 @@ def _result(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
