@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from sizing.changes import what_changes
+from sizing.files import InventoryError
 from sizing.model import Advice
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
-from sizing.reading import InventoryError, read_archives, read_inventory
+from sizing.reading import read_archives, read_inventory
 from sizing.report import difference, text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
@@ -22,6 +23,8 @@ _UNITS: Final = {
     "_s": "seconds",
     "_minutes": "minutes",
 }
+#: Numbers that YAML takes for texts: in quotes, with commas between thousands, octal ones, 2e4.
+_WRITTEN: Final = re.compile(r"-?(\d{1,3}(,\d{3})+|\d+(\.\d+)?(e\+?\d{1,2})?)", re.IGNORECASE)
 _QUANTITY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)", re.IGNORECASE)
 #: What a unit is in the unit of a variable.
 _IN: Final[dict[str, dict[str, float]]] = {
@@ -33,10 +36,9 @@ _IN: Final[dict[str, dict[str, float]]] = {
     "records/s": {"k": 1000, "m": 1_000_000},
     "MB/s": {"k": 0.001, "m": 1, "g": 1000},
 }
+_MAPPINGS: Final = ("model_type", "dict_type", "model_attributes_type")
 _WANTED: Final = {
-    "model_type": "write a mapping",
-    "dict_type": "write a mapping",
-    "model_attributes_type": "write a mapping",
+    **dict.fromkeys(_MAPPINGS, "write a mapping: KEY: VALUE, each on a line of its own"),
     "list_type": "write a list",
     "bool_type": "write true or false",
     "string_type": "write a text",
@@ -88,10 +90,7 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     steps = list(error["loc"])
     if steps and steps[-1] in _UNION and len(steps) > 1:
-        steps.pop()
-        return wrong_variable(
-            prefix + _path(steps), where, f"is {value!r}", "write one text, number or true/false"
-        )
+        return _no_scalar(prefix + _path(steps[:-1]), where, str(steps[-2]), value)
     if kind == "contradiction":
         name = prefix + _path([*steps, context["field"]])
         return wrong_variable(name, where, f"contradicts itself: {context['why']}", context["fix"])
@@ -110,9 +109,31 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
         return wrong_variable(name, where, what, mend + _unit_hint(name))
     if looks_secret(name) or ".users" in name or "_users" in name:
         return _secret(name, where, error)
-    return wrong_variable(
-        name, where, f"is {value!r}: {_lowered(error['msg'])}", _mend(name, kind, value, context)
-    )
+    what = f"is {shown(value)}: {_lowered(error['msg'])}" if kind not in _MAPPINGS else no_mapping(value)
+    return wrong_variable(name, where, what, _mend(name, kind, value, context))
+
+
+def shown(value: Any) -> str:
+    """Return a value as a complaint shows it: a mapping or a list may hold a secret."""
+    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
+
+
+def no_mapping(value: Any) -> str:
+    """Say that a value is no mapping; KEY=VALUE in a text may hold a secret."""
+    keys = isinstance(value, str) and "=" in value
+    return "is no mapping" if keys else f"is {shown(value)}, which is no mapping"
+
+
+def _no_scalar(name: str, where: str, key: str, value: Any) -> Finding:
+    """Complain of a key that has no value, or several."""
+    if value is None:
+        return wrong_variable(name, where, "is empty", "give it a value, or take it out")
+    mend = "write one text, number or true/false"
+    if isinstance(value, Mapping) and value:
+        mend = (
+            f"write a key with its dots, {key}.{next(iter(value))}, where that is what you mean; else {mend}"
+        )
+    return wrong_variable(name, where, f"is {shown(value)}", mend)
 
 
 def _secret(name: str, where: str, error: Any) -> Finding:
@@ -125,7 +146,7 @@ def _secret(name: str, where: str, error: Any) -> Finding:
 def _mend(name: str, kind: str, value: Any, context: dict[str, Any]) -> str:
     return (
         _quantity(name, value)
-        or _quotes(kind, value)
+        or _quotes(name, kind, value)
         or _bound(name, value, context)
         or _kind(name, kind, context)
     )
@@ -146,11 +167,17 @@ def _quantity(name: str, value: Any) -> str | None:
     )
 
 
-def _quotes(kind: str, value: Any) -> str | None:
-    if isinstance(value, str) and kind in ("int_type", "float_type") and re.fullmatch(r"-?\d+", value):
-        return f"write {value} without quotes"
+def _quotes(name: str, kind: str, value: Any) -> str | None:
+    if isinstance(value, str) and kind in ("int_type", "float_type") and _WRITTEN.fullmatch(value):
+        plain = float(value.replace(",", ""))
+        shown = int(plain) if plain == int(plain) else plain
+        return f"write {shown} without quotes" if str(shown) == value else f"write {shown}"
+    if kind == "list_type" and isinstance(value, str):
+        return f"write a list: {json.dumps([value])}"
     if kind == "string_type" and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return f"write one text: {','.join(value)}"
+    if name.endswith("version") and isinstance(value, int):
+        return f'write numbers with dots, in quotes, such as "{value}.0"'
     if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
         return f'put it in quotes: "{value}"'
     return None

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from sizing.files import InventoryError
 from sizing.model import Finding, Plan, Setting
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
-from sizing.reading import InventoryError, read_inventory
+from sizing.reading import read_inventory
 
 _COLUMNS: Final = 100
 #: Libraries that are configured by a map; only Java's own clients read properties files alone.

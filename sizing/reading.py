@@ -12,16 +12,14 @@ import os
 import re
 import shutil
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from sizing.ambiguous import ambiguous
 from sizing.archives import archives, file_of, is_url
+from sizing.files import InventoryError, check_files, one_line, vault_passwords
 from sizing.model import Inventory
+from sizing.noticed import noticed
 
 #: What the rules read; other variables stay where they are, secrets included.
 PREFIXES: Final = (
@@ -39,19 +37,8 @@ PREFIXES: Final = (
     "streams_app_",
     "verify",
 )
-_VAULT: Final = "$ANSIBLE_VAULT;"
-_YAML: Final = (".yml", ".yaml")
-_INDENT: Final = "spaces as its neighbours are, and look at colons, quotes and brackets, here and just before"
 #: What Ansible says of a group's key that it does not know, and goes on without its hosts.
 _SKIPPED: Final = re.compile(r"Skipping unexpected key \((?P<key>.+?)\) in group \((?P<group>.+?)\)")
-
-
-class InventoryError(Exception):
-    """An inventory that cannot be read; the message is one line for the user."""
-
-
-class NoYamlError(InventoryError):
-    """A file of an inventory that is no YAML."""
 
 
 def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
@@ -82,7 +69,7 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
         if AnsibleCollectionConfig.collection_finder is None:
             init_plugin_loader()
         loader = DataLoader()
-        loader.set_vault_secrets(list(passwords := _vault_passwords()))
+        loader.set_vault_secrets(list(passwords := vault_passwords()))
         try:
             manager = InventoryManager(loader, sources=[str(path)])
         except AnsibleError as error:
@@ -109,7 +96,7 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
     if not hosts:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
-    return Inventory(hosts, groups, ambiguous(hostvars, [str(path)], PREFIXES))
+    return Inventory(hosts, groups, noticed(hostvars, [str(path)], PREFIXES))
 
 
 def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
@@ -203,11 +190,6 @@ def resolved(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def one_line(error: BaseException) -> str:
-    """Return what an error says, in one line."""
-    return " ".join(str(error).split()).rstrip(".")
-
-
 def _plain(value: Any) -> Any:
     """Return a value without Ansible's tags and laziness."""
     if isinstance(value, Mapping):
@@ -246,112 +228,6 @@ def _place(template: Any) -> str:
     return str(origin) if origin is not None and origin.path else ""
 
 
-@cache
-def _vault_passwords() -> tuple[Any, ...]:
-    """Return the vault passwords that Ansible's configuration names; Ansible takes them once a process."""
-    from ansible import constants
-    from ansible.cli import CLI
-    from ansible.errors import AnsibleError
-    from ansible.parsing.dataloader import DataLoader
-
-    files = [constants.DEFAULT_VAULT_PASSWORD_FILE] if constants.DEFAULT_VAULT_PASSWORD_FILE else []
-    ids = constants.DEFAULT_VAULT_IDENTITY_LIST
-    try:
-        found = CLI.setup_vault_secrets(DataLoader(), ids, vault_password_files=files, auto_prompt=False)
-    except AnsibleError:  # a password that is not at hand: its vaults stay closed
-        return ()
-    return tuple(found)
-
-
-def check_files(path: Path) -> None:
-    """Refuse YAML of an inventory that cannot be read, or has a key twice; ``path`` is a file or a folder.
-
-    A key over a merged one (``<<``) is no second one. Raises InventoryError.
-    """
-    for file in (*_own_files(path), *_variables_files(path)):
-        held = _text(file)
-        if held.startswith(_VAULT) and not _vault_passwords():
-            raise InventoryError(
-                f"{file}: is encrypted as a whole, and no vault password is at hand; name it by "
-                "ANSIBLE_VAULT_PASSWORD_FILE, or encrypt single values (ansible-vault encrypt_string)"
-            )
-        for document in _documents(file, held):
-            _check_keys(file, document, set())
-
-
-def check_variables(path: Path) -> None:
-    """Refuse files of an inventory's group_vars and host_vars that are no YAML; raises NoYamlError."""
-    for file in _variables_files(path):
-        list(_documents(file, _text(file)))
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise NoYamlError(f"{file}: is no text in UTF-8 ({error.reason})") from error
-
-
-def _documents(file: Path, held: str) -> Iterator[yaml.Node]:
-    """Yield the nodes of a file's documents; what their tags mean is Ansible's to say."""
-    try:
-        yield from yaml.compose_all(held, yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        begun = f" ({error.context})" if error.context else ""
-        tab = "'\\t'" in str(error.problem)
-        mend = f"indent with {'spaces, not with tabs' if tab else _INDENT}"
-        raise NoYamlError(f"{file}{place}: no YAML: {error.problem}{begun}; {mend}") from error
-    except yaml.YAMLError as error:
-        raise NoYamlError(f"{file}: no YAML: {one_line(error)}") from error
-
-
-def _check_keys(file: Path, node: yaml.Node | None, seen: set[int]) -> None:
-    """Refuse a key that a mapping has twice, of which YAML's readers take the last in silence."""
-    if node is None or id(node) in seen or not isinstance(node, yaml.CollectionNode):
-        return
-    seen.add(id(node))  # an anchor's node comes again with each of its aliases
-    if not isinstance(node, yaml.MappingNode):
-        for one in node.value:
-            _check_keys(file, one, seen)
-        return
-    lines: dict[str, int] = {}
-    for key, value in node.value:
-        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-            line = key.start_mark.line + 1
-            if key.value in lines:
-                message = (
-                    f"{file}:{line}:{key.start_mark.column + 1}: {key.value} is here a second time, and line "
-                    f"{lines[key.value]} would be passed over; take one of the two out"
-                )
-                raise InventoryError(message)
-            lines[key.value] = line
-        _check_keys(file, value, seen)
-
-
-def _own_files(path: Path) -> Iterator[Path]:
-    """Yield the YAML files of an inventory in which its hosts stand."""
-    if path.is_file() and path.suffix in _YAML:
-        yield path
-    elif path.is_dir():
-        yield from (p for p in sorted(path.iterdir()) if p.is_file() and p.suffix in _YAML)
-
-
-def _variables_files(path: Path) -> Iterator[Path]:
-    """Yield the YAML files of an inventory's groups' and hosts' variables."""
-    folder = path if path.is_dir() else path.parent
-    for variables in ("group_vars", "host_vars"):
-        for file in sorted((folder / variables).rglob("*")):
-            if file.is_file() and (file.suffix in _YAML or not file.suffix) and not _hidden(file, folder):
-                # A file that is a vault as a whole is one long text.
-                yield file
-
-
-def _hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") or part.endswith("~") for part in file.relative_to(folder).parts)
-
-
 def _why(complaint: str) -> str:
     """Return in one line what Ansible says at length about a source: what is wrong, and where."""
     # Each of Ansible's readers complains; that of YAML is the one that a person wrote for.
@@ -359,7 +235,5 @@ def _why(complaint: str) -> str:
     failed = [line for line in lines if "failed" in line.lower() or "error" in line.lower()]
     said = next((line for line in failed if "'yaml' plugin" in line), failed[0] if failed else "")
     said = re.sub(r', found "<class .*?>" instead', "", said)
-    if 'Invalid "hosts" entry' in said:
-        said += " Write each host as a key, with a colon: rest1:"
     origin = next((line for line in lines if line.startswith("Origin:")), "")
     return f"{said.removeprefix('[WARNING]: ').removeprefix('[ERROR]: ')} {origin}".strip()

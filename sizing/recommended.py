@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sizing.complaints import entry_name, wrong_variable
+from sizing.complaints import entry_name, no_mapping, wrong_variable
 from sizing.inventory import ROLES
 from sizing.model import Finding, Inventory, looks_secret
 
@@ -80,7 +80,7 @@ def with_recommended(inventory: Inventory) -> Accepted:
         return Accepted(inventory)
     if not isinstance(value, Mapping):
         fix = "write a mapping, as recommendations.yml has it"
-        return Accepted(without(inventory), wrong=(wrong_variable(NAME, "all", f"is {value!r}", fix),))
+        return Accepted(without(inventory), wrong=(wrong_variable(NAME, "all", no_mapping(value), fix),))
     wrong = list(_unknown(value))
     overlay = _Overlay()
     unknown = {f.where for f in wrong}

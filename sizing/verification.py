@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from sizing.complaints import complaints, declare, wrong_variable
+from sizing.complaints import complaints, declare, no_mapping, wrong_variable
 from sizing.mirror_flows import flow_facts
 from sizing.model import Finding, Inventory
 from sizing.workload import cluster_names
@@ -69,7 +69,7 @@ def _completed(verify: Any) -> Any:
 
 def _read(model: type[BaseModel], name: str, value: Any) -> list[Finding]:
     if not isinstance(value, Mapping):
-        return [wrong_variable(name, "all", f"is {value!r}", "write a mapping")]
+        return [wrong_variable(name, "all", no_mapping(value), "write a mapping")]
     try:
         model.model_validate(dict(value), strict=True)
     except ValidationError as error:

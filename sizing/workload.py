@@ -240,11 +240,14 @@ def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Findin
     """Read ``kafka_clusters``."""
     found: dict[str, KafkaCluster] = {}
     wrong: list[Finding] = []
-    declared = inventory.common("kafka_clusters") or {}
+    declared = inventory.common("kafka_clusters", {})
     if not isinstance(declared, Mapping):
         return found, [
             wrong_variable(
-                "kafka_clusters", "all", f"is {declared!r}", "write a mapping from name to cluster"
+                "kafka_clusters",
+                "all",
+                "is empty" if declared is None else complaints.no_mapping(declared),
+                "write a mapping from name to cluster",
             )
         ]
     for name, value in declared.items():
@@ -275,7 +278,7 @@ def bootstrap(inventory: Inventory, name: str, cluster: KafkaCluster, port: int 
 def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[Finding]:
     """Read one mapping; ``prefix`` begins the full name of its variables, ``where`` is a host or ``all``."""
     if not isinstance(value, Mapping):
-        return [wrong_variable(prefix.rstrip("._"), where, f"is {value!r}", "write a mapping")]
+        return [wrong_variable(prefix.rstrip("._"), where, complaints.no_mapping(value), "write a mapping")]
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:

@@ -25,7 +25,7 @@ def _pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        message = f"no regular expression ({error})"
+        message = f"no regular expression ({error}); .* stands for any text"
         raise ValueError(message) from error
     if "," in value or any(c.isspace() for c in value):
         message = "a pattern has no comma and no space; write two patterns"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from sizing.client_profiles import Library, Profile
-from sizing.complaints import entry_name
+from sizing.complaints import entry_name, shown
 from sizing.model import Finding, Inventory
 from sizing.workload import Positive, Scalar, Strict, Version, read_model, wrong_variable
 
@@ -162,7 +162,9 @@ L = TypeVar("L", Topic, Client, PartitionRates)
 def _listed(model: type[L], inventory: Inventory, variable: str) -> tuple[list[tuple[str, L]], list[Finding]]:
     value = inventory.common(variable) or []
     if not isinstance(value, list):
-        return [], [wrong_variable(variable, "all", f"is {value!r}", "write a list")]
+        name = next(iter(value), "NAME") if isinstance(value, Mapping) else "NAME"
+        fix = f"write a list, each entry with its name: - name: {name}"
+        return [], [wrong_variable(variable, "all", f"is {shown(value)}", fix)]
     found: list[tuple[str, L]] = []
     wrong: list[Finding] = []
     for number, entry in enumerate(value):

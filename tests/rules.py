@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from sizing.files import InventoryError
 from sizing.model import Choice, Inventory, Plan, Setting, Sheet
 from sizing.plan import make_plan
-from sizing.reading import InventoryError, read_inventory
+from sizing.reading import read_inventory
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
 

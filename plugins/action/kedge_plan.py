@@ -21,23 +21,16 @@ from ansible.utils.display import Display
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from sizing.ambiguous import ambiguous
 from sizing.applications import applications_json
 from sizing.broker_security import scram_users
 from sizing.certificates import look_at_certificates
 from sizing.changes import what_changes
+from sizing.files import InventoryError, check_files, one_line
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory, Plan
+from sizing.noticed import noticed
 from sizing.plan import make_plan
-from sizing.reading import (
-    PREFIXES,
-    InventoryError,
-    archive_files,
-    check_files,
-    one_line,
-    read_archives,
-    resolved,
-)
+from sizing.reading import PREFIXES, archive_files, read_archives, resolved
 from sizing.recommended import with_recommended
 from sizing.report import text
 from sizing.secrets import merged, private, seal
@@ -179,8 +172,8 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
         hosts[host] = resolved(host, variables)
         ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
-    noticed = ambiguous(task_vars["hostvars"], task_vars.get("ansible_inventory_sources", ()), PREFIXES)
-    return Inventory(hosts, groups, noticed), ways
+    found = noticed(task_vars["hostvars"], task_vars.get("ansible_inventory_sources", ()), PREFIXES)
+    return Inventory(hosts, groups, found), ways
 
 
 def _beside(

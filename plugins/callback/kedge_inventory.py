@@ -1,14 +1,14 @@
-"""Says which file of the inventory's variables is no YAML: Ansible stops at it with neither file nor line."""
+"""Says which file of the inventory's variables Ansible cannot read: it stops with neither file nor line."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: kedge_inventory
 type: notification
-short_description: Name the file of variables that is no YAML
+short_description: Name the file of variables that Ansible cannot read
 description:
-  - Before the first play, the files of C(group_vars) and C(host_vars) are parsed; one that cannot be is an
-    error with its file, line and column, and Ansible then stops by itself.
+  - Before the first play, the files of C(group_vars) and C(host_vars) are parsed; one that Ansible
+    cannot read is an error with its file, line and column, and Ansible then stops by itself.
 author: Kedge
 """
 
@@ -22,7 +22,7 @@ from ansible.plugins.callback import CallbackBase
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from sizing.reading import NoYamlError, check_variables
+from sizing.files import AnsibleStopsError, check_variables
 
 
 class CallbackModule(CallbackBase):
@@ -40,5 +40,5 @@ class CallbackModule(CallbackBase):
             if (path := Path(source)).exists():  # else it is a list of hosts
                 try:
                     check_variables(path)
-                except NoYamlError as error:
+                except AnsibleStopsError as error:
                     self._display.error(str(error), wrap_text=False)

@@ -123,7 +123,7 @@ def test_a_mistake_in_a_file_is_one_line_with_file_and_line(
     ("hosts", "what"),
     [
         ("kafka_rest: {host: {rest1: }}", "the group kafka_rest has the key host"),
-        ("kafka_rest: {hosts: [rest1]}", "Write each host as a key, with a colon"),
+        ("kafka_rest: {hosts: [rest1]}", "hosts of the group kafka_rest is no mapping; write each as a key"),
     ],
 )
 def test_a_group_whose_hosts_would_be_lost_is_refused(inventory: Path, hosts: str, what: str) -> None:

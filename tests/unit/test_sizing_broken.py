@@ -104,13 +104,13 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({f"rest1/{W}/consumers": "many"}, f"{W}.consumers", "'many'", "whole number"),
     ({f"rest1/{W}/consumers": "200"}, f"{W}.consumers", "'200'", "write 200 without quotes"),
     ({f"rest1/{W}/consumers": 1.5}, f"{W}.consumers", "1.5", "whole number"),
-    ({"rest1/kafka_rest_settings": ["a=b"]}, "kafka_rest_settings", "dictionary", "mapping"),
-    ({"rest1/kafka_rest_settings": {"id": ["x"]}}, "kafka_rest_settings.id", "['x']", "one text"),
+    ({"rest1/kafka_rest_settings": ["a=b"]}, "kafka_rest_settings", "is a list", "mapping"),
+    ({"rest1/kafka_rest_settings": {"id": ["x"]}}, "kafka_rest_settings.id", "is a list", "one text"),
     ({"rest1/kafka_rest_settings": {"consumer.threads": "few"}}, "kafka_rest_settings.consumer.threads", "'few'", "number"),
     ({"rest1/kafka_rest_balancer": "http://b"}, "kafka_rest_balancer", "http://b", "mapping"),
     ({"rest1/kafka_rest_instances_per_host": True}, "kafka_rest_instances_per_host", "True", "number"),
     ({"all/host_cores": "sixteen"}, "host_cores", "sixteen", "number"),
-    ({"all/kafka_clusters": ["leaf"]}, "kafka_clusters", "leaf", "mapping"),
+    ({"all/kafka_clusters": ["leaf"]}, "kafka_clusters", "is a list", "mapping"),
     ({"all/kafka_clusters/leaf": "leaf1:9092"}, "kafka_clusters.leaf", "leaf1:9092", "mapping"),
     ({"all/kafka_topics": {"orders": 12}}, "kafka_topics", "", "list"),
     ({"mm1/mirror_maker_flows": ["metrics"]}, "mirror_maker_flows", "", "mapping"),
@@ -271,6 +271,35 @@ def test_a_misspelt_variable_beside_the_right_one_is_found_once(
     change = {f"{host}/{misspelt}": {}} | ({f"{host}/{right}": given} if right else {})
     found = [f for f in make_plan(inventory(change)).findings if misspelt in f.message]
     assert [(f.severity, f.fix) for f in found] == [(severity, fix)]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said", "fix"),
+    [
+        ("kafka_rest_version", 8, "is 8:", 'in quotes, such as "8.0"'),
+        ("kafka_rest_version", 8.3, "is 8.3:", 'put it in quotes: "8.3"'),
+        ("kafka_rest_first_port", "08082", "is '08082':", "write 8082"),
+        ("kafka_rest_workload", {"records_per_s": "20,000"}, "is '20,000':", "write 20000"),
+        ("kafka_rest_workload", {"records_per_s": "2e4"}, "is '2e4':", "write 20000"),
+        ("kafka_rest_workload", {"records_per_s": "200"}, "is '200':", "write 200 without quotes"),
+        ("kafka_rest_settings", {"producer": {"linger.ms": "hidden"}}, "settings.producer is a mapping", "producer.linger.ms"),
+        ("kafka_rest_settings", {"producer.linger.ms": None}, "linger.ms is empty", "give it a value, or take it out"),
+        ("kafka_rest_settings", ["producer.linger.ms=hidden"], "is a list, which is no mapping", "write a mapping: KEY: VALUE"),
+        ("kafka_rest_settings", "producer.linger.ms=hidden", "is no mapping", "write a mapping: KEY: VALUE"),
+        ("kafka_rest_plugin_keys", "my.", "is 'my.':", 'write a list: ["my."]'),
+        ("kafka_clusters", None, "kafka_clusters is empty", "write a mapping from name to cluster"),
+        ("kafka_clusters", [{"leaf": "hidden"}], "kafka_clusters is a list, which is no mapping", "from name to cluster"),
+        ("kafka_topics", {"orders": {}}, "kafka_topics is a mapping", "- name: orders"),
+    ],
+)  # fmt: skip
+def test_the_first_thing_that_a_person_would_try_is_named(
+    variable: str, value: Any, said: str, fix: str
+) -> None:
+    findings = make_plan(inventory({f"all/{variable}": value})).findings
+    found = [f for f in findings if said in f.message]
+    assert {f.severity for f in found} == {"error"}
+    assert all(fix in f.fix for f in found)
+    assert not [f for f in findings if "hidden" in f.message + f.fix]
 
 
 def test_a_part_from_which_the_inventory_composes_a_variable_is_no_misspelt_one() -> None:

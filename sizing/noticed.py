@@ -1,19 +1,57 @@
-"""Variables that two groups of a host give differently, of which Ansible takes one in silence."""
+"""What Ansible does in silence with variables: it takes one of two groups' values, and passes over files."""
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from sizing.files import variables_files
+from sizing.groups import SERVICES
 from sizing.model import Finding
 
 
-def ambiguous(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...]) -> tuple[Finding, ...]:
+def noticed(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...]) -> tuple[Finding, ...]:
+    """Return what Ansible does with the variables of the inventory at ``sources`` and does not say.
+
+    ``hostvars`` are Ansible's; of their variables those that begin with one of ``prefixes`` are looked at.
+    """
+    return (*_strangers(hostvars._inventory, sources), *_ambiguous(hostvars, sources, prefixes))
+
+
+def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
+    """Find files of variables of groups and hosts that the inventory does not have."""
+    there = {"group_vars": ("group", manager.groups), "host_vars": ("host", manager.hosts)}
+    files: dict[str, tuple[str, str]] = {}
+    for source in map(Path, sources):
+        folder = source if source.is_dir() else source.parent
+        for file in variables_files(source) if source.exists() else ():
+            kind, name, *inner = file.relative_to(folder).parts
+            name = name if inner else name.removesuffix(file.suffix)
+            if name not in there[kind][1]:
+                files[f"{kind}/{name}"] = (kind, name)
+    for place, (kind, name) in files.items():
+        what, known = there[kind]
+        letters = re.sub(r"\d", "", name)
+        # rest3 is no misspelt rest2, but a host that was taken out.
+        names = {n for n in (*known, *SERVICES) if re.sub(r"\d", "", n) != letters}
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+        yield Finding(
+            "warning" if near else "note",
+            "inventory.files",
+            place,
+            f"no {what} of the inventory is called {name}: nothing reads {place}",
+            f"did you mean {near[0]}?" if near else f"add the {what}, or take the file out",
+        )
+
+
+def _ambiguous(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...]) -> tuple[Finding, ...]:
     """Return a warning for each variable of a host whose value follows from the names of its groups alone.
 
     Groups of one depth and one ``ansible_group_priority`` come in the order of their names, and the last one
-    counts. ``hostvars`` are Ansible's, over the inventory at ``sources``; of their variables those that begin
-    with one of ``prefixes`` are looked at.
+    counts.
     """
     from ansible.inventory.helpers import sort_groups
     from ansible.vars.plugins import get_vars_from_inventory_sources

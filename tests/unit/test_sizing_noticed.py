@@ -1,4 +1,4 @@
-"""A value that a host has by the name of its group alone is a warning."""
+"""What Ansible does with variables and does not say is found."""
 
 from __future__ import annotations
 
@@ -64,6 +64,22 @@ def test_so_are_those_of_the_inventorys_own_file(tmp_path: Path) -> None:
 )
 def test_what_ansible_is_told_to_take_is_not(tmp_path: Path, files: dict[str, str]) -> None:
     assert noticed(tmp_path, {"group_vars/kafka_rest.yml": "java_version: 17"} | files) == []
+
+
+def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) -> None:
+    files = {
+        "group_vars/kafka_rset/main.yml": "a: 1",
+        "group_vars/elsewhere.yml": "a: 1",
+        "host_vars/h3.yml": "a: 1",
+        "host_vars/h1.yml": "a: 1",
+    }
+    noticed(tmp_path, files)
+    plan = make_plan(read_inventory(tmp_path))
+    assert [(f.severity, f.where, f.fix) for f in plan.findings if f.rule == "inventory.files"] == [
+        ("warning", "group_vars/kafka_rset", "did you mean kafka_rest?"),
+        ("note", "group_vars/elsewhere", "add the group, or take the file out"),
+        ("note", "host_vars/h3", "add the host, or take the file out"),
+    ]
 
 
 def test_nor_is_what_a_priority_decides(tmp_path: Path) -> None:
