@@ -6,7 +6,8 @@ Deploys the inventory's proxies with other variables, case after case in rotatio
 this machine, and deploys the inventory as it stands at the end. Not for a fleet that serves anybody: every
 case restarts the proxies. Parts: requests (records a request, sessions), split (two processes against one of
 the same heap), advice (stock, documented, measured), collectors, reads (settings of a consumer), restarts
-(TERM and KILL under a group).
+(TERM and KILL under a group). What --parts leaves out keeps the figures that --out has of it, where the
+conditions were the same.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     began = time.monotonic()
-    found: dict[str, Figures] = {}
+    found = _kept(options, before)
     failed: list[str] = []
     text = ""
     try:
@@ -66,22 +67,40 @@ def main(arguments: list[str] | None = None) -> int:
                 text = _write(options, before, found, time.monotonic() - began)
     except FleetError as error:
         failed.append(f"the fleet is not as it was: {error}")
-    print(text if found else "nothing was measured")
+    print(text or "nothing was measured")
     for line in failed:
         print(line, file=sys.stderr)
     return 1 if failed else 0
 
 
-def _write(options: argparse.Namespace, before: Proxies, found: Mapping[str, Figures], took_s: float) -> str:
-    """Write what was found so far, as figures and as a report; return the report."""
-    result = {
-        "distribution": before.distribution,
-        "version": before.version,
-        "instances": len(before.urls),
+def _conditions(options: argparse.Namespace, fleet: Proxies) -> dict[str, Any]:
+    """Return what figures must have in common to stand in one report."""
+    return {
+        "distribution": fleet.distribution,
+        "version": fleet.version,
+        "instances": len(fleet.urls),
         "cores_of_this_machine": os.cpu_count(),
         "repetitions": options.repetitions,
         "seconds": options.seconds,
         "record_bytes": options.record_bytes,
+    }
+
+
+def _kept(options: argparse.Namespace, fleet: Proxies) -> dict[str, Figures]:
+    """Return the figures of an earlier run under the same conditions, but of the parts asked for."""
+    try:
+        before = json.loads((options.out / "results.json").read_text())
+    except FileNotFoundError:
+        return {}
+    if any(before.get(key) != value for key, value in _conditions(options, fleet).items()):
+        return {}
+    return {table: of for table, of in before["figures"].items() if table.split(",")[0] not in options.parts}
+
+
+def _write(options: argparse.Namespace, before: Proxies, found: Mapping[str, Figures], took_s: float) -> str:
+    """Write what was found so far, as figures and as a report; return the report."""
+    result = {
+        **_conditions(options, before),
         "took_s": round(took_s),
         "figures": found,
     }
@@ -132,6 +151,7 @@ def _variant(part: str, variant: Variant, options: argparse.Namespace) -> dict[s
     if part != "reads":
         found[part] = produce(urls, options.topic, warm, options.record_bytes, options.seconds)
     if part in _READING:
+        read(urls[0], options.topic, options.warm_up)
         found[f"{part}, one consumer"] = {"mb_per_s": read(urls[0], options.topic, options.seconds)}
     return found
 
@@ -182,8 +202,9 @@ def report(result: Mapping[str, Any]) -> str:
             "**These are figures of the sandbox**, which stands in for a vendor's proxy: its clients are "
             "Kafka's own, its HTTP side is not the vendor's. A vendor's proxy has to be measured itself.",
         ]
-    for part, cases in result["figures"].items():
-        lines += ["", f"## {part}", "", *_table(cases)]
+    figures = result["figures"]
+    for part in sorted(figures, key=lambda table: PARTS.index(table.split(",")[0])):
+        lines += ["", f"## {part}", "", *_table(figures[part])]
     return "\n".join([*lines, ""])
 
 

@@ -111,6 +111,13 @@ def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
     # One that failed, the inventory's own for what is to be read, three of the advice, the own for restarts.
     assert len(deployed) == 6
     assert "## advice, one consumer" in (tmp_path / "report.md").read_text()
+    # Other parts stay, unless they were measured otherwise.
+    assert main(["--inventory", "anywhere", "--parts", "restarts", *short]) == 0
+    again = json.loads((tmp_path / "results.json").read_text())["figures"]
+    assert again["advice"] == figures["advice"]
+    assert again["restarts"] != figures["restarts"]
+    assert main(["--inventory", "anywhere", "--parts", "restarts", *short, "--repetitions", "2"]) == 0
+    assert set(json.loads((tmp_path / "results.json").read_text())["figures"]) == {"restarts"}
 
 
 def test_silence_is_that_of_all_and_that_of_the_worst_partition() -> None:
