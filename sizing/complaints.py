@@ -23,9 +23,19 @@ _UNITS: Final = {
     "_s": "seconds",
     "_minutes": "minutes",
 }
+#: What the patterns of the models ask for, by their beginnings.
+_FORMS: Final = {
+    r"^\d+\.\d+": "numbers with dots, such as 8.3.1",
+    "^[a-zA-Z0-9._-]": "it in this form: letters, digits, dots, _ and - alone",
+    "^[A-Za-z0-9._@-]": "it in this form: letters, digits, dots, _, @ and - alone",
+    "^[a-z][a-z0-9-]": "it in this form: small letters, digits and - alone, a letter first",
+    "^[A-Za-z_$]": "a class with its package, such as org.example.Main",
+    "^https?://": "http://host:port or https://host:port, without a path",
+    "^/": "an absolute path, which begins with /",
+}
 #: Numbers that YAML takes for texts: in quotes, with commas between thousands, octal ones, 2e4.
 _WRITTEN: Final = re.compile(r"-?(\d{1,3}(,\d{3})+|\d+(\.\d+)?(e\+?\d{1,2})?)", re.IGNORECASE)
-_QUANTITY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)", re.IGNORECASE)
+_QUANTITY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+|%)(/s)?", re.IGNORECASE)
 #: What a unit is in the unit of a variable.
 _IN: Final[dict[str, dict[str, float]]] = {
     "MiB": {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024},
@@ -155,7 +165,9 @@ def _mend(name: str, kind: str, value: Any, context: dict[str, Any]) -> str:
 def _quantity(name: str, value: Any) -> str | None:
     """Convert a number that was written with a unit, such as 4g, to the unit of the variable."""
     unit = _unit(name)
-    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) and unit else None
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match and match["unit"] == "%":
+        return f"write {float(match['number']) / (1 if name.endswith('percent') else 100):g}"
     factor = _factor(unit, match["unit"].lower()) if match and unit else None
     if match is None or factor is None:
         return None
@@ -202,14 +214,13 @@ def _plain(number: float) -> str:
 def _kind(name: str, kind: str, context: dict[str, Any]) -> str:
     if kind == "literal_error":
         return f"write one of {context['expected']}"
-    if kind == "string_pattern_mismatch" and name.endswith("version"):
-        return "write numbers with dots, such as 8.3.1"
     if kind in ("int_type", "int_from_float", "float_type"):
         return f"write a {'' if kind == 'float_type' else 'whole '}number{_unit_hint(name)}"
     if kind == "string_pattern_mismatch" and name.endswith(("sha256", "checksum")):
         return "write the 64 characters that sha256sum says of the file"
     if kind == "string_pattern_mismatch":
-        return "write it in that form"
+        forms = (form for begin, form in _FORMS.items() if context["pattern"].startswith(begin))
+        return f"write {next(forms, 'it in that form')}"
     return _WANTED.get(kind, "correct the value")
 
 

@@ -290,6 +290,9 @@ def test_a_misspelt_variable_beside_the_right_one_is_found_once(
         ("kafka_clusters", None, "kafka_clusters is empty", "write a mapping from name to cluster"),
         ("kafka_clusters", [{"leaf": "hidden"}], "kafka_clusters is a list, which is no mapping", "from name to cluster"),
         ("kafka_topics", {"orders": {}}, "kafka_topics is a mapping", "- name: orders"),
+        ("kafka_topics", [{"name": "t", "cluster": "leaf", "growth": "150%"}], "is '150%':", "write 1.5"),
+        ("kafka_topics", [{"name": "t", "cluster": "leaf", "target_mb_per_s": "40 MB/s"}], "is '40 MB/s':", "write 40: the unit is MB/s"),
+        ("kafka_topics", [{"name": "a b", "cluster": "leaf"}], "is 'a b':", "letters, digits, dots, _ and - alone"),
     ],
 )  # fmt: skip
 def test_the_first_thing_that_a_person_would_try_is_named(

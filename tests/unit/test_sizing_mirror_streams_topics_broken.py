@@ -206,7 +206,10 @@ CASES = [
     Broken("topic zero partitions", of_topics({"partitions": 0}), f"{TOPIC}.partitions", ""),
     Broken("topic's name", of_topics({"name": "a b"}), "kafka_topics[0].name", ""),
     Broken(
-        "rate with a unit", of_topics({"target_mb_per_s": "50 MB/s"}), f"{TOPIC}.target_mb_per_s", "in MB/s"
+        "rate with a unit",
+        of_topics({"target_mb_per_s": "50 MB/s"}),
+        f"{TOPIC}.target_mb_per_s",
+        "write 50: the unit is MB/s",
     ),
     Broken(
         "rate alone", of_topics({"target_mb_per_s": 50}), f"{TOPIC}.production_mb_per_s is missing", "measure"
