@@ -46,7 +46,8 @@ _IN: Final[dict[str, dict[str, float]]] = {
     "records/s": {"k": 1000, "m": 1_000_000},
     "MB/s": {"k": 0.001, "m": 1, "g": 1000},
 }
-_MAPPINGS: Final = ("model_type", "dict_type", "model_attributes_type")
+_MAPPINGS: Final = ("model_type", "model_attributes_type", "dict_type")
+_FEW: Final = 8
 _WANTED: Final = {
     **dict.fromkeys(_MAPPINGS, "write a mapping: KEY: VALUE, each on a line of its own"),
     "list_type": "write a list",
@@ -120,7 +121,8 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
     if looks_secret(name) or ".users" in name or "_users" in name:
         return _secret(name, where, error)
     what = f"is {shown(value)}: {_lowered(error['msg'])}" if kind not in _MAPPINGS else no_mapping(value)
-    return wrong_variable(name, where, what, _mend(name, kind, value, context))
+    mend = _keys(_fields(model, steps), kind) or _mend(name, kind, value, context)
+    return wrong_variable(name, where, what, mend)
 
 
 def shown(value: Any) -> str:
@@ -148,6 +150,8 @@ def _no_scalar(name: str, where: str, key: str, value: Any) -> Finding:
 
 def _secret(name: str, where: str, error: Any) -> Finding:
     """Complain of what must not be shown."""
+    if error["type"] in _MAPPINGS:
+        return wrong_variable(name, where, "is no mapping", "write a mapping: NAME: PASSWORD, each on a line")
     if error["type"] == "string_pattern_mismatch" and error["loc"][-1] != "[key]":
         return wrong_variable(name, where, "cannot be used", _CHARACTERS)
     return wrong_variable(name, where, f"cannot be used: {_lowered(error['msg'])}", "write another one")
@@ -158,8 +162,15 @@ def _mend(name: str, kind: str, value: Any, context: dict[str, Any]) -> str:
         _quantity(name, value)
         or _quotes(name, kind, value)
         or _bound(name, value, context)
+        or _choice(kind, value, context)
         or _kind(name, kind, context)
     )
+
+
+def _keys(fields: Sequence[str], kind: str) -> str | None:
+    """Name the keys of a mapping that has few."""
+    asked = kind in _MAPPINGS[:-1] and 0 < len(fields) <= _FEW
+    return f"write a mapping with {', '.join(fields)}" if asked else None
 
 
 def _quantity(name: str, value: Any) -> str | None:
@@ -205,6 +216,14 @@ def _bound(name: str, value: Any, context: dict[str, Any]) -> str | None:
     if low is not None:
         return f"write {_plain(low)} or more" + (hint if value > 0 else "")
     return f"write {_plain(high)} or less{hint}" if high is not None else None
+
+
+def _choice(kind: str, value: Any, context: dict[str, Any]) -> str | None:
+    """Name the one of several words that a word is probably meant to be."""
+    words = re.findall(r"'([^']+)'", context["expected"]) if kind == "literal_error" else []
+    alike = {word.lower(): word for word in words}
+    near = difflib.get_close_matches(str(value).lower().replace("-", "_"), alike, n=1)
+    return f"did you mean {alike[near[0]]}?" if near else None
 
 
 def _plain(number: float) -> str:

@@ -190,6 +190,11 @@ def _check_groups(file: Path, groups: yaml.Node | None) -> None:
 
 def _check_hosts(file: Path, hosts: yaml.Node) -> None:
     for host, variables in _entries(hosts).items():
+        if re.search(r"[\s,]", host):
+            message = (
+                f"{_at(file, variables)}: {host!r} is no name of a host; write each on a line of its own"
+            )
+            raise InventoryError(message)
         if not isinstance(variables, yaml.MappingNode) and not _empty(variables):
             message = (
                 f"{_at(file, variables)}: the host {host} is no mapping; write its variables as "

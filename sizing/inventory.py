@@ -61,6 +61,14 @@ _COMMON: Final = (
     "plan_show",
     *OF_ROLE,
 )
+#: How Ansible reaches a host; of its many other variables none is nearly called so.
+_CONNECTION: Final = (
+    *("ansible_host", "ansible_port", "ansible_user", "ansible_password", "ansible_connection"),
+    *("ansible_ssh_host", "ansible_ssh_port", "ansible_ssh_user", "ansible_ssh_pass"),
+    *("ansible_ssh_private_key_file", "ansible_ssh_common_args", "ansible_ssh_extra_args"),
+    *("ansible_become", "ansible_become_user", "ansible_become_method", "ansible_become_flags"),
+    *("ansible_become_pass", "ansible_become_password", "ansible_python_interpreter"),
+)
 _LIKE: Final = 0.88
 #: What clients of today reach.
 _OLDEST_KAFKA: Final = (2, 1)
@@ -125,8 +133,8 @@ def _misspelt(inventory: Inventory) -> Iterator[Finding]:
 @cache
 def _near(name: str) -> str | None:
     """Return the known variable that a name is probably meant to be; None where it is one or like none."""
-    known = _known()
-    if name in known or name.startswith(("ansible_", "_")):
+    known = _CONNECTION if name.startswith("ansible_") else _known()
+    if name in known or name.startswith("_"):
         return None
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)), None)
 

@@ -54,7 +54,8 @@ def _release(variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) ->
 def _check(host: str, variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) -> Iterator[Finding]:
     release = variables.get("java_version", max((needed for needed, _, _ in needs), default=DEFAULT))
     if isinstance(release, bool) or not isinstance(release, int):
-        fix = "write the number of a release, such as 17"
+        quoted = isinstance(release, str) and release.isdecimal()
+        fix = f"write {release} without quotes" if quoted else "write the number of a release, such as 17"
         yield wrong_variable("java_version", host, f"is {release!r}", fix)
         return
     for needed, what, source in needs:

@@ -162,8 +162,9 @@ L = TypeVar("L", Topic, Client, PartitionRates)
 def _listed(model: type[L], inventory: Inventory, variable: str) -> tuple[list[tuple[str, L]], list[Finding]]:
     value = inventory.common(variable) or []
     if not isinstance(value, list):
+        key = next(iter(model.model_fields))
         name = next(iter(value), "NAME") if isinstance(value, Mapping) else "NAME"
-        fix = f"write a list, each entry with its name: - name: {name}"
+        fix = f"write a list, each entry with its {key}: - {key}: {name}"
         return [], [wrong_variable(variable, "all", f"is {shown(value)}", fix)]
     found: list[tuple[str, L]] = []
     wrong: list[Finding] = []

@@ -160,7 +160,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({f"mm1/{F}/latency_budget": 3}, "mirror_maker_flows.metrics.latency_budget", "not known", "latency_budget_ms?"),
     # Unknown values and versions.
     ({"all/advice": "guessed"}, "advice", "'guessed'", "measured or documented"),
-    ({"rest1/kafka_rest_distribution": "confluence"}, "kafka_rest_distribution", "'confluence'", "'confluent'"),
+    ({"rest1/kafka_rest_distribution": "confluence"}, "kafka_rest_distribution", "'confluence'", "did you mean confluent?"),
     ({"rest1/kafka_rest_version": "5.5.0"}, "kafka_rest_version", "5.5.0", "7.9 and 8.x"),
     ({"rest1/kafka_rest_version": "latest"}, "kafka_rest_version", "'latest'", "such as 8.3.1"),
     ({"rest1/kafka_rest_distribution": "strimzi"}, "kafka_rest_version", "8.3.1", "1.x"),
@@ -259,6 +259,7 @@ def test_a_variable_that_nothing_reads_is_a_warning(misspelt: str, meant: str) -
     [
         ("st1", "kafka_rest_versoin", "kafka_rest_version", "warning", "did you mean kafka_rest_version, which is set too?"),
         ("rest1", "kafka_rest_versoin", "kafka_rest_version", "error", "did you mean kafka_rest_version?"),
+        ("rest1", "ansible_hosts", None, "warning", "did you mean ansible_host?"),
         ("rest1", "java_pakages", None, "warning", "did you mean java_packages?"),
         ("rest1", "host_tuning_setings", "host_tuning_settings", "error", "did you mean host_tuning_settings?"),
         ("rest1", "kafka_topcs", "kafka_topics", "warning", "did you mean kafka_topics, which is set too?"),
@@ -290,6 +291,10 @@ def test_a_misspelt_variable_beside_the_right_one_is_found_once(
         ("kafka_clusters", None, "kafka_clusters is empty", "write a mapping from name to cluster"),
         ("kafka_clusters", [{"leaf": "hidden"}], "kafka_clusters is a list, which is no mapping", "from name to cluster"),
         ("kafka_topics", {"orders": {}}, "kafka_topics is a mapping", "- name: orders"),
+        ("kafka_rest_distribution", "Confluent", "is 'Confluent':", "did you mean confluent?"),
+        ("kafka_rest_balancer", "http://b", "is 'http://b', which is no mapping", "write a mapping with url, sticky"),
+        ("kafka_rest_users", ["hidden"], "kafka_rest_users is no mapping", "NAME: PASSWORD"),
+        ("java_version", "17", "is '17'", "write 17 without quotes"),
         ("kafka_topics", [{"name": "t", "cluster": "leaf", "growth": "150%"}], "is '150%':", "write 1.5"),
         ("kafka_topics", [{"name": "t", "cluster": "leaf", "target_mb_per_s": "40 MB/s"}], "is '40 MB/s':", "write 40: the unit is MB/s"),
         ("kafka_topics", [{"name": "a b", "cluster": "leaf"}], "is 'a b':", "letters, digits, dots, _ and - alone"),

@@ -63,6 +63,7 @@ def test_what_ansible_reads_otherwise_than_it_looks_is_refused_by_the_plan_alone
     [
         ("        - rest1\n", "5:9", "hosts of the group kafka_rest is no mapping"),
         ("        rest1\n        rest2\n", "5:9", "hosts of the group kafka_rest is no mapping"),
+        ("        rest1, rest2:\n", "5:22", "'rest1, rest2' is no name of a host"),
         ("        rest1: ansible_host=a\n", "5:16", "the host rest1 is no mapping"),
         ("        rest1:\n          vars: {a: 1}\n", "6:17", "the host rest1 has the key vars"),
     ],
