@@ -110,6 +110,8 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
         kind, known = "extra_forbidden", re.findall(r"'([^']+)'", context["expected"])
     else:
         known = _fields(model, steps[:-1]) if kind == "extra_forbidden" else []
+    if steps and steps[-1] == "[key]":  # its name is the value
+        steps.pop()
     name = prefix + _path(steps)
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(steps[-1]), known, n=1)

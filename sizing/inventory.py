@@ -81,6 +81,7 @@ def check_inventory(inventory: Inventory) -> list[Finding]:
         *inventory.noticed,
         *check_groups(inventory),
         *_advice(inventory),
+        *_empty(inventory),
         *_differing(inventory),
         *_misspelt(inventory),
         *_clusters(inventory),
@@ -91,8 +92,14 @@ def check_inventory(inventory: Inventory) -> list[Finding]:
 
 def _advice(inventory: Inventory) -> Iterator[Finding]:
     advice = inventory.common("advice", "measured")
-    if advice not in ("measured", "documented"):
+    if advice is not None and advice not in ("measured", "documented"):
         yield wrong_variable("advice", "all", f"is {advice!r}", "write measured or documented")
+
+
+def _empty(inventory: Inventory) -> Iterator[Finding]:
+    for name in _SAME:
+        if any(name in of and of[name] is None for of in inventory.hosts.values()):
+            yield wrong_variable(name, "all", "is empty", "give it a value, or take it out")
 
 
 def _differing(inventory: Inventory) -> Iterator[Finding]:

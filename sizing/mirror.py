@@ -136,6 +136,15 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[F
                     "opposite directions: records would go round for ever",
                     "mirror it one way, or with MirrorMaker 2 and replication_policy default",
                 )
+            alike = ("source", "target", "replication_policy")
+            twins = name < other and all(getattr(flow, key) == getattr(back, key) for key in alike)
+            if twins and shared:
+                sheet.error(
+                    "mirror.twice",
+                    f"{variable}.topics and mirror_maker_flows.{other}.topics both hold {shared[0]}, from "
+                    f"{flow.source} to {flow.target}: every record would be copied twice",
+                    "take it out of one of the two",
+                )
     return sheet.findings
 
 

@@ -140,6 +140,13 @@ def _settings(sheet: Sheet, topic: Topic, brokers: int | None, measured: Sequenc
             "acks=all nothing can be written",
             f"set it to {max(1, replication - 1)}, so that one copy may be away",
         )
+    elif isinstance(in_sync, int) and in_sync == replication > 1:
+        sheet.warning(
+            "topics.min_insync",
+            f"min.insync.replicas of topic {topic.name} is {in_sync}, as many as its copies: while a broker "
+            "is away or restarts, nothing can be written with acks=all",
+            f"set it to {replication - 1}, or raise replication",
+        )
 
 
 def _own(sheet: Sheet, key: str, value: str | int | float | bool, rule: str) -> None:

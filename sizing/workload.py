@@ -240,13 +240,13 @@ def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Findin
     """Read ``kafka_clusters``."""
     found: dict[str, KafkaCluster] = {}
     wrong: list[Finding] = []
-    declared = inventory.common("kafka_clusters", {})
+    declared = inventory.common("kafka_clusters") or {}
     if not isinstance(declared, Mapping):
         return found, [
             wrong_variable(
                 "kafka_clusters",
                 "all",
-                "is empty" if declared is None else complaints.no_mapping(declared),
+                complaints.no_mapping(declared),
                 "write a mapping from name to cluster",
             )
         ]

@@ -118,6 +118,10 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
         for name, flow in variables.flows.items():
             where = f"mirror_maker_flows.{name}"
             wrong += _values(where, host, flow, variables.version)
+            if flow.settings and variables.kind == "classic":
+                fix = "write them into producer_settings or consumer_settings"
+                what = "is read by MirrorMaker 2 alone, and mirror_maker_kind is classic"
+                wrong.append(wrong_variable(f"{where}.settings", host, what, fix))
             wrong += check_names(f"{where}.environment", host, flow.environment)
         for name, flow in variables.flows.items():
             other, same = first.setdefault(name, (host, flow))

@@ -13,7 +13,7 @@ from sizing.model import Finding, Inventory
 from sizing.plan import make_plan
 from sizing.reading import read_archives, read_inventory
 from sizing.report import text
-from tests.planned import CLUSTERS, mirrors, of_topics, streams
+from tests.planned import CLUSTERS, METRICS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
 
@@ -151,6 +151,22 @@ def test_a_throughput_that_is_asked_for_and_not_sent_is_a_warning() -> None:
         plan = make_plan(rest(1, common=common | {"service_levels": levels}))
         assert [f.where for f in plan.findings if f.where.startswith("all: verify")] == found
         assert not plan.has_errors
+
+
+def test_what_a_mirror_would_pass_over_or_copy_twice_is_an_error() -> None:
+    (error,) = errors(mirrors(1, flow={"settings": {"tasks.max": 3}}))
+    assert "settings is read by MirrorMaker 2 alone" in error.message
+    (error,) = errors(mirrors(1, flows={"metrics": METRICS, "more": METRICS}))
+    assert (error.rule, "copied twice" in error.message) == ("mirror.twice", True)
+    (error,) = errors(mirrors(1, flows={"Metrics": METRICS}))
+    assert error.message.startswith("mirror_maker_flows.Metrics is 'Metrics': ")
+
+
+def test_a_topic_that_nobody_could_write_to_during_a_restart_is_a_warning() -> None:
+    for in_sync, found in ((2, []), (3, ["warning"]), (4, ["error"])):
+        topic = {"replication": 3, "partitions": 1, "settings": {"min.insync.replicas": in_sync}}
+        plan = make_plan(of_topics(topic))
+        assert [f.severity for f in plan.findings if f.rule == "topics.min_insync"] == found
 
 
 def test_times_to_fill_that_contradict_each_other_are_an_error() -> None:
