@@ -25,8 +25,8 @@ from verify.limits import main as limits
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 QUICK = {"broker.session.timeout.ms": "3000"}
-#: More than what copies ask their leader in one request each.
-UNREAD_BYTES = 100_000
+#: More than what copies ask their leader in one request each, less than what a broker's sockets take.
+UNREAD_BYTES = 20_000
 
 
 @pytest.fixture(scope="module")

@@ -32,15 +32,14 @@ class Proxy(http.server.ThreadingHTTPServer):
         self.made = 0
         self.read = 0
         self.refusals: list[tuple[int, dict[str, Any]]] = []
-        self.read_when_refused: list[int] = []
+        self.refused: list[tuple[int, int]] = []
         self.committed: list[int] = []
-        self.deleted = threading.Event()
         self.board: Board | None = None
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def commit(self, offset: int) -> tuple[int, dict[str, Any]]:
         if self.refusals:
-            self.read_when_refused.append(self.read)
+            self.refused.append((offset, self.read))
             return self.refusals.pop(0)
         self.committed.append(offset)
         assert self.board is not None
@@ -108,8 +107,15 @@ def test_a_commit_that_a_rebalance_refuses_is_no_end_of_the_instance(
     assert consume(proxy, tmp_path) == 0
     assert proxy.made == 1
     # What was read before the refusal may be another member's by now: only what came later is committed.
-    assert proxy.committed[0] >= proxy.read_when_refused[-1]
+    _, read = proxy.refused[-1]
+    assert proxy.committed[0] >= read
     assert "undergoing a rebalance" in capsys.readouterr().err
+
+
+def test_a_commit_that_failed_otherwise_is_tried_again(proxy: Proxy, tmp_path: Path) -> None:
+    proxy.refusals = [(500, {"error_code": 50003, "message": "The coordinator is not available."})] * 2
+    assert consume(proxy, tmp_path) == 0
+    assert {offset for offset, _ in proxy.refused} == {proxy.committed[0]}
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 Offsets are committed, one by one and not as "whatever was read", when the deliveries are on disk. An instance
 that answers anything but what was asked is given up: what it had read and not delivered would be skipped. The
 consumer then makes itself a new one through the balancer, in the same group, and reads on from what was
-committed; the audit counts what it got twice. A commit that a rebalance refuses is the exception: a member
-that left for it would start the next rebalance, in which the others' commits are refused.
+committed; the audit counts what it got twice. A commit that fails is the exception: a member that left for it
+would start the next rebalance, in which the others' commits are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GOODBYE_S: Final = 5.0
 #: A member of a REST group cannot commit when its partitions go, for it is not told; what it got since its
 #: last commit is delivered again. Hence commits, and files of evidence before them, come oftener here.
 ROTATE_S: Final = 0.5
-#: In a row, until an instance is given up. A rebalance refuses few: the next read joins it.
+#: In a row, until an instance is given up. A rebalance refuses few commits: the next read joins it.
 _REFUSALS: Final = 20
 
 
@@ -44,7 +44,12 @@ class InstanceGoneError(Exception):
 
 
 class CommitRefusedError(InstanceGoneError):
-    """The instance is there, and the group's coordinator did not take its commit."""
+    """The instance is there, and tried in vain to commit."""
+
+    @property
+    def rebalanced(self) -> bool:
+        """Whether the group has moved on; every proxy passes on what Kafka's client says of that."""
+        return "rebalanc" in str(self) or "not part of an active group" in str(self)
 
 
 async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
@@ -188,8 +193,10 @@ class _Consumer:
                 if self._refused >= _REFUSALS:
                     raise
                 print(f"{now_us()} {self._actor}: reads on, though {error}", file=sys.stderr, flush=True)
-                # Who has a partition after a rebalance reads on from its last commit: what was read since
-                # then is no longer this member's to commit.
+                if not error.rebalanced:
+                    return  # asked again after the next read
+                # Who has a partition now reads on from its last commit, also where that is this member: what
+                # was read since then is no longer its to commit.
                 self._positions = {}
             self._writing = {}
         if self._positions and not self._writing:
