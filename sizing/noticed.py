@@ -76,7 +76,8 @@ def _ambiguous(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...])
         # It costs milliseconds a host, and few hosts need it.
         taken: Mapping[str, Any] = hostvars.raw_get(host.name) if doubtful else {}
         for name, first, last, value in doubtful:
-            if name in taken and taken[name] == value:  # else something that goes before groups says it
+            # else something that goes before groups says it
+            if name in taken and _alike(taken[name], value) is True:
                 found[host.name, name] = Finding(
                     "warning",
                     "inventory.groups",
@@ -101,8 +102,18 @@ def _differing(levels: list[tuple[int, int, str, Mapping[str, Any]]]) -> Iterato
             before = last.get(name)
             if before is None or before[:2] != (depth, priority):
                 other.pop(name, None)
-            elif before[3] != value:
+            elif _alike(before[3], value) is False:
                 other[name] = before[2]
             last[name] = (depth, priority, group, value)
     for name, group in other.items():
         yield name, group, *last[name][2:]
+
+
+def _alike(one: Any, other: Any) -> bool | None:
+    """Return whether two values are the same; None where a vault's password would have to say it."""
+    from ansible.errors import AnsibleError
+
+    try:
+        return bool(one == other)
+    except AnsibleError:
+        return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
+from ansible.parsing.vault import VaultLib, VaultSecret
 
 from sizing.plan import make_plan
 from sizing.reading import read_inventory
@@ -49,6 +50,30 @@ def test_so_are_those_of_the_inventorys_own_file(tmp_path: Path) -> None:
     assert noticed(tmp_path, {}, hosts) == [
         ("h1: host_cores", "the groups kafka_rest and mirror_maker give host_cores")
     ]
+
+
+def vault(secret: str) -> str:
+    sealed = VaultLib().encrypt(secret, VaultSecret(b"hidden-one"), "default").decode()
+    return "java_version: !vault |\n" + indent(sealed, "  ")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"group_vars/kafka_rest.yml": vault("17"), "group_vars/mirror_maker.yml": vault("21")},
+        {"group_vars/kafka_rest.yml": "java_version: 17", "group_vars/mirror_maker.yml": vault("21")},
+        {
+            "group_vars/kafka_rest.yml": "java_version: 17",
+            "group_vars/mirror_maker.yml": "java_version: 21",
+            "host_vars/h1.yml": vault("11"),
+        },
+    ],
+    ids=["both", "one", "host"],
+)
+def test_a_vault_whose_password_is_not_at_hand_differs_from_nothing(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    assert noticed(tmp_path, files) == []
 
 
 @pytest.mark.parametrize(
