@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.plugins.connection import ssh
 
 from sizing.model import Inventory
 from sizing.plan import make_plan
@@ -272,6 +273,15 @@ def test_a_misspelt_variable_beside_the_right_one_is_found_once(
     change = {f"{host}/{misspelt}": {}} | ({f"{host}/{right}": given} if right else {})
     found = [f for f in make_plan(inventory(change)).findings if misspelt in f.message]
     assert [(f.severity, f.fix) for f in found] == [(severity, fix)]
+
+
+def test_no_variable_by_which_ansible_reaches_a_host_is_taken_for_a_misspelt_one() -> None:
+    options = yaml.safe_load(ssh.DOCUMENTATION)["options"].values()
+    names = {found["name"] for option in options for found in option.get("vars", ())}
+    assert "ansible_private_key_file" in names
+    facts = {f"ansible_{fact}" for fact in ("user_id", "user_uid", "user_gid", "user_dir", "hostname")}
+    given = inventory({f"rest1/{name}": "x" for name in names | facts})
+    assert not [f for f in make_plan(given).findings if f.where.startswith("rest1: ansible_")]
 
 
 @pytest.mark.parametrize(
