@@ -37,7 +37,11 @@ _READ: Final = (
     "MIRROR_NUM_STREAMS",
     "MIRROR_OFFSET_COMMIT_INTERVAL_MS",
 )
+#: Of a form that stands for many values, one of them.
+_ONE_OF: Final = {"by_duration:[Pp]*": "by_duration:PT1H"}
 _LIKE: Final = 0.85
+#: What a component gets from elsewhere when it starts, by its config.providers.
+_INDIRECT: Final = re.compile(r"\$\{[^}:]+:[^}]*\}")
 _NUMBER: Final = re.compile(r"[+-]?\d+")
 _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
@@ -67,6 +71,8 @@ def check_values(
 def _wrong(key: str, value: str, form: str) -> tuple[str, str] | None:
     """Return what a key takes and how to mend the value; None where the component takes it."""
     value = value.strip()  # as every component does
+    if _INDIRECT.search(value):
+        return None
     sign, _, rest = form.partition(" ")
     if sign in ("#", "%"):
         return _wrong_number(key, value, sign, *rest.split())
@@ -82,8 +88,8 @@ def _wrong(key: str, value: str, form: str) -> tuple[str, str] | None:
     ]
     if not wrong:
         return None
-    near = difflib.get_close_matches(wrong[0].lower(), alike, n=1)
-    names = ", ".join(known)
+    near = difflib.get_close_matches(wrong[0].lower(), [one for one in alike if "*" not in one], n=1)
+    names = ", ".join(_ONE_OF.get(one, one) for one in known)
     return (
         f"takes {'some' if sign == '+' else 'one'} of {names}",
         f"did you mean {alike[near[0]]}?" if near else f"write one of {names}",

@@ -150,7 +150,7 @@ def _never(load: Load, given: Mapping[str, Any]) -> Iterator[Finding]:
     name = "max_s" if "max_s" in given else "min_s"
     if load.max_s < load.min_s:
         what = f"contradicts itself: the load lasts min_s ({shortest}) at least and max_s ({longest}) at most"
-        yield wrong_variable(f"verify.{name}", "all", what, "set max_s to more than min_s, in seconds")
+        yield wrong_variable(f"verify.{name}", "all", what, "set max_s to at least min_s, in seconds")
     elif load.max_s <= load.warm_up_s:
         what = f"is {load.warm_up_s:g}, and the load ends after max_s ({longest}): nothing would be measured"
         yield wrong_variable("verify.warm_up_s", "all", what, "set max_s to more than warm_up_s, in seconds")

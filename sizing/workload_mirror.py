@@ -158,7 +158,8 @@ def _values(where: str, host: str, flow: MirrorFlow, version: str) -> Iterator[F
     """Complain of values that a process of the flow would refuse to start with."""
     known: dict[str, str] = {}
     for component in (*BESIDE, "mm2"):
-        known |= takes(component, version)
+        # One that says nothing of a key takes nothing back of what another says.
+        known |= {key: form for key, form in takes(component, version).items() if form}
     of_flow = {key: known.get(bare, "") for key, bare in bare_keys(flow).items()}
     yield from check_values(f"{where}.settings", host, flow.settings, of_flow)
     settings = flow.producer_settings

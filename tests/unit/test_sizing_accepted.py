@@ -55,6 +55,9 @@ def broker(**settings: Any) -> Inventory:
         (mirrors(1, flow={"consumer_settings": {"auto.offset.reset": "begin"}}), "auto.offset.reset is 'begin'", "write one of latest, earliest, none"),
         (mirrors(1, kind="mirror_maker_2", version="4.3.1", flow={"settings": {"leaf->agg.tasks.max": 0}}), "settings.leaf->agg.tasks.max is 0", "write 1 or more"),
         (mirrors(1, kind="mirror_maker_2", version="4.3.1", flow={"settings": {"leaf.consumer.isolation.level": "committed"}}), "isolation.level is 'committed'", "did you mean read_committed?"),
+        (mirrors(1, kind="mirror_maker_2", version="4.3.1", flow={"settings": {"leaf.consumer.client.dns.lookup": "default"}}), "client.dns.lookup is 'default'", "write one of use_all_dns_ips"),
+        (mirrors(1, version="4.3.1", flow={"consumer_settings": {"auto.offset.reset": "by_durations:PT1H"}}), "takes one of latest, earliest, none, by_duration:PT1H", "none, by_duration:PT1H"),
+        (mirrors(1, flow={"producer_settings": {"acks": "${PROTO}"}}), "acks is '${PROTO}'", "write one of all"),
         (streams(1, settings={"processing.guarantee": "exactly_once"}), "processing.guarantee is 'exactly_once'", "did you mean exactly_once_v2?"),
         (streams(1, settings={"main.consumer.auto.offset.reset": "smallest"}), "main.consumer.auto.offset.reset is 'smallest'", "did you mean earliest?"),
         (streams(1, settings={"isolation.level": "dirty"}), "streams_app_settings.isolation.level is 'dirty'", "read_committed"),
@@ -63,6 +66,7 @@ def broker(**settings: Any) -> Inventory:
         (client("java", "4.1.0", producer_settings={"enable.idempotence": "on"}), "enable.idempotence is 'on'", "write one of true, false"),
         (client("spark", "4.0.0", consumer_settings={"kafka.isolation.level": "commited"}), "kafka.isolation.level is 'commited'", "did you mean read_committed?"),
         (client("librdkafka", "2.6.0", producer_settings={"compression.codec": "lz5"}), "compression.codec is 'lz5'", "did you mean lz4?"),
+        (client("librdkafka", "2.6.0", producer_settings={"linger.ms": "5 ms"}), "linger.ms takes a number", "write a number"),
         (client("librdkafka", "2.6.0", consumer_settings={"auto.offset.reset": "first"}), "auto.offset.reset is 'first'", "write one of"),
     ],
 )  # fmt: skip
@@ -82,11 +86,14 @@ def test_a_value_that_a_component_refuses_is_one_error(inventory: Inventory, sai
     [
         ("producer", "4.3.1", {"acks": -1, "enable.idempotence": "TRUE", "compression.type": " zstd", "retries": "+5"}),
         ("consumer", "4.3.1", {"auto.offset.reset": "by_duration:PT1H", "security.protocol": "sasl_ssl"}),
+        ("consumer", "4.3.1", {"auto.offset.reset": "by_duration:pt1h"}),
+        ("producer", "4.3.1", {"security.protocol": "${env:PROTO}", "acks": "${file:/etc/own:acks}", "linger.ms": "${strimzienv:MS}"}),
         ("topic", "4.3.1", {"cleanup.policy": "compact, delete", "min.cleanable.dirty.ratio": "5e-1", "retention.ms": 2**62}),
         ("streams", "4.3.1", {"upgrade.from": 4.0, "topology.optimization": "all"}),
         ("streams", "3.9.2", {"processing.guarantee": "exactly_once"}),
         ("producer", "4.9.0", {"acks": "quorum"}),
         ("librdkafka-producer", "2.16.0", {"compression.codec": "LZ4"}),
+        ("librdkafka-producer", "1.9.2", {"linger.ms": 0.5, "queue.buffering.max.ms": "0.5"}),
     ],
 )  # fmt: skip
 def test_what_a_component_takes_is_left_alone(

@@ -138,6 +138,12 @@ def test_a_load_that_verify_could_not_run_is_an_error(change: dict[str, Any], na
     assert "hidden" not in error.message + error.fix
 
 
+def test_a_load_may_last_exactly_as_long_as_it_has_to() -> None:
+    (error,) = verified({"min_s": 400, "max_s": 300})
+    assert error.fix == "set max_s to at least min_s, in seconds"
+    assert not verified({"min_s": 300, "max_s": 300})
+
+
 def test_an_address_without_its_scheme_is_completed() -> None:
     assert [e.fix for e in verified(through("balancer:8080"))] == ["write http://balancer:8080"]
     for url in ("https://lb/proxies", "http://[::1]:8080/", "http://rest.example.net"):
