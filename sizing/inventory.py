@@ -61,24 +61,20 @@ _COMMON: Final = (
     "plan_show",
     *OF_ROLE,
 )
-#: How Ansible reaches a host: what its connection by SSH reads, and what is nearly called so and read too.
+#: How Ansible reaches a host, as people say it.
 _CONNECTION: Final = (
     *("ansible_host", "ansible_port", "ansible_user", "ansible_password", "ansible_connection"),
-    *("ansible_private_key", "ansible_private_key_file", "ansible_private_key_passphrase"),
-    *("ansible_control_path", "ansible_control_path_dir", "ansible_host_key_checking"),
-    *("ansible_pipelining", "ansible_sshpass_prompt", "ansible_timeout"),
     *("ansible_ssh_host", "ansible_ssh_port", "ansible_ssh_user", "ansible_ssh_pass"),
-    *("ansible_ssh_private_key", "ansible_ssh_private_key_file", "ansible_ssh_private_key_passphrase"),
-    *("ansible_ssh_password", "ansible_ssh_password_mechanism", "ansible_ssh_pkcs11_provider"),
-    *("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_executable"),
-    *("ansible_ssh_host_key_checking", "ansible_ssh_pipelining", "ansible_ssh_retries"),
-    *("ansible_ssh_timeout", "ansible_ssh_transfer_method", "ansible_ssh_use_tty", "ansible_ssh_verbosity"),
-    *("ansible_scp_executable", "ansible_scp_extra_args"),
-    *("ansible_sftp_executable", "ansible_sftp_extra_args", "ansible_sftp_batch_mode"),
+    *("ansible_ssh_private_key_file", "ansible_ssh_common_args", "ansible_ssh_extra_args"),
     *("ansible_become", "ansible_become_user", "ansible_become_method", "ansible_become_flags"),
-    *("ansible_become_pass", "ansible_become_password", "ansible_become_exe"),
-    "ansible_python_interpreter",
-    *(f"ansible_user_{fact}" for fact in ("id", "uid", "gid", "dir", "gecos", "shell")),
+    *("ansible_become_pass", "ansible_become_password", "ansible_python_interpreter"),
+)
+#: What Ansible has beside them and is nearly called so; never offered, for it has many more.
+_BESIDE: Final = (
+    *("ansible_private_key", "ansible_private_key_file", "ansible_ssh_private_key"),
+    *("ansible_private_key_passphrase", "ansible_ssh_private_key_passphrase"),
+    *("ansible_ssh_password", "ansible_ssh_args", "ansible_scp_extra_args", "ansible_sftp_extra_args"),
+    *("ansible_become_exe", *(f"ansible_user_{fact}" for fact in ("id", "uid", "gid", "dir"))),
 )
 _LIKE: Final = 0.88
 #: What clients of today reach.
@@ -152,7 +148,7 @@ def _misspelt(inventory: Inventory) -> Iterator[Finding]:
 def _near(name: str) -> str | None:
     """Return the known variable that a name is probably meant to be; None where it is one or like none."""
     known = _CONNECTION if name.startswith("ansible_") else _known()
-    if name in known or name.startswith("_"):
+    if name in known or name in _BESIDE or name.startswith("_"):
         return None
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)), None)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible import constants
 from ansible.plugins.connection import ssh
 
 from sizing.model import Inventory
@@ -279,8 +280,10 @@ def test_no_variable_by_which_ansible_reaches_a_host_is_taken_for_a_misspelt_one
     options = yaml.safe_load(ssh.DOCUMENTATION)["options"].values()
     names = {found["name"] for option in options for found in option.get("vars", ())}
     assert "ansible_private_key_file" in names
-    facts = {f"ansible_{fact}" for fact in ("user_id", "user_uid", "user_gid", "user_dir", "hostname")}
-    given = inventory({f"rest1/{name}": "x" for name in names | facts})
+    names |= {f"ansible_{fact}" for fact in ("user_id", "user_uid", "user_gid", "user_dir", "hostname")}
+    # What Ansible itself gives every host.
+    names |= constants.INTERNAL_STATIC_VARS | constants.COMMON_CONNECTION_VARS | {"ansible_verbosity"}
+    given = inventory({f"rest1/{name}": "x" for name in names})
     assert not [f for f in make_plan(given).findings if f.where.startswith("rest1: ansible_")]
 
 
