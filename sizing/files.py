@@ -6,8 +6,9 @@ Ansible says less: of some mistakes neither file nor line, of others nothing at 
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,10 @@ _VAULT: Final = "$ANSIBLE_VAULT;"
 _YAML: Final = (".yml", ".yaml")
 _INDENT: Final = "spaces as its neighbours are, and look at colons, quotes and brackets, here and just before"
 _TAGS: Final = ("!vault", "!unsafe", "!vault-encrypted")
-#: What YAML 1.1 reads as a number of base 60.
-_SIXTIES: Final = re.compile(r"[-+]?\d+(:[0-5]?\d)+(\.\d*)?")
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_MERGE: Final = "tag:yaml.org,2002:merge"
+#: Files in which groups and hosts of an inventory are named.
+_NAMING: Final = (*_YAML, ".ini", ".json", ".toml", "")
 _OF_A_GROUP: Final = ("hosts", "vars", "children")
 
 
@@ -31,12 +34,18 @@ class AnsibleStopsError(InventoryError):
     """A file of an inventory at which Ansible would stop by itself."""
 
 
+def inventories(sources: Iterable[str]) -> list[Path]:
+    """Return those of the sources that Ansible is given that are files or folders; others list hosts."""
+    # Path.exists raises where a list of hosts is longer than a file's name may be.
+    return [Path(source) for source in sources if os.path.exists(source)]  # noqa: PTH110 - as said above
+
+
 def check_files(path: Path) -> None:
     """Refuse YAML of an inventory that cannot be read, or is not read as it looks.
 
     ``path`` is a file or a folder. Raises InventoryError.
     """
-    for file in (*_own_files(path), *variables_files(path)):
+    for file in (*_own_files(path), *_read_files(path)):
         held = _text(file)
         if not held.startswith(_VAULT):
             documents = _documents(file, held)
@@ -53,7 +62,7 @@ def check_files(path: Path) -> None:
 
 def check_variables(path: Path) -> None:
     """Refuse files of group_vars and host_vars at which Ansible would stop; raises AnsibleStopsError."""
-    for file in variables_files(path):
+    for file in _read_files(path):
         if not (held := _text(file)).startswith(_VAULT):
             for document in _documents(file, held):
                 _check_node(file, document, set(), doubles=False)
@@ -66,6 +75,32 @@ def variables_files(path: Path) -> Iterator[Path]:
         for file in sorted((folder / variables).rglob("*")):
             if file.is_file() and (file.suffix in _YAML or not file.suffix) and not _hidden(file, folder):
                 yield file
+
+
+def _read_files(path: Path) -> Iterator[Path]:
+    """Yield the files of variables without those that Ansible does not read, such as a README beside them.
+
+    It reads one without a suffix where a group or a host is called so: here, where the inventory has that
+    word.
+    """
+    folder = path if path.is_dir() else path.parent
+    words: set[str] | None = None
+    for file in variables_files(path):
+        if not file.suffix and file.parent.parent == folder:
+            words = _words(path) if words is None else words
+            if file.name not in words:
+                continue
+        yield file
+
+
+def _words(path: Path) -> set[str]:
+    """Return all words in the files that name an inventory's groups and hosts, and Ansible's own groups."""
+    found = {"all", "ungrouped"}
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        inner = file.relative_to(path).parts
+        if file.suffix in _NAMING and not {"group_vars", "host_vars"} & set(inner) and file.is_file():
+            found |= set(re.findall(r"[\w.-]+", file.read_text(encoding="utf-8", errors="replace")))
+    return found
 
 
 @cache
@@ -138,7 +173,7 @@ def _check_node(file: Path, node: yaml.Node | None, seen: set[int], *, doubles: 
         mend = f"did you mean {near[0]}?" if near else "put the value in quotes, where it is a text"
         raise AnsibleStopsError(f"{_at(file, node)}: Ansible does not know the tag {node.tag}; {mend}")
     if isinstance(node, yaml.ScalarNode):
-        if doubles and node.style is None and _SIXTIES.fullmatch(node.value):
+        if doubles and node.tag in _NUMBERS and ":" in node.value:
             message = (
                 f"{_at(file, node)}: {node.value} would be read as a number of base 60; put it in quotes"
             )
@@ -160,7 +195,7 @@ def _check_mapping(file: Path, node: yaml.MappingNode, seen: set[int], *, double
                 '"{{ name }}"'
             )
         # A key over a merged one (<<) is no second one.
-        if doubles and key.tag != "tag:yaml.org,2002:merge":
+        if doubles and key.tag != _MERGE:
             if key.value in lines:
                 message = (
                     f"{_at(file, key)}: {key.value} is here a second time, and line {lines[key.value]} would "
@@ -178,7 +213,7 @@ def _check_groups(file: Path, groups: yaml.Node | None) -> None:
         for key, value in _entries(group).items():
             if key not in _OF_A_GROUP or _empty(value):
                 continue
-            if not isinstance(value, yaml.MappingNode) and not (key == "hosts" and _one_name(value)):
+            if not isinstance(value, yaml.MappingNode) and not (key != "vars" and _one_name(value)):
                 example = {"hosts": "rest1:", "children": "kafka_rest:", "vars": "NAME: VALUE"}[key]
                 mend = f"write each as a key of its own line, with a colon: {example}"
                 raise InventoryError(f"{_at(file, value)}: {key} of the group {name} is no mapping; {mend}")
@@ -212,7 +247,7 @@ def _check_hosts(file: Path, hosts: yaml.Node) -> None:
 
 def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    return {key.value: value for key, value in pairs}
+    return {key.value: value for key, value in pairs if key.tag != _MERGE}
 
 
 def _empty(node: yaml.Node) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sizing.archives import archives, file_of, is_url
-from sizing.files import InventoryError, check_files, one_line, vault_passwords
+from sizing.files import InventoryError, check_files, inventories, one_line, vault_passwords
 from sizing.model import Inventory
 from sizing.noticed import noticed
 
@@ -50,7 +50,7 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
         InventoryError: when it is not there, cannot be parsed, uses a variable that nothing defines, or holds
             no host; when a file of ``extra_vars`` cannot be read.
     """
-    if not path.exists():
+    if not inventories([str(path)]):
         message = f"{path}: no such inventory; give the folder or file that ansible-playbook -i takes"
         raise InventoryError(message)
     check_files(path)

@@ -25,7 +25,7 @@ from sizing.applications import applications_json
 from sizing.broker_security import scram_users
 from sizing.certificates import look_at_certificates
 from sizing.changes import what_changes
-from sizing.files import InventoryError, check_files, one_line
+from sizing.files import InventoryError, check_files, inventories, one_line
 from sizing.mirror_flows import flows_json
 from sizing.model import Inventory, Plan
 from sizing.noticed import noticed
@@ -163,9 +163,8 @@ class ActionModule(ActionBase):
 
 def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[str, str]]]:
     """Return the inventory, its templates resolved, and by host how it is reached; raises InventoryError."""
-    for source in task_vars.get("ansible_inventory_sources", ()):
-        if (path := Path(source)).exists():  # else it is a list of hosts
-            check_files(path)
+    for path in inventories(task_vars.get("ansible_inventory_sources", ())):
+        check_files(path)
     hosts, ways = {}, {}
     for host in task_vars["groups"].get("all", ()):
         variables = task_vars["hostvars"][host]

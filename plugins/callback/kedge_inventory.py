@@ -22,7 +22,7 @@ from ansible.plugins.callback import CallbackBase
 # The kit's packages lie beside its plugins; Ansible puts neither on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from sizing.files import AnsibleStopsError, check_variables
+from sizing.files import AnsibleStopsError, check_variables, inventories
 
 
 class CallbackModule(CallbackBase):
@@ -36,9 +36,8 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """Look at the variables of every source of the inventory."""
         del playbook
-        for source in context.CLIARGS.get("inventory") or ():
-            if (path := Path(source)).exists():  # else it is a list of hosts
-                try:
-                    check_variables(path)
-                except AnsibleStopsError as error:
-                    self._display.error(str(error), wrap_text=False)
+        for path in inventories(context.CLIARGS.get("inventory") or ()):
+            try:
+                check_variables(path)
+            except AnsibleStopsError as error:
+                self._display.error(str(error), wrap_text=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sizing.files import AnsibleStopsError, InventoryError, check_files, check_variables
+from sizing.files import AnsibleStopsError, InventoryError, check_files, check_variables, inventories
 
 HOSTS = "all:\n  children:\n    kafka_rest:\n      hosts:\n"
 
@@ -79,11 +79,34 @@ def test_hosts_that_would_be_lost_are_refused(tmp_path: Path, hosts: str, place:
 def test_what_ansible_reads_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "hosts.yml").write_text(
         HOSTS + "        rest[1:2]:\n        rest3: {a: 1}\n    one: {hosts: rest1, vars: }\n    none:\n"
+        "    two: {children: kafka_rest}\n    three: {hosts: &a {rest4: }}\n"
+        "    four: {hosts: &b {rest5: }}\n    five: {hosts: {<<: [*a, *b]}}\n"
     )
     (tmp_path / "cloud.yml").write_text("plugin: amazon.aws.aws_ec2\nhosts: [a]\n")
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars" / "all.yml").write_text(
         "a: &a {b: 1}\nc:\n  <<: *a\n  b: 2\nd: !vault |\n  $ANSIBLE_VAULT;1.1\ne: !unsafe '{{ x }}'\nf: '22:22'\n"
+        "g: 02:30\nh: 00:15\ni: !!str 22:22\nj: 22:22:x\n"
     )
     (tmp_path / "group_vars" / "empty.yml").write_text("---\n# nothing\n")
+    (tmp_path / "group_vars" / "README").write_text("How to: write\n  - these\n")
+    (tmp_path / "group_vars" / "vault_pass").write_text("hidden-one\n")
     check_files(tmp_path)
+    check_variables(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["all", "kafka_rest", "kafka_rest/main"])
+def test_a_file_without_a_suffix_that_ansible_reads_is_not(tmp_path: Path, name: str) -> None:
+    (tmp_path / "hosts.yml").write_text(HOSTS + "        rest1:\n")
+    file = tmp_path / "group_vars" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("hello\n")
+    for path in (tmp_path, tmp_path / "hosts.yml"):
+        for check in (check_files, check_variables):
+            with pytest.raises(AnsibleStopsError, match="is no mapping"):
+                check(path)
+
+
+def test_a_list_of_hosts_however_long_is_no_file(tmp_path: Path) -> None:
+    hosts = ",".join(f"rest{number}.example.net" for number in range(1000)) + ","
+    assert inventories([hosts, str(tmp_path)]) == [tmp_path]
