@@ -6,11 +6,17 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from sizing.files import variables_files
+from sizing.files import inventories, variables_files
 from sizing.groups import SERVICES
 from sizing.model import Finding
+
+_SECTION: Final = re.compile(r"^\[", re.MULTILINE)
+#: A playbook is a list; an inventory is a mapping.
+_MAPPING: Final = re.compile(r"^[\w.-]+:", re.MULTILINE)
+#: What inventories in files with these suffixes have.
+_LOOKS: Final = {".yml": _MAPPING, ".yaml": _MAPPING, ".ini": _SECTION, "": _SECTION}
 
 
 def noticed(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...]) -> tuple[Finding, ...]:
@@ -25,19 +31,24 @@ def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
     """Find files of variables of groups and hosts that the inventory does not have."""
     there = {"group_vars": ("group", manager.groups), "host_vars": ("host", manager.hosts)}
     files: dict[str, tuple[str, str]] = {}
-    for source in map(Path, sources):
+    texts: set[str] = set()  # they may be no variables, such as a README
+    for source in inventories(sources):
         folder = source if source.is_dir() else source.parent
-        for file in variables_files(source) if source.exists() else ():
+        for file in () if _shared(source) else variables_files(source):
             kind, name, *inner = file.relative_to(folder).parts
             name = name if inner else name.removesuffix(file.suffix)
             if name not in there[kind][1]:
                 files[f"{kind}/{name}"] = (kind, name)
+                if not inner and not file.suffix:
+                    texts.add(f"{kind}/{name}")
     for place, (kind, name) in files.items():
         what, known = there[kind]
         letters = re.sub(r"\d", "", name)
         # rest3 is no misspelt rest2, but a host that was taken out.
         names = {n for n in (*known, *SERVICES) if re.sub(r"\d", "", n) != letters}
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+        if not near and place in texts:
+            continue
         yield Finding(
             "warning" if near else "note",
             "inventory.files",
@@ -45,6 +56,24 @@ def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
             f"no {what} of the inventory is called {name}: nothing reads {place}",
             f"did you mean {near[0]}?" if near else f"add the {what}, or take the file out",
         )
+
+
+def _shared(source: Path) -> bool:
+    """Return whether other inventories may read the variables beside one: files beside it look like some."""
+    beside = source.parent.iterdir() if source.is_file() else ()
+    return any(
+        _LOOKS[file.suffix].search(_beginning(file)) is not None
+        for file in beside
+        if file.suffix in _LOOKS and file.is_file() and not file.samefile(source)
+    )
+
+
+def _beginning(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            return opened.read(100_000)
+    except OSError:  # what cannot be read is no inventory to whom it is so
+        return ""
 
 
 def _ambiguous(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...]) -> tuple[Finding, ...]:

@@ -6,10 +6,16 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
 
+from sizing.files import InventoryError
+from sizing.noticed import noticed as noticed_in
 from sizing.plan import make_plan
-from sizing.reading import read_inventory
+from sizing.reading import PREFIXES, read_inventory
 from tests.planned import CLUSTERS
 
 HOSTS = """
@@ -105,6 +111,42 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
         ("note", "group_vars/elsewhere", "add the group, or take the file out"),
         ("note", "host_vars/h3", "add the host, or take the file out"),
     ]
+
+
+def test_a_text_beside_variables_is_none(tmp_path: Path) -> None:
+    noticed(tmp_path, {"group_vars/README": "a text", "group_vars/kafka_rset": "a: 1"})
+    plan = make_plan(read_inventory(tmp_path))
+    assert [f.fix for f in plan.findings if f.rule == "inventory.files"] == ["did you mean kafka_rest?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("staging.yml", HOSTS.replace("kafka_rest", "kafka_rset"), 0),
+        ("staging", "[kafka_rset]\nh1\n", 0),
+        ("site.yml", "- hosts: all\n", 1),
+        ("ansible.cfg", "[defaults]\n", 1),
+        ("Makefile", "all: deploy\n", 1),
+    ],
+)
+def test_variables_that_another_inventory_may_read_are_left_alone(
+    tmp_path: Path, name: str, text: str, found: int
+) -> None:
+    files = {"hosts.yml": HOSTS, "group_vars/all.yml": f"kafka_clusters: {CLUSTERS}"}
+    for file, held in (files | {"group_vars/kafka_rset.yml": "a: 1", name: text}).items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(held)
+    plan = make_plan(read_inventory(tmp_path / "hosts.yml"))
+    assert len([f for f in plan.findings if f.rule == "inventory.files"]) == found
+
+
+def test_a_list_of_hosts_however_long_has_no_files() -> None:
+    hosts = ",".join(f"rest{number}.example.net" for number in range(1000)) + ","
+    with pytest.raises(InventoryError, match="no such inventory"):
+        read_inventory(Path(hosts))
+    loader = DataLoader()
+    manager = InventoryManager(loader, sources=[hosts])
+    assert noticed_in(HostVars(manager, VariableManager(loader, manager), loader), [hosts], PREFIXES) == ()
 
 
 def test_nor_is_what_a_priority_decides(tmp_path: Path) -> None:
