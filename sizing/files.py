@@ -40,18 +40,23 @@ def inventories(sources: Iterable[str]) -> list[Path]:
     return [Path(source) for source in sources if os.path.exists(source)]  # noqa: PTH110 - as said above
 
 
-def check_files(path: Path) -> None:
+def check_files(path: Path, *, lenient: bool = False) -> None:
     """Refuse YAML of an inventory that cannot be read, or is not read as it looks.
 
-    ``path`` is a file or a folder. Raises InventoryError.
+    ``path`` is a file or a folder; with ``lenient``, a folder's lists and texts, of which Ansible warns, are
+    passed over as by Ansible. Raises InventoryError.
     """
-    for file in (*_own_files(path), *_read_files(path)):
+    own = _own_files(path)
+    for file in (*own, *_read_files(path)):
         held = _text(file)
         if not held.startswith(_VAULT):
-            documents = _documents(file, held)
+            others = lenient and path.is_dir() and file in own
+            documents = _documents(file, held, others=others)
+            if others and not isinstance(documents[0], yaml.MappingNode):
+                continue
             for document in documents:
                 _check_node(file, document, set(), doubles=True)
-            if file in _own_files(path):
+            if file in own:
                 _check_groups(file, documents[0])
         elif not vault_passwords():
             raise InventoryError(
@@ -143,8 +148,11 @@ def _text(file: Path) -> str:
         raise AnsibleStopsError(f"{file}: is no text in UTF-8 ({error.reason})") from error
 
 
-def _documents(file: Path, held: str) -> list[yaml.Node | None]:
-    """Return the one document of a file as its nodes, None where it is empty."""
+def _documents(file: Path, held: str, *, others: bool = False) -> list[yaml.Node | None]:
+    """Return the one document of a file as its nodes, None where it is empty.
+
+    It has to be a mapping, but for ``others``.
+    """
     try:
         found = list(yaml.compose_all(held, yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
@@ -158,7 +166,7 @@ def _documents(file: Path, held: str) -> list[yaml.Node | None]:
         raise AnsibleStopsError(f"{file}: no YAML: {one_line(error)}") from error
     if len(found) > 1:
         raise AnsibleStopsError(f"{_at(file, found[1])}: a second document begins; take the line --- out")
-    if found and not isinstance(found[0], yaml.MappingNode) and not _empty(found[0]):
+    if found and not others and not isinstance(found[0], yaml.MappingNode) and not _empty(found[0]):
         raise AnsibleStopsError(f"{_at(file, found[0])}: is no mapping; write NAME: VALUE, with a colon")
     return list(found) or [None]
 

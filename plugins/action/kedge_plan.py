@@ -164,7 +164,7 @@ class ActionModule(ActionBase):
 def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[str, str]]]:
     """Return the inventory, its templates resolved, and by host how it is reached; raises InventoryError."""
     for path in inventories(task_vars.get("ansible_inventory_sources", ())):
-        check_files(path)
+        check_files(path, lenient=True)
     hosts, ways = {}, {}
     for host in task_vars["groups"].get("all", ()):
         variables = task_vars["hostvars"][host]

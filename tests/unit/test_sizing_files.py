@@ -107,6 +107,20 @@ def test_a_file_without_a_suffix_that_ansible_reads_is_not(tmp_path: Path, name:
                 check(path)
 
 
+@pytest.mark.parametrize("text", ["- src: geerlingguy.java\n", "hello\n"])
+def test_what_ansible_warns_of_beside_an_inventory_is_refused_unless_it_is_asked_to_go_on(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "hosts.yml").write_text(HOSTS + "        rest1:\n")
+    (tmp_path / "requirements.yml").write_text(text)
+    check_files(tmp_path, lenient=True)
+    check_files(tmp_path / "hosts.yml")
+    with pytest.raises(AnsibleStopsError, match="is no mapping"):
+        check_files(tmp_path)
+    with pytest.raises(AnsibleStopsError, match="is no mapping"):
+        check_files(tmp_path / "requirements.yml", lenient=True)
+
+
 def test_a_list_of_hosts_however_long_is_no_file(tmp_path: Path) -> None:
     hosts = ",".join(f"rest{number}.example.net" for number in range(1000)) + ","
     assert inventories([hosts, str(tmp_path)]) == [tmp_path]
