@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import os
 import sys
-import threading
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
@@ -98,21 +96,9 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
     # Workers get these functions by value: a cluster's nodes need numpy and pyarrow, not this package.
     for module in (exact, folds, grouping, partial, requests, sequences):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # vendored, untyped
-    threading.Thread(target=_wake, args=(spark,), daemon=True, name="wake").start()
     # Errors come as exceptions; the same again as JSON on stderr helps nobody.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     return spark
-
-
-def _wake(spark: SparkSession) -> None:
-    """Have the Python of the tasks come up, with what it imports, while the evidence is opened."""
-    nothing = folds.Scope(frozenset(), frozenset())
-    # The session may be stopped meanwhile, which looks like anything; who has work for tasks will be told.
-    with contextlib.suppress(Exception):
-        cores = spark.sparkContext.defaultParallelism
-        spark.sparkContext.parallelize(range(cores), cores).map(
-            lambda _: folds.fold_files((), nothing)
-        ).count()
 
 
 def spread(spark: SparkSession) -> None:
