@@ -22,16 +22,14 @@ _WAYS: Final = {
 def keep(part: Mapping[str, Any]) -> None:
     """Lay a part over what was kept, write both files."""
     kept = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
     if "sizes" in part:
         sizes = kept.setdefault("sizes", {})
         for size, found in part["sizes"].items():
             sizes[size] = sizes.get(size, {}) | found
-    kept |= {key: value for key, value in part.items() if key != "sizes"}
-    kept["machine"] = {
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
+    if "sizes" in part or "machine" not in kept:
+        kept["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "date": today}
+    kept |= {key: {**value, "date": today} for key, value in part.items() if key != "sizes"}
     RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     RESULT.with_suffix(".md").write_text(tables(kept), encoding="utf-8")
 
@@ -56,9 +54,9 @@ def tables(kept: Mapping[str, Any]) -> str:
         one = kept["kafka"]
         lines += [
             "",
-            f"Reading from Kafka (`python -m bench.audit.kafka`): {one['records']:,} records of "
-            f"{one['record_bytes']} bytes in {one['seconds']:.1f} s, {one['records_per_s']:,} a second; of "
-            f"both cores the audit used {one['share_of_cores_audit']:.0%}, the broker beside it "
+            f"Reading from Kafka (`python -m bench.audit.kafka`, {one['date']}): {one['records']:,} records "
+            f"of {one['record_bytes']} bytes in {one['seconds']:.1f} s, {one['records_per_s']:,} a second; "
+            f"of both cores the audit used {one['share_of_cores_audit']:.0%}, the broker beside it "
             f"{one['share_of_cores_broker']:.0%}.",
         ]
     return "\n".join(lines) + "\n"
