@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
 from tests.kafka.crashable import CrashableBroker
@@ -118,34 +118,23 @@ def test_both_ways_at_once_are_kept_apart(
     assert set(run.run_json()["groups"]) == {other, f"rest-{topic}"}
 
 
-class _AnswersLikeAProxyWithoutABroker(http.server.BaseHTTPRequestHandler):
+class _AnswersLikeAProxyWithoutABroker(JsonHandler, http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        error = {"partition": None, "offset": None, "error_code": 50003, "error": "timed out"}
-        body = json.dumps({"offsets": [error]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        self.asked()
+        self.answer(
+            200, {"offsets": [{"partition": None, "offset": None, "error_code": 50003, "error": "timed out"}]}
+        )
 
 
-class _AnswersLikeAProxyThatTakesItsTime(_AnswersLikeAProxyWithoutABroker):
+class _AnswersLikeAProxyThatTakesItsTime(JsonHandler, http.server.BaseHTTPRequestHandler):
     """Every record has an offset, which is told when ``may_answer`` is set."""
 
-    protocol_version = "HTTP/1.1"
     may_answer = threading.Event()
 
     def do_POST(self) -> None:
-        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["records"]
+        sent = self.asked()["records"]
         self.may_answer.wait(60)
-        body = json.dumps({"offsets": [{"partition": 0, "offset": 1}] * len(sent)}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.answer(200, {"offsets": [{"partition": 0, "offset": 1}] * len(sent)})
 
 
 def test_a_request_that_has_left_gets_its_answer_also_after_the_last_was_sent(

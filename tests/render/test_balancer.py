@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ import pytest
 from plugins.module_utils.haproxy import former_workers, in_flight, worker
 from plugins.module_utils.rendering import render_instance
 from sizing.plan import make_plan
+from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from tests.rest_inventories import rest
 
@@ -52,35 +52,27 @@ class Proxy(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(JsonHandler, BaseHTTPRequestHandler):
     server: Proxy
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        body = self.asked() or {}
         if self.path == "/topics/slow":
             self.server.asked.set()
             self.server.slow.wait(LIMIT_S)
         if self.path.startswith("/topics/"):
-            return self._answer(200, self.server.produced)
+            return self.answer(200, self.server.produced)
         name = body.get("name") or f"rest-consumer-{self.server.identity}-{UUID}"
         self.server.consumers.add(f"{self.path}/instances/{name}")
-        return self._answer(200, {"instance_id": name, "base_uri": f"{self.path}/instances/{name}"})
+        return self.answer(200, {"instance_id": name, "base_uri": f"{self.path}/instances/{name}"})
 
     def do_GET(self) -> None:
         known = self.path.removesuffix("/records") in self.server.consumers
-        self._answer(200 if known else 404, {"by": self.server.identity})
+        self.answer(200 if known else 404, {"by": self.server.identity})
 
-    def _answer(self, status: int, document: dict[str, Any]) -> None:
-        text = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+    def answer(self, status: int, document: object) -> None:
+        super().answer(status, document)
         self.close_connection = not self.server.keeps
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 class Balancer:

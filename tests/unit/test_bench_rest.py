@@ -17,40 +17,32 @@ from bench.rest.cases import Produce
 from bench.rest.drive import LoadError, produce
 from bench.rest.fleet import FleetError, Proxies
 from bench.rest.restarts import Group
+from tests.answering import JsonHandler
 
 OFFSET: dict[str, Any] = {"partition": 0, "offset": 1, "error_code": None}
 
 
-class Proxy(BaseHTTPRequestHandler):
+class Proxy(JsonHandler, BaseHTTPRequestHandler):
     """Stands in for a REST proxy that takes every record, or none where ``entry`` says so."""
 
-    protocol_version = "HTTP/1.1"
     entry = OFFSET
     connections: ClassVar[set[Any]] = set()
 
     def do_POST(self) -> None:
         Proxy.connections.add(self.client_address)
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.asked()
         if self.path.startswith("/topics/"):
-            self._answer({"offsets": [Proxy.entry] * len(body["records"])})
+            self.answer(200, {"offsets": [Proxy.entry] * len(body["records"])})
         else:  # a consumer that is made, or subscribes
-            self._answer({"instance_id": "i"})
+            self.answer(200, {"instance_id": "i"})
 
     def do_GET(self) -> None:
         if self.path.startswith("/topics/"):
-            return self._answer({"partitions": [{"partition": 0}]})
-        return self._answer([{"partition": 0, "value": "eA=="}])
+            return self.answer(200, {"partitions": [{"partition": 0}]})
+        return self.answer(200, [{"partition": 0, "value": "eA=="}])
 
     def do_DELETE(self) -> None:
-        self._answer({})
-
-    def _answer(self, document: Any) -> None:
-        text = json.dumps(document).encode()
-        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n"
-        self.wfile.write(head.encode() + text)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(200, {})
 
 
 class Server(ThreadingHTTPServer):

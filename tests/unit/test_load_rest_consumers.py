@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import http.server
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.answering import JsonHandler
 from verify.load.board import Board, Cell, Head
 from verify.load.config import Load
 from verify.load.process import Ending
@@ -47,12 +47,11 @@ class Proxy(http.server.ThreadingHTTPServer):
         return 200, {}
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
     server: Proxy
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = self.asked()
         if self.path.endswith("/offsets"):
             return self.answer(*self.server.commit(asked["offsets"][0]["offset"]))
         if self.path.endswith("/subscription"):
@@ -70,16 +69,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         self.answer(200, {})
-
-    def answer(self, status: int, body: object) -> None:
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import json
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from plugins.filter.kedge import planned_value, staged_release, topics_that_may_
 from plugins.module_utils import haproxy, probes
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
+from tests.answering import JsonHandler
 
 
 @pytest.fixture
@@ -24,15 +24,10 @@ def answering() -> Iterator[dict[str, Any]]:
     """A double of a proxy that answers every produce with what the test puts in ``body`` and ``status``."""
     answer: dict[str, Any] = {"status": 200, "body": {"offsets": [{"partition": 0, "offset": 7}]}}
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(answer["status"])
-            self.end_headers()
-            self.wfile.write(json.dumps(answer["body"]).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
+            self.asked()
+            self.answer(answer["status"], answer["body"])
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
