@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from local import jars, machine, node_image, toxiproxy
-from local.engine import find_engine
+from local.engine import NoEngine, find_engine
 from local.places import LOCKS, PROJECT, VENV, cache_root, jar_folder
 from local.problem import Problem
 from local.survey import check_space
@@ -124,9 +124,11 @@ def _built_by_maven(what: str, project: Path, product: str) -> Phase:
 
 
 def _image_wanting() -> str:
-    if not (shutil.which("podman") or shutil.which("docker")):
-        return "builds the nodes' image"
-    return "" if node_image.is_present(find_engine()) else "builds the nodes' image"
+    try:
+        present = node_image.is_present(find_engine())
+    except NoEngine:  # the phase before this one installs it
+        present = False
+    return "" if present else "builds the nodes' image"
 
 
 def _make_image() -> None:
