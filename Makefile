@@ -41,8 +41,8 @@ test-fast: lint ## lint, unit, Spark and render tests
 	$(RUN) python -m pytest -n 2 --dist loadfile -m "not fleet and not kafka and not long"
 
 test-java: setup-tests ## build the sandbox proxy and the sample application with their own tests
-	mvn -q -B -f local/sandbox_rest/pom.xml verify
-	mvn -q -B -f local/sample_streams/pom.xml verify
+	mvn -q -B -f local/services/sandbox_rest/pom.xml verify
+	mvn -q -B -f local/services/sample_streams/pom.xml verify
 
 test-kafka: setup-tests ## the load and the proxy contract against brokers on loopback
 	$(RUN) python -m pytest -m "kafka and not long"
@@ -62,7 +62,7 @@ test-long: setup-tests ## what takes minutes or a quiet machine: mirrors' faults
 	$(RUN) python -m pytest -m long
 
 clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
-	@$(PYTHON) -m local.clean
+	@$(PYTHON) -m local.setup.clean
 
 distclean: clean ## as clean, and the runs and downloads as well
-	@$(PYTHON) -m local.clean --downloads
+	@$(PYTHON) -m local.setup.clean --downloads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from local.brokers import kafka_jars
+from local.services.brokers import kafka_jars
 
 
 def broker_jars() -> Path:

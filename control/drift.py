@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sizing.model import looks_secret
-from sizing.places import fold
+from evidence.secrets import looks_secret
+from sizing.core.naming import fold
 
 _COLUMNS = 100
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import jinja2
 
-from sizing.secrets import mark
+from sizing.inventory.secrets import mark
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 _COMMENT_COLUMNS = 110
 #: The template of a file by its name or its ending; all others are properties.
 _FORMATS = {

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from plugins.module_utils.jars import JarError, read_lock, resolve, sha256_of, without_history
-from plugins.module_utils.rendering import TEMPLATES, render
+from control.jars import JarError, read_lock, resolve, sha256_of, without_history
+from control.rendering import TEMPLATES, render
 
 SOURCES: Final = TEMPLATES / "streams"
 ROCKSDB_CLASS: Final = "kedge.BoundedRocksDb"

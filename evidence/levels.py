@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveFloat, ValidationError
 
-from spark_checks.errors import EvidenceError, one_line
+from evidence.errors import EvidenceError, one_line
 
 
 class _Levels(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spark_checks.errors import EvidenceError, one_line
+from evidence.errors import EvidenceError, one_line
 
 
 class _Part(BaseModel):

@@ -6,32 +6,30 @@ Parquet files of one table. Writers take their Arrow schema from here (:func:`ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "boolean": pa.bool_()}
+#: Marks a column that evidence may lack: it is judged all the same, and what the column tells is unknown.
+_OPTIONAL: Final = {"optional": "true"}
 
-_TYPES = {"string": StringType(), "int": IntegerType(), "long": LongType(), "boolean": BooleanType()}
 
-
-def _table(columns: str) -> StructType:
+def _table(columns: str) -> pa.Schema:
     """Build a schema from ``name:type`` words.
 
-    A trailing ``?`` marks a column that may be null, ``??`` one that may be absent as well: evidence without
-    it is judged, and what the column would have told is unknown.
+    A trailing ``?`` marks a column that may be null, ``??`` one that may be absent as well.
     """
     fields = []
     for word in columns.split():
         name, kind = word.split(":")
-        optional = {"optional": True} if kind.endswith("??") else None
-        fields.append(StructField(name, _TYPES[kind.rstrip("?")], kind.endswith("?"), optional))
-    return StructType(fields)
+        metadata = _OPTIONAL if kind.endswith("??") else None
+        fields.append(pa.field(name, _TYPES[kind.rstrip("?")], kind.endswith("?"), metadata))
+    return pa.schema(fields)
 
 
 #: A record that a generator meant to send. ``outcome`` is acked, failed or unknown; partition, offset and
-#: acked_us are null unless acked. ``crc`` is the checksum of the value (verify.record). ``instance`` is
+#: acked_us are null unless acked. ``crc`` is the checksum of the value (evidence.record). ``instance`` is
 #: the REST instance (host:port) that answered, null by the Kafka protocol.
 LEDGER: Final = _table(
     "producer:int seq:long topic:string partition:int? offset:long? crc:long bytes:int intended_us:long "
@@ -100,7 +98,7 @@ BATCHES: Final = _table(
     "compressed_bytes:long"
 )
 
-TABLES: Final[dict[str, StructType]] = {
+TABLES: Final[dict[str, pa.Schema]] = {
     "ledger": LEDGER,
     "records": RECORDS,
     "deliveries": DELIVERIES,
@@ -131,17 +129,10 @@ TIMES: Final[dict[str, str]] = {
 }
 
 
-def may_be_absent(field: StructField) -> bool:
-    """Return whether evidence without this column is read all the same."""
-    return bool(field.metadata.get("optional"))
-
-
 def arrow_schema(table: str) -> pa.Schema:
-    """Return the Arrow schema of an evidence table, for writers.
+    """Return the Arrow schema of an evidence table as it stands in files, without marks of ours.
 
     Raises:
         KeyError: when there is no such table.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - the checks need no Arrow
-
-    return to_arrow_schema(StructType([StructField(f.name, f.dataType, f.nullable) for f in TABLES[table]]))
+    return pa.schema([field.remove_metadata() for field in TABLES[table]])

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_checks.schemas import arrow_schema
+from evidence.tables import arrow_schema
 
 ROTATE_S: Final = 2.0
 #: Rows gathered before a file is written ahead of its time, so that memory stays bounded.

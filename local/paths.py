@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-LOCKS = PROJECT / "local" / "jars"
+LOCKS = PROJECT / "roles" / "jar_set" / "files"
 VENV = PROJECT / ".venv"
 GENERATED = PROJECT / ".cache"
 

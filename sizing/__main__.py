@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from sizing.changes import what_changes
-from sizing.files import InventoryError
-from sizing.model import Advice
+from sizing.core.settings import Advice
+from sizing.inventory.reading import read_archives, read_inventory
+from sizing.inventory.yaml_files import InventoryError
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
-from sizing.reading import read_archives, read_inventory
-from sizing.report import difference, text
+from sizing.recommended_changes import what_changes
+from sizing.text import difference, text
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import get_args
 
-from sizing.archives import check_archives
-from sizing.balancer import plan_balancers
-from sizing.broker import plan_brokers
-from sizing.clients import plan_clients
-from sizing.host import plan_hosts
-from sizing.inventory import check_inventory
-from sizing.java import plan_java
-from sizing.logins import check_logins
-from sizing.mirror import mirrored_clusters, plan_mirrors
-from sizing.model import Advice, Inventory, Part, Plan, merge
-from sizing.ports import check_ports
-from sizing.recommended import with_recommended
-from sizing.rest import plan_rest
+from sizing.balancer.planner import plan_balancers
+from sizing.broker.planner import plan_brokers
+from sizing.clients.planner import plan_clients
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Part, Plan, merge
+from sizing.core.settings import Advice
+from sizing.host.java import plan_java
+from sizing.host.planner import plan_hosts
+from sizing.host.ports import check_ports
+from sizing.inventory.archives import check_archives
+from sizing.inventory.checks import check_inventory
+from sizing.inventory.logins import check_logins
+from sizing.inventory.recommendations import with_recommended
+from sizing.mirror.planner import mirrored_clusters, plan_mirrors
+from sizing.rest.planner import plan_rest
 from sizing.rollout import plan_rollouts
-from sizing.streams import plan_streams
-from sizing.topics import plan_topics
+from sizing.streams.planner import plan_streams
+from sizing.topics.planner import plan_topics
 
 
 def make_plan(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sizing.model import Advice, Inventory, Plan
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Plan
+from sizing.core.settings import Advice
+from sizing.inventory.recommendations import NAME, with_recommended, without
 from sizing.plan import make_plan
-from sizing.recommended import NAME, with_recommended, without
-from sizing.report import difference
+from sizing.text import difference
 
 
 def what_changes(inventory: Inventory, plan: Plan, advice: Advice | None = None) -> str:

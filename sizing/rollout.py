@@ -7,12 +7,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from sizing.balancer import SERVICE as BALANCER
-from sizing.balancer import drain_settings
-from sizing.model import Choice, Instance, Inventory, Part, Setting, Sheet
-from sizing.workload import KafkaBroker, KafkaRest, RestBalancer
-from sizing.workload_mirror import MirrorMaker
-from sizing.workload_streams import StreamsApp
+from sizing.balancer.planner import SERVICE as BALANCER
+from sizing.balancer.planner import drain_settings
+from sizing.balancer.variables import RestBalancer
+from sizing.broker.variables import KafkaBroker
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.mirror.variables import MirrorMaker
+from sizing.rest.variables import KafkaRest
+from sizing.streams.variables import StreamsApp
 
 _GROUPS: Final = "REST proxy measurements, Groups and restarts"
 _POLL: Final = "Kafka documentation, max.poll.records"

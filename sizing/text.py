@@ -7,9 +7,11 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from sizing.model import Finding, Instance, Plan, Setting
-from sizing.model import apart as differences
-from sizing.places import compact, fold
+from sizing.core.findings import Finding
+from sizing.core.naming import compact, fold
+from sizing.core.plan import Instance, Plan
+from sizing.core.settings import Setting
+from sizing.core.settings import apart as differences
 
 _COLUMNS: Final = 100
 _COMPARED: Final = 4

@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from sizing.complaints import complaints, declare, no_mapping, wrong_variable
-from sizing.mirror_flows import flow_facts
-from sizing.model import Finding, Inventory
-from sizing.workload import cluster_names
-from sizing.workload_topics import topic_names
-from spark_checks.levels import Levels
-from verify.load.config import Load
+from evidence.levels import Levels
+from evidence.load import Load
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import complaints, declare, no_mapping, wrong_variable
+from sizing.inventory.clusters import cluster_names
+from sizing.mirror.flows import flow_facts
+from sizing.topics.variables import topic_names
 
 #: What verify.yml adds to ``verify`` by itself.
 ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications")

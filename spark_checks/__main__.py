@@ -12,10 +12,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from spark_checks import compare, output, report, session
-from spark_checks.errors import EvidenceError
+from evidence.errors import EvidenceError
+from evidence.levels import read_levels
+from spark_checks import compare
+from spark_checks.engine import session
 from spark_checks.job import audit
-from spark_checks.levels import read_levels
+from spark_checks.report import output
+from spark_checks.report import page as report
 
 
 def main(arguments: list[str] | None = None) -> int:

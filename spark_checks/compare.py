@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from rich.console import Console
 from rich.table import Table
 
-from spark_checks.errors import EvidenceError, one_line
+from evidence.errors import EvidenceError, one_line
 
 Change = Literal["better", "worse", "same", "new", "gone"]
 

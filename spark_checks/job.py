@@ -14,15 +14,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import CHECKS, Check, asked
-from spark_checks.errors import EvidenceError
-from spark_checks.land import Landing, land
-from spark_checks.levels import Levels
-from spark_checks.model import Result, Verdict, compose
-from spark_checks.readers import Evidence, damaged, explain, open_evidence, read_table
-from spark_checks.restarts import Restart, read_restarts
-from spark_checks.schemas import TABLES
-from spark_checks.session import for_small_evidence, spread
+from evidence.errors import EvidenceError
+from evidence.levels import Levels
+from spark_checks.engine.readers import Evidence, damaged, explain, open_evidence, read_table
+from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.session import for_small_evidence, spread
+from spark_checks.landing import Landing, land
+from spark_checks.rebalance.restarts import Restart, read_restarts
+from spark_checks.registry import CHECKS, Check, asked
+from spark_checks.results import Result, Verdict, compose
 
 #: Evidence of less than some ten million records.
 _SMALL_BYTES: Final = 512 << 20

@@ -13,14 +13,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sizing.secrets import from_environment
-from sizing.security import java_client
-from spark_checks.batches import sample
-from spark_checks.errors import one_line
-from spark_checks.run import Cluster, Run, Topic
-from spark_checks.schemas import RECORDS
-from spark_checks.session import connector_jars
-from verify.record import MAGIC, PREFIX_BYTES, run_tag
+from evidence.errors import one_line
+from evidence.record import MAGIC, PREFIX_BYTES, run_tag
+from evidence.run import Cluster, Run, Topic
+from evidence.secrets import from_environment
+from sizing.inventory.security import java_client
+from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.session import connector_jars
+from spark_checks.mirror.batches import sample
 
 _REACH_S = 3.0
 #: Tasks a core: topics of uneven partitions still keep all cores busy to the end.
@@ -59,7 +59,7 @@ def land(spark: SparkSession, uri: str, run: Run) -> Landing:
     begin = time.monotonic()
     try:
         reduce(DataFrame.unionByName, frames).write.mode("overwrite").parquet(f"{uri}/records")
-        records = spark.read.schema(RECORDS).parquet(f"{uri}/records")
+        records = spark.read.schema(TABLES["records"]).parquet(f"{uri}/records")
         count = records.count()
         read = {name: partial(_one_topic, spark, cluster) for name, cluster in run.clusters.items()}
         batches = sample(spark, records, run, read)

@@ -17,9 +17,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from spark_checks.session import CONNECTOR, connector_jars
+from spark_checks.engine.session import CONNECTOR, connector_jars
 
-_PACKAGES: Final = ("spark_checks", "verify", "sizing")
+_PACKAGES: Final = ("evidence", "sizing", "spark_checks")
 _KINDS: Final = (".py", ".j2", ".properties", ".yml", ".json")
 #: The begin of time as zip knows it: the same files give the same archive.
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)

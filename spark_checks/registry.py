@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from spark_checks.checks import (
-    delivery,
-    latency,
-    memory,
-    mirror,
-    outputs,
-    partitions,
-    rebalance,
-    settings,
-    throughput,
-    zombies,
-)
-from spark_checks.levels import Levels
-from spark_checks.model import Result
-from spark_checks.readers import Evidence
-from spark_checks.run import Run
+from evidence.levels import Levels
+from evidence.run import Run
+from spark_checks.checks import latency, memory, outputs, partitions, settings, throughput, zombies
+from spark_checks.delivery import check as delivery
+from spark_checks.engine.readers import Evidence
+from spark_checks.mirror import check as mirror
+from spark_checks.rebalance import check as rebalance
+from spark_checks.results import Result
 
 Check = Callable[[Evidence, Levels], Result]
 
 #: In the order of the report. Checks run at the same time: what two of them fold from one table goes through
-#: ``evidence.shared`` (spark_checks.facts).
+#: ``evidence.shared`` (spark_checks.engine.facts).
 CHECKS: Final[Mapping[str, Check]] = {
     "delivery": delivery.check,
     "throughput": throughput.check,

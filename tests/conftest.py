@@ -7,8 +7,8 @@ from pathlib import Path
 import ansible.module_utils
 import pytest
 
-from local.brokers import kafka_jars
-from local.nodes import unusable
+from local.fleet.nodes import unusable
+from local.services.brokers import kafka_jars
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sizing.model import Finding, Instance, Inventory, Plan
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Instance, Plan
 from sizing.plan import make_plan
 
 CLUSTERS = {

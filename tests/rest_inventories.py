@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sizing.model import Finding, Inventory, Plan
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Plan
 from sizing.plan import make_plan
 from tests.planned import CLUSTERS, without_none
 

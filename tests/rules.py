@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from sizing.files import InventoryError
-from sizing.model import Choice, Inventory, Plan, Setting, Sheet
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Plan
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.inventory.reading import read_inventory
+from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
-from sizing.reading import read_inventory
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
@@ -53,7 +55,7 @@ def named(rule: str) -> str:
 
 def written() -> Iterator[str]:
     """Yield the rules that stand in the code as they are."""
-    for path in sorted((ROOT / "sizing").glob("*.py")):
+    for path in sorted((ROOT / "sizing").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 for default in node.args.defaults:

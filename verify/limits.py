@@ -18,13 +18,21 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
-from plugins.module_utils.kafka_admin import TIMEOUT_SECONDS, admin
-from sizing.cluster_limits import BrokerUse, Led, Limit, as_rows, measured_replication, of_broker, of_cluster
+from control.kafka_admin import TIMEOUT_SECONDS, admin
+from sizing.topics.cluster_limits import (
+    BrokerUse,
+    Led,
+    Limit,
+    as_rows,
+    measured_replication,
+    of_broker,
+    of_cluster,
+)
+from verify.addresses import Place, PlaceError, add_arguments, chosen
 from verify.collect.remote import RemoteError, Shell, on_all
-from verify.load.process import leave
 from verify.measure.config import MeasureError
-from verify.places import Place, PlaceError, add_arguments, chosen
-from verify.replication import measure_replication
+from verify.measure.replication import measure_replication
+from verify.process import leave
 
 #: Prints open and allowed files, and memory maps, of each process that runs a broker.
 COMMAND: Final = (

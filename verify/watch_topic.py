@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from verify.evidence import EvidenceWriter
-from verify.load.process import Ending, leave
-from verify.places import PlaceError, add_arguments, chosen
+from evidence.writing import EvidenceWriter
+from verify.addresses import PlaceError, add_arguments, chosen
+from verify.process import Ending, leave
 from verify.watch.topics import KafkaTopic, MaprTopic, Rate, Reading, Source, WatchError, rates, total
 
 _TICK_S: Final = 0.1

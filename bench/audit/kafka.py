@@ -19,13 +19,13 @@ from confluent_kafka import Producer
 
 from bench.audit.measured import keep
 from bench.jars import broker_jars
-from local.brokers import Broker, running_broker
-from spark_checks import session
-from spark_checks.land import land
-from spark_checks.run import parse_run
-from verify.load.process import leave
+from evidence.record import run_tag
+from evidence.run import parse_run
+from local.services.brokers import Broker, running_broker
+from spark_checks.engine import session
+from spark_checks.landing import land
 from verify.load.records import Encoder
-from verify.record import run_tag
+from verify.process import leave
 
 RUN_ID: Final = "bench"
 RECORD_BYTES: Final = 100

@@ -18,12 +18,12 @@ from typing import Any
 import duckdb
 from pyspark.sql import SparkSession
 
-from spark_checks import session
-from spark_checks.checks import delivery
+from evidence.levels import Levels
+from spark_checks.delivery import check as delivery
+from spark_checks.engine import session
+from spark_checks.engine.readers import open_evidence
 from spark_checks.job import audit, suit
-from spark_checks.levels import Levels
-from spark_checks.model import Result
-from spark_checks.readers import open_evidence
+from spark_checks.results import Result
 
 MASTER = "local[2]"
 DRIVER_MEMORY = "2g"

@@ -29,9 +29,9 @@ from bench.clients.driver import DriverError, running_driver
 from bench.clients.phases import Bench, consumed, lost, produced, with_topic
 from bench.clients.tables import claim, loss_table, medians, table
 from bench.jars import broker_jars
-from local.broker_cluster import running_nodes
-from local.brokers import KAFKA_VERSION
-from verify.load.process import leave
+from local.services.broker_cluster import running_nodes
+from local.services.brokers import KAFKA_VERSION
+from verify.process import leave
 
 HERE = Path(__file__).parent
 READ = "bench-read"

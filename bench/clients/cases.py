@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from local.brokers import KAFKA_VERSION
-from sizing.client_profiles import Profile, Role
-from sizing.clients import profile
-from sizing.workload_topics import Client
+from local.services.brokers import KAFKA_VERSION
+from sizing.clients.planner import profile
+from sizing.clients.profiles import Profile, Role
+from sizing.topics.variables import Client
 
 Config = dict[str, str]
 STOCK: Final = "stock"

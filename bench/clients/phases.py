@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from bench.clients.cases import Config
 from bench.clients.driver import Answer, Driver
-from local.broker_cluster import Node
+from local.services.broker_cluster import Node
 
 #: Kinds of requests that the brokers count.
 KINDS: Final = ("Produce", "FetchConsumer", "FetchFollower")

@@ -29,11 +29,11 @@ from bench.mirror.cases import Case, all_cases, by_processes, by_transactions
 from bench.mirror.run import Bench, repetition
 from bench.mirror.steady import process_table, table
 from bench.mirror.workloads import BEST_RATIO, WORKLOADS, fill
-from local import toxiproxy
-from local.brokers import free_ports, kafka_jars, running_broker
-from local.mirrors import CLASSIC_JARS, MM2_JARS, has_jars
-from local.toxiproxy import Way
-from verify.load.process import leave
+from local.fleet import toxiproxy
+from local.fleet.toxiproxy import Way
+from local.services.brokers import free_ports, kafka_jars, running_broker
+from local.services.mirrors import CLASSIC_JARS, MM2_JARS, has_jars
+from verify.process import leave
 
 HERE = Path(__file__).parent
 TOPIC = "bench"

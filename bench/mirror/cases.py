@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from bench.mirror.steady import SETTLE_S
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 
 #: What only a place can say; every case gets it from the bench.

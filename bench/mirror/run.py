@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from bench.mirror.batches import Batches, batches_of
 from bench.mirror.cases import FLOW, Case
 from bench.mirror.steady import WINDOW_S, window
-from local.brokers import Broker, log_tail
-from local.mirrors import start_classic, start_mm2
-from local.toxiproxy import Toxiproxy
+from local.fleet.toxiproxy import Toxiproxy
+from local.services.brokers import Broker, log_tail
+from local.services.mirrors import start_classic, start_mm2
 
 _SAMPLE_S: Final = 0.25
 _GONE_S: Final = 30.0

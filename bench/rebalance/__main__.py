@@ -21,8 +21,8 @@ from typing import Any
 
 from bench.jars import broker_jars
 from bench.rebalance.trial import Asked, TrialError, run
-from local.brokers import KAFKA_VERSION, running_broker
-from verify.load.process import leave
+from local.services.brokers import KAFKA_VERSION, running_broker
+from verify.process import leave
 
 HERE = Path(__file__).parent
 TOPIC = "rebalanced"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from verify.evidence import EvidenceWriter
+from evidence.load import read_load
+from evidence.writing import EvidenceWriter
 from verify.load import kafka_consumer
 from verify.load.board import Board
-from verify.load.config import read_load
-from verify.load.process import Ending, die_with_parent, leave
+from verify.process import Ending, die_with_parent, leave
 
 
 def main(run_dir: Path, group: str, name: str, parent: int) -> int:

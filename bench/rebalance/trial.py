@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient
 
-from verify.evidence import EvidenceWriter, rows_to_columns, write_json, write_table
+from evidence.load import read_load
+from evidence.writing import EvidenceWriter, rows_to_columns, write_json, write_table
 from verify.load.cluster import committed, offsets
-from verify.load.config import read_load
-from verify.load.process import now_us
+from verify.process import now_us
 from verify.watch.ownership import Sample
 from verify.watch.sampler import GroupWatcher
 

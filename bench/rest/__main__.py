@@ -27,7 +27,7 @@ from bench.rest.cases import ADVICE, COLLECTORS, READS, REQUESTS, SPLIT, Produce
 from bench.rest.drive import LoadError, produce, read
 from bench.rest.fleet import FleetError, Proxies, deployed, end, proxies, put_back
 from bench.rest.restarts import Group
-from sizing.files import InventoryError
+from sizing.inventory.yaml_files import InventoryError
 
 #: A part's figures: case -> measure -> one value a repetition.
 Figures = dict[str, dict[str, list[float]]]

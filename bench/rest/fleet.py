@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
-from sizing.reading import read_inventory
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: What differs between cases; the rest of a fleet is deployed once, before.

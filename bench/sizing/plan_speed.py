@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 
 RESULT = Path(__file__).with_suffix(".json")

@@ -28,10 +28,10 @@ from bench.streams import cases, run
 from bench.streams.figures import knee, memory, over_time, percentiles, rate
 from bench.streams.plot import draw
 from bench.streams.run import Bench
-from local.application import SAMPLE_JAR
-from local.brokers import kafka_jars, running_broker
-from sizing.streams_memory import state
-from sizing.workload_streams import StreamsApp
+from local.services.application import SAMPLE_JAR
+from local.services.brokers import kafka_jars, running_broker
+from sizing.streams.memory import state
+from sizing.streams.variables import StreamsApp
 
 HERE = Path(__file__).parent
 RESULT = HERE / "streams.json"

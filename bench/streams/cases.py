@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from local.application import MAIN_CLASS, SAMPLE_JAR, VERSION, Application
-from sizing.model import Instance, Inventory
+from local.services.application import MAIN_CLASS, SAMPLE_JAR, VERSION, Application
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Instance
 from sizing.plan import make_plan
 
 PARTITIONS: Final = 12

@@ -16,11 +16,11 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.streams.cases import JOINS, LEFT, OUTPUT, PARTITIONS, RECORD_BYTES, RIGHT, Case
-from local.application import Running, running_application
-from local.brokers import Broker
-from verify.load.process import now_us
+from evidence.record import decode, run_tag
+from local.services.application import Running, running_application
+from local.services.brokers import Broker
 from verify.load.records import Encoder
-from verify.record import decode, run_tag
+from verify.process import now_us
 
 _SAMPLE_S: Final = 0.5
 _CHUNK: Final = 2_000

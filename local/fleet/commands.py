@@ -16,13 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
-from local import keys, link, node_image, nodes, survey
-from local.engine import Engine, NoEngine, find_engine
-from local.inventory import Fleet, Node, choose, read_fleet
-from local.lock import alone
-from local.places import GENERATED, PROJECT
+from local.fleet import link, node_image, nodes, survey
+from local.fleet import ssh_keys as keys
+from local.fleet.engine import Engine, NoEngine, find_engine
+from local.fleet.inventory import Fleet, Node, choose, read_fleet
+from local.fleet.lock import alone
+from local.fleet.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container
+from local.paths import GENERATED, PROJECT
 from local.problem import Problem
-from local.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container
 
 
 def say(line: str) -> None:

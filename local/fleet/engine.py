@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from local.places import GENERATED
+from local.paths import GENERATED
 from local.problem import Problem
 
 NO_ENGINE = "no container engine: run 'make setup', or 'apt-get install podman runc netavark iptables'"

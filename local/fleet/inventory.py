@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from local.places import GENERATED, PROJECT, VENV
+from local.paths import GENERATED, PROJECT, VENV
 from local.problem import Problem
 
 _PLACE = re.compile(r"[A-Za-z0-9.-]+:\d{1,5}")

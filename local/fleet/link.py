@@ -1,6 +1,6 @@
 """The long way between the data centres of a fleet: its round trip, and cutting it.
 
-python -m local.link [--inventory PATH] [--round-trip-ms 0..200 | --cut | --mend]
+python -m local.fleet.link [--inventory PATH] [--round-trip-ms 0..200 | --cut | --mend]
 
 A node with ``fleet_link`` (``round_trip_ms``, ``ways``: a port of it to ``host:port``) forwards TCP, and the
 far cluster advertises a listener that leads through it. The delay is netem's where the nodes' kernel has it,
@@ -14,12 +14,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from local import nodes, toxiproxy
-from local.engine import Engine
-from local.inventory import Fleet, Node, read_fleet
-from local.places import PROJECT
+from local.fleet import nodes, toxiproxy
+from local.fleet.engine import Engine
+from local.fleet.inventory import Fleet, Node, read_fleet
+from local.fleet.toxiproxy import API_PORT, MOST_MS, Toxiproxy, Way
+from local.paths import PROJECT
 from local.problem import Problem
-from local.toxiproxy import API_PORT, MOST_MS, Toxiproxy, Way
 
 INVENTORY = PROJECT / "inventories" / "local-mirror"
 UNIT = "kedge-link.service"
@@ -111,7 +111,9 @@ def told(fleet: Fleet, node: Node) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Set or tell the link: 0 done, 2 a problem to mend."""
     parser = argparse.ArgumentParser(
-        prog="python -m local.link", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m local.fleet.link",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--inventory", type=Path, default=INVENTORY)
     what = parser.add_mutually_exclusive_group()

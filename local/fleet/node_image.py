@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from local.engine import Engine
-from local.lock import alone
-from local.places import PROJECT, cache_root
+from local.fleet.engine import Engine
+from local.fleet.lock import alone
+from local.paths import PROJECT, cache_root
 from local.problem import Problem
 
-RECIPE = PROJECT / "local" / "image"
+RECIPE = PROJECT / "local" / "fleet" / "image"
 SUITE = "bookworm"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Nobody reads manuals or builds Java runtimes in a node.
@@ -27,7 +27,7 @@ _TARGETS = "$(ORIGIN) $(CODENAME) $(REPO_URI) $(RELEASE) $(COMPONENT)"
 
 
 def recipe_key() -> str:
-    """Names the recipe: it changes with every change under local/image and of what is left out."""
+    """Names the recipe: it changes with every change under local/fleet/image and of what is left out."""
     digest = hashlib.sha256(repr((SUITE, LEFT_OUT)).encode())
     for path in sorted(RECIPE.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from local import keys, node_image
-from local.engine import Engine, find_engine
-from local.inventory import Fleet, Node
-from local.places import PROJECT
+from local.fleet import node_image
+from local.fleet import ssh_keys as keys
+from local.fleet.engine import Engine, find_engine
+from local.fleet.inventory import Fleet, Node
+from local.fleet.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container, Network
+from local.paths import PROJECT
 from local.problem import Problem
-from local.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container, Network
 
 ANSWER_S = 60.0
 POLL_S = 0.1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from local.inventory import Fleet, Node
+from local.fleet.inventory import Fleet, Node
 
 
 def make_keys(fleet: Fleet) -> None:

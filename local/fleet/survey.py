@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from local.engine import Engine
-from local.inventory import Fleet
-from local.places import PROJECT
+from local.fleet.engine import Engine
+from local.fleet.inventory import Fleet
+from local.paths import PROJECT
 from local.problem import Problem
 
 FLEET_LABEL = "kedge.fleet"

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from local.places import PROJECT, cache_root
+from local.paths import PROJECT, cache_root
 from local.problem import Problem
 
-BUILD: Final = PROJECT / "local" / "toxiproxy_build"
+BUILD: Final = PROJECT / "local" / "fleet" / "toxiproxy_build"
 PACKAGE: Final = "github.com/Shopify/toxiproxy/v2"
 LEAST_GO: Final = (1, 23)  # what go.mod of Toxiproxy 2.12 asks for
 MOST_MS: Final = 200

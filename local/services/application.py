@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from local.places import LOCKS, PROJECT, cache_root
-from plugins.module_utils.streams_jars import Wish, application_jars, build_kit
-from sizing.model import Instance
-from sizing.streams_files import UNIT
+from control.streams_jars import Wish, application_jars, build_kit
+from local.paths import LOCKS, PROJECT, cache_root
+from sizing.core.plan import Instance
+from sizing.streams.properties import UNIT
 
-SAMPLE_JAR: Final = PROJECT / "local" / "sample_streams" / "target" / "sample-streams-1.0.0.jar"
+SAMPLE_JAR: Final = PROJECT / "local" / "services" / "sample_streams" / "target" / "sample-streams-1.0.0.jar"
 MAIN_CLASS: Final = "io.kedge.sample.SampleStreamsMain"
 VERSION: Final = "4.3.1"
 _LOCK: Final = LOCKS / f"kafka-streams-{VERSION}.lock"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from local.brokers import CLUSTER_ID, await_answer, broker_properties, free_ports
+from local.services.brokers import CLUSTER_ID, await_answer, broker_properties, free_ports
 
 
 @dataclass
@@ -90,7 +90,7 @@ def running_nodes(
     """Run a cluster of that many nodes until the block ends, however often one was killed in between.
 
     ``config`` adds to or overrides each node's properties; ``far`` is the other listener of a node alone, as
-    of :func:`local.brokers.running_broker`. Raises RuntimeError when one does not come up.
+    of :func:`local.services.brokers.running_broker`. Raises RuntimeError when one does not come up.
     """
     ports = free_ports(2 * count)
     own, controllers = ports[:count], ports[count:]

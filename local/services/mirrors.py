@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from local.places import jar_folder
+from local.paths import jar_folder
 
 #: The last release that has classic MirrorMaker, and one that has MirrorMaker 2.
 CLASSIC_JARS: Final = "kafka-3.9.2"

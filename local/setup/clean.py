@@ -1,4 +1,4 @@
-"""Remove what the project generated: `python3 -m local.clean [--downloads]`. Stop the fleet first."""
+"""Remove what the project generated: `python3 -m local.setup.clean [--downloads]`. Stop the fleet first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from local import node_image
-from local.engine import NoEngine, find_engine
-from local.places import GENERATED, PROJECT, VENV, cache_root
+from local.fleet import node_image
+from local.fleet.engine import NoEngine, find_engine
+from local.paths import GENERATED, PROJECT, VENV, cache_root
 from local.problem import Problem
 
 TOOL_CACHES = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".ansible")
@@ -23,8 +23,8 @@ def generated() -> list[Path]:
         GENERATED,
         VENV,
         PROJECT / "build",
-        PROJECT / "local" / "sandbox_rest" / "target",
-        PROJECT / "local" / "sample_streams" / "target",
+        PROJECT / "local" / "services" / "sandbox_rest" / "target",
+        PROJECT / "local" / "services" / "sample_streams" / "target",
     ]
     named += [PROJECT / name for name in (*TOOL_CACHES, *SPARK)]
     compiled = [path for room in ROOMS for path in (PROJECT / room).rglob("__pycache__")]
@@ -39,7 +39,9 @@ def downloads() -> list[Path]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Remove the nodes' image and the generated files; with --downloads the caches and the runs too."""
-    parser = argparse.ArgumentParser(prog="python3 -m local.clean", description="Remove generated files.")
+    parser = argparse.ArgumentParser(
+        prog="python3 -m local.setup.clean", description="Remove generated files."
+    )
     parser.add_argument("--downloads", action="store_true", help="remove downloads and runs as well")
     options = parser.parse_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""Jar sets of this project: `python -m local.jars lock NAME COORDINATE...` and `... get [NAME...]`."""
+"""Jar sets of this project: `python -m local.setup.jars lock NAME COORDINATE...` and `... get [NAME...]`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from local.places import LOCKS, archive_folder, jar_folder
-from plugins.module_utils.jars import JarError, archive, lock_text, resolve
+from control.jars import JarError, archive, lock_text, resolve
+from local.paths import LOCKS, archive_folder, jar_folder
 
 
 def sets() -> list[str]:
@@ -26,10 +26,10 @@ def get(name: str) -> tuple[list[str], Path]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Lock a set or make sets present; 0 when done, 2 when a jar cannot be had or is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m local.jars", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m local.setup.jars", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
     lock = actions.add_parser(
-        "lock", help="resolve coordinates with their transitives and write local/jars/NAME.lock"
+        "lock", help="resolve coordinates with their transitives and write roles/jar_set/files/NAME.lock"
     )
     lock.add_argument("name")
     lock.add_argument("coordinates", nargs="+", metavar="GROUP:ARTIFACT:VERSION")
@@ -42,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.action == "lock":
             left_out = "".join(f" --without {name}" for name in options.without)
-            command = f"python -m local.jars lock {options.name} {' '.join(options.coordinates)}{left_out}"
+            command = (
+                f"python -m local.setup.jars lock {options.name} {' '.join(options.coordinates)}{left_out}"
+            )
             (LOCKS / f"{options.name}.lock").write_text(
                 lock_text(options.coordinates, options.without, command), encoding="utf-8"
             )

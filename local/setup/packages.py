@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.node_image import KEYRING
+from local.fleet.node_image import KEYRING
 from local.problem import Problem
 
 JAVA = 17  # what 4.x brokers and tools need

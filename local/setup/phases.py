@@ -19,18 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from local import jars, machine, node_image, toxiproxy
-from local.engine import NoEngine, find_engine
-from local.places import LOCKS, PROJECT, VENV, cache_root, jar_folder
+from control.jars import JarError, archive_path, resolve
+from local.fleet import node_image, toxiproxy
+from local.fleet.engine import NoEngine, find_engine
+from local.fleet.survey import check_space
+from local.paths import LOCKS, PROJECT, VENV, cache_root, jar_folder
 from local.problem import Problem
-from local.survey import check_space
-from plugins.module_utils.jars import JarError, archive_path, resolve
+from local.setup import jars
+from local.setup import packages as machine
 
 REQUIREMENTS = PROJECT / "requirements.txt"
 VENV_MARKER = VENV / ".requirements"
-SANDBOX = PROJECT / "local" / "sandbox_rest"
+SANDBOX = PROJECT / "local" / "services" / "sandbox_rest"
 IMAGE = "node image"
-SAMPLE = PROJECT / "local" / "sample_streams"
+SAMPLE = PROJECT / "local" / "services" / "sample_streams"
 
 
 @dataclass(frozen=True)

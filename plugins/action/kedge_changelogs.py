@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from confluent_kafka import KafkaException
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from plugins.module_utils.changelogs import read_changelogs
-from plugins.module_utils.kafka_admin import admin
-from sizing.changelogs import Needs, check_changelogs
+from control.changelogs import read_changelogs
+from control.kafka_admin import admin
+from sizing.streams.changelogs import Needs, check_changelogs
 
 
 class ActionModule(ActionBase):

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from control.drift import describe
 from plugins.action import kedge_release
-from plugins.module_utils.compared import describe
 
 
 class ActionModule(kedge_release.ActionModule):
     """Arguments: those of kedge_release, and ``name`` of the service.
 
-    The answer is the fact ``kedge_compared``, service to what ``describe`` returns. A host that cannot be
+    The answer is the fact ``kedge_drift``, service to what ``describe`` returns. A host that cannot be
     reached, or that cannot answer, is no failure: the answer says so.
     """
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Compare one service of the host, in one round trip; nothing when an earlier one found no way."""
         if not self._task.check_mode:
-            raise ValueError("kedge_compare only ever compares: say check_mode: true at the task")
+            raise ValueError("kedge_drift only ever compares: say check_mode: true at the task")
         name = self._task.args.pop("name")
         links = self._task.args.get("links", {})
         # What the control machine cannot know now, such as an archive that is not there yet, has no name.
@@ -44,12 +40,12 @@ class ActionModule(kedge_release.ActionModule):
 def comparison(
     task_vars: dict[str, Any] | None, name: str, compare: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a task's result with the comparison of one service added to the fact ``kedge_compared``.
+    """Return a task's result with the comparison of one service added to the fact ``kedge_drift``.
 
     ``compare`` returns what ``describe`` does, or a module's answer that failed. It is not called for a host
     that an earlier comparison could not reach.
     """
-    before = ((task_vars or {}).get("ansible_facts") or {}).get("kedge_compared", {})
+    before = ((task_vars or {}).get("ansible_facts") or {}).get("kedge_drift", {})
     found = next((c for c in before.values() if "unreachable" in c), None)
     if found is None:
         try:
@@ -59,7 +55,7 @@ def comparison(
         for kind in ("unreachable", "failed"):
             if found.get(kind):
                 found = {kind: _one_line(str(found.get("msg")))}
-    return {"changed": False, "ansible_facts": {"kedge_compared": before | {name: found}}}
+    return {"changed": False, "ansible_facts": {"kedge_drift": before | {name: found}}}
 
 
 def _one_line(message: str) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from plugins.module_utils.compared import describe_files
+from control.drift import describe_files
 
 
 class ActionModule(ActionBase):
@@ -26,11 +22,11 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset({"name", "diff", "lines", "failed", "unreachable"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Add the service to the fact ``kedge_compared`` of the host."""
+        """Add the service to the fact ``kedge_drift`` of the host."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         name = arguments.pop("name")
-        before = ((task_vars or {}).get("ansible_facts") or {}).get("kedge_compared", {})
+        before = ((task_vars or {}).get("ansible_facts") or {}).get("kedge_drift", {})
         why: dict[str, Any] = {
             key: str(arguments[key]) for key in ("unreachable", "failed") if arguments.get(key)
         }
@@ -38,5 +34,5 @@ class ActionModule(ActionBase):
         lines = arguments.get("lines") or describe_files([diff] if isinstance(diff, dict) else diff)
         return result | {
             "changed": False,
-            "ansible_facts": {"kedge_compared": {**before, name: why or {"lines": lines}}},
+            "ansible_facts": {"kedge_drift": {**before, name: why or {"lines": lines}}},
         }

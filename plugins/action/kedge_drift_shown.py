@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from control.drift import indented, lines_of, topic_lines
 from plugins.filter.kedge import topics_that_may_grow
-from plugins.module_utils.compared import indented, lines_of, topic_lines
-from sizing.places import fold
+from sizing.core.naming import fold
 
 CONNECT_SECONDS = 2
 _COLORS = {"+": "green", "-": "red"}
@@ -31,7 +27,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask each cluster that answers, in check mode, and print all of it."""
         if not self._task.check_mode:
-            raise ValueError("kedge_difference only ever compares: say check_mode: true at the task")
+            raise ValueError("kedge_drift_shown only ever compares: say check_mode: true at the task")
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         facts_here = task_vars["hostvars"]["localhost"]["ansible_facts"]
@@ -40,9 +36,9 @@ class ActionModule(ActionBase):
         said: dict[str, list[str]] = {}
         for host in task_vars["groups"]["all"]:
             # Only hosts that were asked have facts, and looking costs milliseconds a host.
-            asked = host in reached["compare"]
+            asked = host in reached["comparable"]
             facts = (task_vars["hostvars"][host].get("ansible_facts") or {}) if asked else {}
-            compared = dict(facts.get("kedge_compared", {}))
+            compared = dict(facts.get("kedge_drift", {}))
             if host in reached["unreached"]:
                 compared["ssh"] = {"unreachable": reached["unreached"][host]}
             services = list(plan["hosts"].get(host, {}).get("services", {}))

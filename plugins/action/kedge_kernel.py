@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from plugins.action.kedge_compare import comparison
-from plugins.module_utils.compared import change, indented
-from plugins.module_utils.rendering import render
-from sizing.tuning import Decision, decide, decide_limit
+from control.drift import change, indented
+from control.rendering import render
+from plugins.action.kedge_drift import comparison
+from sizing.host.kernel import Decision, decide, decide_limit
 
 _REFUSED = re.compile(r"# (\S+)=(.*) was refused: (.*)")
 display = Display()

@@ -6,7 +6,6 @@ import datetime
 import errno
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,25 +17,24 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-# The kit's packages lie beside its plugins; Ansible puts neither on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from sizing.applications import applications_json
-from sizing.broker_security import scram_users
-from sizing.certificates import look_at_certificates
-from sizing.changes import what_changes
-from sizing.files import InventoryError, check_files, inventories, one_line
-from sizing.mirror_flows import flows_json
-from sizing.model import Inventory, Plan
-from sizing.noticed import noticed
+from evidence.secrets import merged
+from sizing.broker.security import scram_users
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Plan
+from sizing.inventory.certificates import look_at_certificates
+from sizing.inventory.clusters import bootstrap, clusters
+from sizing.inventory.precedence import noticed
+from sizing.inventory.reading import PREFIXES, archive_files, read_archives, resolved
+from sizing.inventory.recommendations import with_recommended
+from sizing.inventory.secrets import private, seal
+from sizing.inventory.security import librdkafka
+from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
+from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
-from sizing.reading import PREFIXES, archive_files, read_archives, resolved
-from sizing.recommended import with_recommended
-from sizing.report import text
-from sizing.secrets import merged, private, seal
-from sizing.security import librdkafka
-from sizing.topics import targets
-from sizing.workload import bootstrap, clusters
+from sizing.recommended_changes import what_changes
+from sizing.streams.verified import applications_json
+from sizing.text import text
+from sizing.topics.planner import targets
 
 _CONNECTION = (
     "ansible_host",

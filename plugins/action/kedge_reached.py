@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
 CONNECT_SECONDS = 3
 _AT_ONCE = 32
 #: Connections of which only Ansible's SSH plugin, with its own options, knows the way.
@@ -25,7 +22,7 @@ _ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
 class ActionModule(ActionBase):
     """Returns the fact ``kedge_reached``.
 
-    It has ``compare``, host to the planned services whose roles can compare (they have tasks/compare.yml);
+    It has ``comparable``, host to the planned services whose roles can compare (they have tasks/drift.yml);
     ``unreached``, host to why it takes no connection; ``uncompared``, service to why no role compares it.
     """
 
@@ -41,12 +38,14 @@ class ActionModule(ActionBase):
         plan, known = facts["kedge_plan"], facts["kedge_ways"]
         able = comparing_roles(ROOT / "roles")
         planned = {host: list(of_host["services"]) for host, of_host in plan["hosts"].items()}
-        compare = {h: own for h, services in planned.items() if (own := [s for s in services if s in able])}
-        ways = [_way(host, known[host]) for host in compare]
+        comparable = {
+            h: own for h, services in planned.items() if (own := [s for s in services if s in able])
+        }
+        ways = [_way(host, known[host]) for host in comparable]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = dict(zip(compare, pool.map(unanswered, ways), strict=True))
+            answers = dict(zip(comparable, pool.map(unanswered, ways), strict=True))
         found = {
-            "compare": {host: services for host, services in compare.items() if answers[host] is None},
+            "comparable": {host: services for host, services in comparable.items() if answers[host] is None},
             "unreached": {host: why for host, why in answers.items() if why is not None},
             "uncompared": {s: _why_not(s) for of_host in planned.values() for s in of_host if s not in able},
         }
@@ -55,13 +54,13 @@ class ActionModule(ActionBase):
 
 def comparing_roles(roles: Path) -> frozenset[str]:
     """Return the roles that can say what they would change."""
-    return frozenset(path.parents[1].name for path in roles.glob("*/tasks/compare.yml"))
+    return frozenset(path.parents[1].name for path in roles.glob("*/tasks/drift.yml"))
 
 
 def _why_not(service: str) -> str:
     if not (ROOT / "roles" / service).is_dir():
         return "no role deploys it"
-    return f"roles/{service} has no tasks/compare.yml"
+    return f"roles/{service} has no tasks/drift.yml"
 
 
 def _way(host: str, variables: Mapping[str, Any]) -> list[str] | None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from plugins.module_utils.compared import hide_secrets
-from plugins.module_utils.rendering import package_links, render, render_instance, secrets_of
+from control.drift import hide_secrets
+from control.rendering import package_links, render, render_instance, secrets_of
 
 
 class ActionModule(ActionBase):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from plugins.module_utils.jars import JarError
-from plugins.module_utils.streams_jars import Wish, application_jars, build_kit, pack_application
+from control.jars import JarError
+from control.streams_jars import Wish, application_jars, build_kit, pack_application
 
 
 class ActionModule(ActionBase):

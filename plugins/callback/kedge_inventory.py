@@ -12,17 +12,12 @@ description:
 author: Kedge
 """
 
-import sys
-from pathlib import Path
 from typing import Any
 
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 
-# The kit's packages lie beside its plugins; Ansible puts neither on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from sizing.files import AnsibleStopsError, check_variables, inventories
+from sizing.inventory.yaml_files import AnsibleStopsError, check_variables, inventories
 
 
 class CallbackModule(CallbackBase):

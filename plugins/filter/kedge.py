@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-# The kit's packages lie beside its plugins; Ansible puts neither on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from sizing.mirror_flows import FlowFacts
-from sizing.secrets import public
+from sizing.inventory.secrets import public
+from sizing.mirror.flows import FlowFacts
 
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:

@@ -34,10 +34,11 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
-from ansible.module_utils.mirror_positions import mirror_lag, read_positions
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+
+from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
+from control.mirror_positions import mirror_lag, read_positions
 
 POLL_SECONDS = 0.2
 LOOKS_IN_A_ROW = 3

@@ -28,13 +28,6 @@ author: Kedge
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import (
-    CLUSTER_ARGUMENTS,
-    TIMEOUT_SECONDS,
-    RefusedError,
-    admin,
-    client_keys,
-)
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -43,6 +36,14 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewPartitions,
     NewTopic,
+)
+
+from control.kafka_admin import (
+    CLUSTER_ARGUMENTS,
+    TIMEOUT_SECONDS,
+    RefusedError,
+    admin,
+    client_keys,
 )
 
 OWN_KEYS = ("partitions", "replication.factor")

@@ -27,7 +27,10 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.kafka_admin import (
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from control.kafka_admin import (
     CLUSTER_ARGUMENTS,
     TIMEOUT_SECONDS,
     RefusedError,
@@ -35,8 +38,6 @@ from ansible.module_utils.kafka_admin import (
     client_keys,
     logs_in,
 )
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 POLL_SECONDS = 0.2
 

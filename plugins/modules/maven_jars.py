@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.jars import JarError, archive, archive_path, lock_key, resolve
+
+from control.jars import JarError, archive, archive_path, lock_key, resolve
 
 DOCUMENTATION = r"""
 module: maven_jars
@@ -30,7 +31,7 @@ options:
 EXAMPLES = r"""
 - name: The Kafka jars are on the control machine
   maven_jars:
-    lock: "{{ playbook_dir }}/local/jars/kafka-4.3.1.lock"
+    lock: "{{ playbook_dir }}/roles/jar_set/files/kafka-4.3.1.lock"
     dest: ~/.cache/kedge/jars/kafka-4.3.1
     archives: ~/.cache/kedge/archives
   delegate_to: localhost

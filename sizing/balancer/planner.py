@@ -7,12 +7,17 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from sizing.balancer_security import FILE, plan_balancer_security
-from sizing.model import MIB, Advice, Choice, Finding, Instance, Inventory, Part, Setting, Sheet
-from sizing.rest_memory import number
-from sizing.rest_process import SERVICE as REST
-from sizing.security import RestTls
-from sizing.workload import KafkaRest, RestBalancer, ready_topic, role_variables
+from sizing.balancer.security import FILE, plan_balancer_security
+from sizing.balancer.variables import RestBalancer
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import MIB, Advice, Choice, Setting, Sheet
+from sizing.core.variables import role_variables
+from sizing.inventory.security import RestTls
+from sizing.rest.memory import number
+from sizing.rest.process import SERVICE as REST
+from sizing.rest.variables import KafkaRest, ready_topic
 
 SERVICE: Final = "rest_balancer"
 _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Balancing"

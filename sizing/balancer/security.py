@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from sizing.model import Choice, Setting, Sheet
-from sizing.security import KeyPair, RestTls, put_file
-from sizing.workload import RestBalancer
+from sizing.balancer.variables import RestBalancer
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.inventory.security import KeyPair, RestTls, put_file
 
 #: Where the configuration of the one balancer of a host lies.
 FOLDER: Final = "/etc/rest-balancer/haproxy"

@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 import zlib
 
-from sizing import jvm
-from sizing.accepted import check_values
-from sizing.broker_security import plan_broker_security, plan_format
-from sizing.keys import check_keys, takes
-from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
+from sizing.broker.security import plan_broker_security, plan_format
+from sizing.broker.variables import KafkaBroker
+from sizing.core import jvm
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import wrong_variable
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.variables import role_variables
+from sizing.inventory.clusters import clusters
+from sizing.inventory.security import Security
+from sizing.keys.catalogue import check_keys, takes
+from sizing.keys.values import check_values
 from sizing.rollout import put_stop
-from sizing.security import Security
-from sizing.workload import KafkaBroker, clusters, role_variables, wrong_variable
 
 SERVICE = "kafka_broker"
 _KRAFT = "Kafka documentation, KRaft"

@@ -6,8 +6,8 @@ import base64
 import hashlib
 from typing import Any, Final
 
-from sizing.model import Choice, Setting, Sheet
-from sizing.security import KeyPair, Login, Security, jaas, put_file
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.inventory.security import KeyPair, Login, Security, jaas, put_file
 
 _SECURITY: Final = "Kafka documentation, Security"
 _FORMAT: Final = "Kafka documentation, KRaft, Provisioning nodes; KIP-900"

@@ -1,4 +1,4 @@
-"""``python -m sizing.profiles --inventory INV``: the settings of ``kafka_clients``, with reasons and prices.
+"""``python -m sizing.clients --inventory INV``: the settings of ``kafka_clients``, with reasons and prices.
 
 Without ``--out`` every client is printed as its files would be. With it, ``OUT/clients/NAME/`` gets
 ``producer.properties`` and ``consumer.properties`` (``.options`` for Spark), which say why, and for
@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from sizing.files import InventoryError
-from sizing.model import Finding, Plan, Setting
+from sizing.core.findings import Finding
+from sizing.core.plan import Plan
+from sizing.core.settings import Setting
+from sizing.inventory.reading import read_inventory
+from sizing.inventory.yaml_files import InventoryError
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
-from sizing.reading import read_inventory
 
 _COLUMNS: Final = 100
 #: Libraries that are configured by a map; only Java's own clients read properties files alone.
@@ -30,7 +32,7 @@ _BY_MAP: Final = ("librdkafka", "spark")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print or write the files; return 1 with an error finding (nothing is written then), 2 without input."""
     parser = argparse.ArgumentParser(
-        prog="python -m sizing.profiles", description=(__doc__ or "").split("\n\n")[0]
+        prog="python -m sizing.clients", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--inventory", "-i", required=True, type=Path, help="an Ansible inventory")
     parser.add_argument("--client", help="only this one of kafka_clients")

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from sizing.client_profiles import (
-    PROFILES,
-    Library,
-    Profile,
-    Role,
-    Row,
-    default_value,
-    key_name,
-)
-from sizing.model import KIB, Choice, Sheet
-from sizing.values import number
+from sizing.clients.profiles import PROFILES, Library, Profile, Role, Row, default_value, key_name
+from sizing.core.settings import KIB, Choice, Sheet
+from sizing.core.values import number
 
 #: Room that a library already gives by default is never taken away.
 _ONLY_RAISED: Final = frozenset({"batch.size", "buffer.memory", "delivery.timeout.ms"})

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sizing.accepted import check_values
-from sizing.client_profiles import (
+from sizing.clients.embedded import check_acks, choice
+from sizing.clients.profiles import (
     GUIDE,
     JAVA_DEFAULTS,
     PROFILES,
@@ -17,15 +17,19 @@ from sizing.client_profiles import (
     default_value,
     key_name,
 )
-from sizing.complaints import declare
-from sizing.keys import Component, beyond, check_keys, keys_around, numbers, takes
-from sizing.model import KIB, MIB, Finding, Inventory, Part, Setting, Sheet
-from sizing.profiled import check_acks, choice
-from sizing.topics import planned_partitions
-from sizing.values import number
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import declare
+from sizing.core.plan import Part
+from sizing.core.settings import KIB, MIB, Setting, Sheet
+from sizing.core.values import number
+from sizing.core.variables import Scalar
+from sizing.inventory.clusters import cluster_names
+from sizing.keys.catalogue import Component, beyond, check_keys, keys_around, numbers, takes
+from sizing.keys.values import check_values
+from sizing.topics.planner import planned_partitions
+from sizing.topics.variables import Client, clients, topic_names
 from sizing.verification import service_levels
-from sizing.workload import Scalar, cluster_names
-from sizing.workload_topics import Client, clients, topic_names
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: "At least a few tens of KB per partition being produced".

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sizing.keys import numbers
+from sizing.keys.catalogue import numbers
 
 Role = Literal["producer", "consumer"]
 Library = Literal["java", "librdkafka", "spark"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sizing.model import MIB, Choice, Sheet
+from sizing.core.settings import MIB, Choice, Sheet
 
 #: What kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
 KAFKA_G1: Final = (

@@ -11,7 +11,8 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
-from sizing.model import Finding, looks_secret
+from evidence.secrets import looks_secret
+from sizing.core.findings import Finding
 
 _UNITS: Final = {
     "_mib": "MiB",
@@ -55,7 +56,7 @@ _WANTED: Final = {
     "string_type": "write a text",
     "too_short": "add at least one",
 }
-#: What a password may be made of: Password in sizing/security.py says why.
+#: What a password may be made of: Password in sizing/inventory/security.py says why.
 _CHARACTERS: Final = (
     "write another one, of 8 to 256 characters without blanks, quotes, backslash, comma, semicolon or ]"
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sizing.model import Sheet
+from sizing.core.settings import Sheet
 
 
 def value_of(sheet: Sheet, key: str) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sizing.complaints import wrong_variable
-from sizing.keys import numbers
-from sizing.model import Finding, Instance, Inventory, Part, Setting
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import wrong_variable
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import Setting
+from sizing.keys.catalogue import numbers
 
 SERVICE: Final = "java"
 #: What a host gets where no service asks for a later one and the inventory says nothing.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sizing.host import effective
+from sizing.host.planner import effective
 
 #: set: written now; kept: the host has it, or more; the others are not to be had here.
 Outcome = Literal["set", "kept", "absent", "read-only", "refused", "machine"]

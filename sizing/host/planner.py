@@ -7,12 +7,16 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from sizing.accepted import is_whole
-from sizing.complaints import wrong_variable
-from sizing.mirror_producer import bandwidth_delay_bytes
-from sizing.model import Advice, Choice, Finding, Instance, Inventory, Part, Sheet
-from sizing.workload import HostTuning, host_facts, role_variables
-from sizing.workload_mirror import mirror_makers
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import wrong_variable
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.variables import role_variables
+from sizing.host.variables import HostTuning, host_facts
+from sizing.keys.values import is_whole
+from sizing.mirror.producer import bandwidth_delay_bytes
+from sizing.mirror.variables import mirror_makers
 
 SERVICE: Final = "host_tuning"
 _SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"

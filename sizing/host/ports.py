@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sizing.host import jmx_ports, ports_of
-from sizing.model import Finding, Instance, Inventory
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Instance
+from sizing.host.planner import jmx_ports, ports_of
 
 #: Services that run without the right to take a port below this; the balancer begins as root.
 _PRIVILEGED: Final = 1024

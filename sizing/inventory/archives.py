@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.model import Finding, Inventory, Severity
+from sizing.core.findings import Finding, Severity
+from sizing.core.inventory import Inventory
 
 #: The variable that names an archive, and that of its checksum.
 _ARCHIVE: Final = ("kafka_rest_archive", "kafka_rest_archive_checksum")

@@ -14,7 +14,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from sizing.model import Finding, Instance, Plan
+from sizing.core.findings import Finding
+from sizing.core.plan import Instance, Plan
 
 _Read = Callable[[Path], bytes]
 #: A renewal that takes a request to another department is made in this time.

@@ -10,23 +10,19 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from sizing.complaints import wrong_variable
-from sizing.groups import check_groups
-from sizing.keys import NEWER_KAFKA, numbers
-from sizing.model import Finding, Inventory
+from sizing.balancer.variables import RestBalancer
+from sizing.broker.variables import KafkaBroker
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import wrong_variable
+from sizing.host.variables import HostFacts, HostTuning, host_facts
+from sizing.inventory.clusters import KafkaCluster, clusters
+from sizing.inventory.groups import check_groups
+from sizing.keys.catalogue import NEWER_KAFKA, numbers
+from sizing.mirror.variables import MirrorMaker
+from sizing.rest.variables import KafkaRest
+from sizing.streams.variables import OF_ROLE, StreamsApp
 from sizing.verification import check_verification
-from sizing.workload import (
-    HostFacts,
-    HostTuning,
-    KafkaBroker,
-    KafkaCluster,
-    KafkaRest,
-    RestBalancer,
-    clusters,
-    host_facts,
-)
-from sizing.workload_mirror import MirrorMaker
-from sizing.workload_streams import OF_ROLE, StreamsApp
 
 #: Roles that have variables, with their models; a variable begins with its role's name.
 ROLES: Final[Mapping[str, type[BaseModel]]] = {

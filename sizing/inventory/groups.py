@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sizing.model import Finding, Inventory
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
 
 #: The groups that playbooks deploy to, or tune.
 SERVICES: Final = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sizing.model import Finding, Inventory
-from sizing.workload import clusters
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.inventory.clusters import clusters
 
 _PROTOCOL: Final = "security.protocol"
 

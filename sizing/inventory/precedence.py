@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sizing.files import inventories, variables_files
-from sizing.groups import SERVICES
-from sizing.model import Finding
+from sizing.core.findings import Finding
+from sizing.inventory.groups import SERVICES
+from sizing.inventory.yaml_files import inventories, variables_files
 
 _SECTION: Final = re.compile(r"^\[", re.MULTILINE)
 #: A playbook is a list; an inventory is a mapping.

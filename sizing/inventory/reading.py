@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sizing.archives import archives, file_of, is_url
-from sizing.files import InventoryError, check_files, inventories, one_line, vault_passwords
-from sizing.model import Inventory
-from sizing.noticed import noticed
+from sizing.core.inventory import Inventory
+from sizing.inventory.archives import archives, file_of, is_url
+from sizing.inventory.precedence import noticed
+from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line, vault_passwords
 
 #: What the rules read; other variables stay where they are, secrets included.
 PREFIXES: Final = (

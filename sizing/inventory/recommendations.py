@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sizing.complaints import entry_name, no_mapping, wrong_variable
-from sizing.inventory import ROLES
-from sizing.model import Finding, Inventory, looks_secret
+from evidence.secrets import looks_secret
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import entry_name, no_mapping, wrong_variable
+from sizing.inventory.checks import ROLES
 
 NAME: Final = "recommended"
 #: Read with the other variables of its role, which are complained of as a whole.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sizing.model import looks_secret
+from evidence.secrets import looks_secret
 
 #: What stands in the place of a secret, until a file is written on its host.
 MARK: Final = re.compile(r"<secret [0-9a-f]{16}>")
@@ -52,29 +50,6 @@ def seal(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     return {**document, "hosts": hosts, "clients": clients}, values
 
 
-class SecretsError(Exception):
-    """Secrets in the environment that cannot be read; the message is one line for the user."""
-
-
-def from_environment() -> dict[str, dict[str, Any]]:
-    """Return the secrets that the environment holds (KEDGE_SECRETS, JSON), which no file of a run does.
-
-    ``clusters``: name to secret keys of its clients; what else there is stands where load.json would have it.
-
-    Raises:
-        SecretsError: when the variable holds something else.
-    """
-    try:
-        found = json.loads(os.environ.get("KEDGE_SECRETS") or "{}")
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        # Nothing of what it holds is told.
-        message = "KEDGE_SECRETS in the environment is no JSON object; verify.yml sets it, unset your own"
-        raise SecretsError(message)
-    return found
-
-
 def _settings(
     part: Mapping[str, Any], sealed: Callable[..., Mapping[str, Any]], *names: str
 ) -> list[Mapping[str, Any]]:
@@ -97,13 +72,3 @@ def private(value: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(one, Mapping) or looks_secret(key)
     }
     return {key: one for key, one in found.items() if one != {}}
-
-
-def merged(value: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping with what another has at the same places, mappings put together."""
-    return {**value} | {
-        key: merged(value[key], one)
-        if isinstance(one, Mapping) and isinstance(value.get(key), Mapping)
-        else one
-        for key, one in other.items()
-    }

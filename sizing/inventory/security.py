@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.complaints import contradiction
-from sizing.model import Choice, Setting, Sheet
+from sizing.core.messages import contradiction
+from sizing.core.settings import Choice, Setting, Sheet
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]+$")]
 #: Eight at least: what is printed is searched for them, and a short one would be found everywhere.

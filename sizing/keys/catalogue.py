@@ -1,9 +1,9 @@
 """The keys that each component and version reads, and what is wrong with the ones that a person wrote.
 
-The catalogue lies in ``keys/COMPONENT-VERSION.txt``, one key a line, read from the components themselves
-(their ConfigDef, and what librdkafka prints of its own). Behind a key stands what it takes, where that is
-known: ``= A B`` one of these, ``~ A B`` in any case, ``+ A B`` several with commas, ``# LOW HIGH`` a whole
-number from .. to, ``% LOW HIGH`` a number. A version between two files has the keys of the older one.
+The catalogues lie in ``catalogues/COMPONENT-VERSION.txt``, one key a line, read from the components
+themselves (their ConfigDef, and what librdkafka prints of its own). Behind a key stands what it takes, where
+that is known: ``= A B`` one of these, ``~ A B`` in any case, ``+ A B`` several with commas, ``# LOW HIGH`` a
+whole number from .. to, ``% LOW HIGH`` a number. A version between two files has the keys of the older one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from sizing.model import Finding, Severity
+from sizing.core.findings import Finding, Severity
 
 Component = Literal[
     "admin",
@@ -37,7 +37,7 @@ Component = Literal[
 NEWER_KAFKA: Final = (5,)
 OF_KAFKA: Final = "write Kafka's own version (Confluent Platform 7.9 carries Kafka 3.9, 8.0 carries 4.0)"
 
-_FOLDER: Final = Path(__file__).with_name("keys")
+_FOLDER: Final = Path(__file__).with_name("catalogues")
 
 #: Families of keys whose members a plugin or a listener names; nothing can be said about them.
 _OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")

@@ -9,8 +9,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from sizing.complaints import wrong_variable
-from sizing.model import Finding
+from sizing.core.findings import Finding
+from sizing.core.messages import wrong_variable
 
 #: Keys that end so take a whole number in every component, also those that the catalogue does not have.
 _WHOLE: Final = (
@@ -56,7 +56,7 @@ def check_values(
 ) -> list[Finding]:
     """Return a complaint for each key of ``variable`` with whose value the component would refuse to start.
 
-    ``takes`` says what keys take, as the catalogue of ``sizing.keys`` writes it.
+    ``takes`` says what keys take, as the catalogue of ``sizing.keys.catalogue`` writes it.
     """
     found = []
     for key, value in settings.items():

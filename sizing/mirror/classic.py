@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from sizing.mirror_flows import consumer_group
-from sizing.mirror_process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
-from sizing.mirror_producer import (
+from sizing.clients.embedded import put_profile
+from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.values import value_of
+from sizing.mirror.flows import consumer_group
+from sizing.mirror.process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
+from sizing.mirror.producer import (
     ARTICLE,
     CLASSIC,
     NUMBER,
@@ -16,9 +19,6 @@ from sizing.mirror_producer import (
     plan_producer,
     socket_buffer,
 )
-from sizing.model import MIB, Choice, Sheet
-from sizing.profiled import put_profile
-from sizing.values import value_of
 
 _FETCHED_MIB: Final = 100  # fetch.max.bytes is 50 MiB: as it came, and unpacked
 

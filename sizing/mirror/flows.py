@@ -6,8 +6,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sizing.model import Inventory
-from sizing.workload_mirror import mirror_makers
+from sizing.core.inventory import Inventory
+from sizing.mirror.variables import mirror_makers
 
 
 @dataclass(frozen=True, slots=True)

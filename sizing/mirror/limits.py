@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.model import Inventory, Part, Setting, Sheet
-from sizing.topics import planned_partitions
-from sizing.workload import KafkaCluster
-from sizing.workload_mirror import MirrorFlow
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Part
+from sizing.core.settings import Setting, Sheet
+from sizing.inventory.clusters import KafkaCluster
+from sizing.mirror.variables import MirrorFlow
+from sizing.topics.planner import planned_partitions
 
 #: Default of the brokers' message.max.bytes and so of a topic's max.message.bytes; Kafka documentation.
 MESSAGE_MAX_BYTES: Final = 1_048_588

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing.mirror_flows import consumer_group, offsets_topic, worker_group
-from sizing.mirror_process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
-from sizing.mirror_producer import (
+from sizing.clients.embedded import put_profile
+from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.values import value_of
+from sizing.mirror.flows import consumer_group, offsets_topic, worker_group
+from sizing.mirror.process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
+from sizing.mirror.producer import (
     ARTICLE,
     SET_BY_MIRRORS,
     Flow,
@@ -16,9 +19,6 @@ from sizing.mirror_producer import (
     socket_buffer,
     spare_ms,
 )
-from sizing.model import MIB, Choice, Sheet
-from sizing.profiled import put_profile
-from sizing.values import value_of
 
 _MM2: Final = "Kafka documentation, Geo-Replication"
 _POLL_RECORDS: Final = 500  # default of max.poll.records

@@ -7,18 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from sizing.complaints import declare
-from sizing.keys import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
-from sizing.mirror_classic import classic
-from sizing.mirror_limits import Limits, limits, matching
-from sizing.mirror_maker_2 import ADDRESS, mirror_maker_2
-from sizing.mirror_producer import ARTICLE, FETCH_WAIT_MS, MEASURED, NUMBER, Flow, batch_bytes, spare_ms
-from sizing.model import Advice, Finding, Instance, Inventory, Part, Setting, Sheet
-from sizing.placement import place, quotas
-from sizing.topics import broker_count
-from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
-from sizing.workload_mirror import BESIDE, ROLE, MirrorFlow, MirrorMaker, bare_keys, mirror_makers
-from sizing.workload_topics import topic_names
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import declare
+from sizing.core.placement import place, quotas
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import Advice, Setting, Sheet
+from sizing.host.variables import HostFacts, host_facts
+from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
+from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
+from sizing.mirror.classic import classic
+from sizing.mirror.limits import Limits, limits, matching
+from sizing.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
+from sizing.mirror.producer import ARTICLE, FETCH_WAIT_MS, MEASURED, NUMBER, Flow, batch_bytes, spare_ms
+from sizing.mirror.variables import BESIDE, ROLE, MirrorFlow, MirrorMaker, bare_keys, mirror_makers
+from sizing.topics.planner import broker_count
+from sizing.topics.variables import topic_names
 
 SERVICE: Final = ROLE
 _SHOWN: Final = 8

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing import jvm
-from sizing.keys import numbers
-from sizing.mirror_producer import ARTICLE, CLASSIC, NUMBER, UNIT, Flow
-from sizing.model import Choice, Finding, Setting, Sheet
+from sizing.core import jvm
+from sizing.core.findings import Finding
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.keys.catalogue import numbers
+from sizing.mirror.producer import ARTICLE, CLASSIC, NUMBER, UNIT, Flow
 from sizing.rollout import put_stop
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sizing.client_profiles import JAVA_DEFAULTS
-from sizing.logins import names_protocol
-from sizing.mirror_limits import Limits
-from sizing.model import Advice, Choice, Sheet
-from sizing.profiled import put_profile
-from sizing.security import Security, login_of, plan_client
-from sizing.values import number, value_of
-from sizing.workload_mirror import MirrorFlow
+from sizing.clients.embedded import put_profile
+from sizing.clients.profiles import JAVA_DEFAULTS
+from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.values import number, value_of
+from sizing.inventory.logins import names_protocol
+from sizing.inventory.security import Security, login_of, plan_client
+from sizing.mirror.limits import Limits
+from sizing.mirror.variables import MirrorFlow
 
 UNIT: Final = "mirror-maker"
 ARTICLE: Final = "MirrorMaker Performance Tuning (Salesforce)"

@@ -8,13 +8,14 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
-from sizing.accepted import check_names, check_values
-from sizing.client_profiles import Profile
-from sizing.complaints import contradiction
-from sizing.keys import Component, takes
-from sizing.model import Finding, Inventory
-from sizing.security import Name, Password
-from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
+from sizing.clients.profiles import Profile
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import contradiction, wrong_variable
+from sizing.core.variables import Count, Positive, Scalar, Strict, Version, role_variables
+from sizing.inventory.security import Name, Password
+from sizing.keys.catalogue import Component, takes
+from sizing.keys.values import check_names, check_values
 
 ROLE = "mirror_maker"
 #: What reads the keys of a MirrorMaker 2 beside its own.

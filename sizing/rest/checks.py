@@ -6,18 +6,11 @@ import difflib
 from dataclasses import replace
 from typing import Final
 
-from sizing.keys import check_rest_keys
-from sizing.model import KIB, MIB, Sheet
-from sizing.rest_memory import (
-    GUIDE,
-    HEAP_LIMIT_MIB,
-    MEASURED,
-    Load,
-    documented_heap,
-    measured_heap,
-    number,
-)
-from sizing.workload import HostFacts, KafkaRest
+from sizing.core.settings import KIB, MIB, Sheet
+from sizing.host.variables import HostFacts
+from sizing.keys.catalogue import check_rest_keys
+from sizing.rest.memory import GUIDE, HEAP_LIMIT_MIB, MEASURED, Load, documented_heap, measured_heap, number
+from sizing.rest.variables import KafkaRest
 
 #: The guide, Don't Touch These Settings, with their defaults.
 _DONT_TOUCH: Final = {"consumer.iterator.backoff.ms": 50, "consumer.iterator.timeout.ms": 1}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sizing.client_profiles import PROFILES, default_value
-from sizing.keys import numbers
-from sizing.model import Sheet
-from sizing.profiled import check_acks, put_profile
-from sizing.workload import KafkaRest
+from sizing.clients.embedded import check_acks, put_profile
+from sizing.clients.profiles import PROFILES, default_value
+from sizing.core.settings import Sheet
+from sizing.keys.catalogue import numbers
+from sizing.rest.variables import KafkaRest
 
 #: kafka-rest forces idempotence off, and each consumer instance is told by its maker how it commits.
 _SET_BY_PROXIES: Final = frozenset({"enable.idempotence", "enable.auto.commit"})

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sizing.model import MIB, Choice, Sheet
-from sizing.rest_memory import (
-    GUIDE,
-    MEASURED,
-    SMALL_FETCH_BYTES,
-    Load,
-    number,
-    request_max_bytes,
-)
-from sizing.workload import RestWorkload
+from sizing.core.settings import MIB, Choice, Sheet
+from sizing.rest.memory import GUIDE, MEASURED, SMALL_FETCH_BYTES, Load, number, request_max_bytes
+from sizing.rest.variables import RestWorkload
 
 _THREADS: Final = 50  # consumer.threads
 _TIMEOUT_MS: Final = 1000  # consumer.request.timeout.ms

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.model import Choice, Sheet
-from sizing.rest_memory import number
-from sizing.workload import HostFacts, RestWorkload
+from sizing.core.settings import Choice, Sheet
+from sizing.host.variables import HostFacts
+from sizing.rest.memory import number
+from sizing.rest.variables import RestWorkload
 
 _REST_UTILS: Final = "rest-utils, RestConfig"
 _HIGH_LOAD: Final = "Jetty documentation, Thread Pool"

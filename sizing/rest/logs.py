@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from sizing.model import Choice, Sheet
-from sizing.rest_process import Process
+from sizing.core.settings import Choice, Sheet
+from sizing.rest.process import Process
 
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _LOG4J: Final = "log4j manual, RollingFileAppender"
@@ -23,7 +23,7 @@ _WORDY: Final = (
     "org.apache.kafka.clients.producer.ProducerConfig",
     "org.apache.kafka.clients.admin.AdminClientConfig",
 )
-#: As local/jars/jmx-agent-1.0.1.lock has it.
+#: As roles/jar_set/files/jmx-agent-1.0.1.lock has it.
 _AGENT: Final = "jmx_prometheus_javaagent-1.0.1.jar"
 
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.client_profiles import JAVA_DEFAULTS
-from sizing.model import MIB, Choice
-from sizing.workload import KafkaRest
+from sizing.clients.profiles import JAVA_DEFAULTS
+from sizing.core.settings import MIB, Choice
+from sizing.rest.variables import KafkaRest
 
 GUIDE: Final = "Confluent REST Proxy production guide"
 MEASURED: Final = "REST proxy measurements"

@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from sizing import mapr, rest_confluent, strimzi
-from sizing.accepted import check_values
-from sizing.complaints import declare
-from sizing.keys import numbers, rest_takes
-from sizing.model import Advice, Finding, Instance, Inventory, Part, Sheet
-from sizing.rest_checks import check_settings, check_workload
-from sizing.rest_clients import check_clients
-from sizing.rest_process import SERVICE, Process, instance_count
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import declare, wrong_variable
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import Advice, Sheet
+from sizing.core.variables import role_variables
+from sizing.host.variables import HostFacts, host_facts
+from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
+from sizing.keys.catalogue import numbers, rest_takes
+from sizing.keys.values import check_values
+from sizing.rest.checks import check_settings, check_workload
+from sizing.rest.clients import check_clients
+from sizing.rest.distributions import confluent as rest_confluent
+from sizing.rest.distributions import mapr, strimzi
+from sizing.rest.process import SERVICE, Process, instance_count
+from sizing.rest.variables import KafkaRest, ready_topic
+from sizing.topics.variables import topic_names
 from sizing.verification import service_levels
-from sizing.workload import (
-    HostFacts,
-    KafkaCluster,
-    KafkaRest,
-    bootstrap,
-    cluster_names,
-    clusters,
-    host_facts,
-    ready_topic,
-    role_variables,
-    wrong_variable,
-)
-from sizing.workload_topics import topic_names
 
 #: Versions that the rules know, per distribution: major.minor from .. to (to is left open).
 _VERSIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]]] = {

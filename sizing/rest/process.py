@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.jetty import Requests, requests_of
-from sizing.model import Advice, Sheet
-from sizing.rest_memory import (
+from sizing.core.settings import Advice, Sheet
+from sizing.host.variables import HostFacts
+from sizing.inventory.security import Security
+from sizing.rest.jetty import Requests, requests_of
+from sizing.rest.memory import (
     HEAP_LIMIT_MIB,
     MEASURED,
     MOST_INSTANCES,
@@ -18,8 +20,7 @@ from sizing.rest_memory import (
     load_of,
     measured_heap,
 )
-from sizing.security import Security
-from sizing.workload import HostFacts, KafkaRest
+from sizing.rest.variables import KafkaRest
 
 SERVICE: Final = "kafka_rest"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sizing.keys import numbers
-from sizing.model import Choice, Setting, Sheet
-from sizing.rest_process import SERVICE, Process
-from sizing.security import login_of, plan_client, put_file
-from sizing.workload import KafkaRest
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.inventory.security import login_of, plan_client, put_file
+from sizing.keys.catalogue import numbers
+from sizing.rest.process import SERVICE, Process
+from sizing.rest.variables import KafkaRest
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
 _REALM: Final = "KafkaRest"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from sizing import jvm
-from sizing.jetty import requests_of
-from sizing.model import Choice, Sheet
-from sizing.rest_memory import (
+from sizing.core import jvm
+from sizing.core.settings import Choice, Sheet
+from sizing.rest.jetty import requests_of
+from sizing.rest.memory import (
     GUIDE,
     MEASURED,
     Load,
@@ -18,7 +18,7 @@ from sizing.rest_memory import (
     measured_heap,
     resident_limit,
 )
-from sizing.rest_process import Process
+from sizing.rest.process import Process
 from sizing.rollout import put_stop
 
 #: The guide's section JVM, without the heap.

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sizing.model import Finding, Sheet
-from sizing.streams_files import additional_retention_ms
-from sizing.workload_streams import StreamsApp
+from sizing.core.findings import Finding
+from sizing.core.settings import Sheet
+from sizing.streams.properties import additional_retention_ms
+from sizing.streams.variables import StreamsApp
 
 
 @dataclass(frozen=True, slots=True)

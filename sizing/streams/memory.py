@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.workload_streams import Store, StreamsApp
+from sizing.streams.variables import Store, StreamsApp
 
 #: RocksDB as Kafka Streams sets it up, 3.9 to 4.4: 3 write buffers of 16 MB and a block cache of 50 MB.
 WRITE_BUFFERS: Final = 3

@@ -6,16 +6,20 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from sizing import streams_memory
-from sizing.complaints import declare
-from sizing.keys import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
-from sizing.model import MIB, Advice, Finding, Instance, Inventory, Part, Sheet
-from sizing.streams_files import BENCH, App, additional_retention_ms, plan_properties
-from sizing.streams_memory import FLOOR_MIB, LEFT, STARVED_MIB, State
-from sizing.streams_process import HOST_MIB, plan_memory
-from sizing.values import number, value_of
-from sizing.workload import HostFacts, KafkaCluster, bootstrap, cluster_names, clusters, host_facts
-from sizing.workload_streams import BESIDE, ROLE, StreamsApp, read_by, streams_apps
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import declare
+from sizing.core.plan import Instance, Part
+from sizing.core.settings import MIB, Advice, Sheet
+from sizing.core.values import number, value_of
+from sizing.host.variables import HostFacts, host_facts
+from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
+from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
+from sizing.streams import memory as streams_memory
+from sizing.streams.memory import FLOOR_MIB, LEFT, STARVED_MIB, State
+from sizing.streams.process import HOST_MIB, plan_memory
+from sizing.streams.properties import BENCH, App, additional_retention_ms, plan_properties
+from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 
 SERVICE: Final = ROLE
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing import jvm, streams_memory
-from sizing.model import MIB, Choice, Setting, Sheet
+from sizing.core import jvm
+from sizing.core.settings import MIB, Choice, Setting, Sheet
+from sizing.core.values import number
 from sizing.rollout import put_stop
-from sizing.streams_files import ARTICLE, BENCH, CONFIG, GUIDE, MEASURED, UNIT, App
-from sizing.streams_memory import FLOOR_MIB, MEMTABLE_SHARE, WRITE_BUFFER_MIB, State
-from sizing.values import number
+from sizing.streams import memory as streams_memory
+from sizing.streams.memory import FLOOR_MIB, MEMTABLE_SHARE, WRITE_BUFFER_MIB, State
+from sizing.streams.properties import ARTICLE, BENCH, CONFIG, GUIDE, MEASURED, UNIT, App
 
 DOCUMENTED_BOUND_MIB: Final = 4096  # "less than 4GB"
 _BASE_HEAP_MIB: Final = 256

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sizing import streams_memory
-from sizing.client_profiles import JAVA_DEFAULTS
-from sizing.model import MIB, Advice, Choice, Sheet
-from sizing.streams_memory import State
-from sizing.values import number, value_of
-from sizing.workload import HostFacts
-from sizing.workload_streams import StreamsApp
+from sizing.clients.profiles import JAVA_DEFAULTS
+from sizing.core.settings import MIB, Advice, Choice, Sheet
+from sizing.core.values import number, value_of
+from sizing.host.variables import HostFacts
+from sizing.streams import memory as streams_memory
+from sizing.streams.memory import State
+from sizing.streams.variables import StreamsApp
 
 UNIT: Final = "streams-app"
 ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"

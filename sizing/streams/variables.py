@@ -7,10 +7,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PositiveFloat
 
-from sizing.accepted import check_names, check_values
-from sizing.keys import Component, takes
-from sizing.model import Finding, Inventory
-from sizing.workload import Count, Positive, Scalar, Strict, Version, role_variables, wrong_variable
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import wrong_variable
+from sizing.core.variables import Count, Positive, Scalar, Strict, Version, role_variables
+from sizing.keys.catalogue import Component, takes
+from sizing.keys.values import check_names, check_values
 
 ROLE = "streams_app"
 #: Variables that the role reads and no rule does.

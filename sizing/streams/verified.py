@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from sizing.changelogs import needs
-from sizing.model import Inventory
-from sizing.workload_streams import streams_apps
+from sizing.core.inventory import Inventory
+from sizing.streams.changelogs import needs
+from sizing.streams.variables import streams_apps
 
 
 def applications_json(inventory: Inventory) -> dict[str, dict[str, Any]]:

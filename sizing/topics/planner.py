@@ -6,14 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from sizing.accepted import check_values
-from sizing.complaints import declare
-from sizing.keys import check_keys, takes
-from sizing.model import Choice, Finding, Inventory, Part, Setting, Sheet
-from sizing.topic_rates import check_rates, rates_of
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import declare
+from sizing.core.plan import Part
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.inventory.clusters import KafkaCluster, cluster_names, clusters
+from sizing.keys.catalogue import check_keys, takes
+from sizing.keys.values import check_values
+from sizing.topics.rates import check_rates, rates_of
+from sizing.topics.variables import PartitionRates, Topic, partition_rates, topics
 from sizing.verification import service_levels
-from sizing.workload import KafkaCluster, cluster_names, clusters
-from sizing.workload_topics import PartitionRates, Topic, partition_rates, topics
 
 _GUIDE: Final = "Configure Kafka for High Throughput"
 _PARTITIONS: Final = f"{_GUIDE}, Number of Partitions"

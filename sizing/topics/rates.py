@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.curve import is_clients
-from sizing.model import Sheet
-from sizing.workload_topics import PartitionRates, Topic
+from sizing.core.settings import Sheet
+from sizing.topics.curve import is_clients
+from sizing.topics.variables import PartitionRates, Topic
 
 _GUIDE: Final = "Configure Kafka for High Throughput, Number of Partitions"
 #: A record half or twice the size of the measured one is another workload.

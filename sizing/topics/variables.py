@@ -7,10 +7,11 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from sizing.client_profiles import Library, Profile
-from sizing.complaints import entry_name, shown
-from sizing.model import Finding, Inventory
-from sizing.workload import Positive, Scalar, Strict, Version, read_model, wrong_variable
+from sizing.clients.profiles import Library, Profile
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import entry_name, shown, wrong_variable
+from sizing.core.variables import Positive, Scalar, Strict, Version, read_model
 
 Rate = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]

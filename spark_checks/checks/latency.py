@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_checks import clocks
-from spark_checks.facts import ONE, aggregated, given_to, intact_of, to_groups
-from spark_checks.folds import BLOCK_BITS
-from spark_checks.hops.found import block, examples
-from spark_checks.hops.group import Block, differing_blocks
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Result, judge
-from spark_checks.partial import second as second_of
-from spark_checks.readers import Evidence
+from evidence.levels import Levels, given
+from spark_checks.delivery.topic_to_group import Block, differing_blocks
+from spark_checks.engine import clocks
+from spark_checks.engine.anomalies import block, examples
+from spark_checks.engine.facts import ONE, aggregated, given_to, intact_of, to_groups
+from spark_checks.engine.folds import BLOCK_BITS
+from spark_checks.engine.partial import second as second_of
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly, Result, judge
 
 _JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)

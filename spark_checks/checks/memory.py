@@ -11,11 +11,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks.levels import Levels, MemoryLevels, given
-from spark_checks.model import Anomaly, Recommendation, Result, judge
-from spark_checks.readers import Evidence
-from spark_checks.restarts import Restart, read_restarts
-from spark_checks.run import Run
+from evidence.levels import Levels, MemoryLevels, given
+from evidence.run import Run
+from spark_checks.engine.readers import Evidence
+from spark_checks.rebalance.restarts import Restart, read_restarts
+from spark_checks.results import Anomaly, Recommendation, Result, judge
 
 Who = tuple[str, str]
 

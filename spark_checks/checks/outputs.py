@@ -7,12 +7,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks.facts import applied, at_place
-from spark_checks.hops.found import tally
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Result, judge
-from spark_checks.readers import Evidence
-from spark_checks.run import Application, Run
+from evidence.levels import Levels, given
+from evidence.run import Application, Run
+from spark_checks.engine.anomalies import tally
+from spark_checks.engine.facts import applied, at_place
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly, Result, judge
 
 KINDS: Final = ("missing", "duplicated", "unexpected")
 _ID: Final = ["application", "producer", "seq"]

@@ -9,11 +9,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sizing.curve import Use, is_clients, limited_by, median_and_spread, stops_at
-from sizing.topics import partitions_needed
-from spark_checks.levels import Levels
-from spark_checks.model import Anomaly, Recommendation, Result, judge, more_partitions
-from spark_checks.readers import Evidence
+from evidence.levels import Levels
+from sizing.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
+from sizing.topics.planner import partitions_needed
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly, Recommendation, Result, judge, more_partitions
 
 #: Not "partitions", which a load is judged by: this is a measurement of its own kind.
 NAME: Final = "partition_rates"

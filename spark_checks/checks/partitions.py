@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
-from spark_checks.facts import delivered_grains, ledger_seconds
-from spark_checks.gaps import GRAIN_US
-from spark_checks.hops.found import examples
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Recommendation, Result, judge, more_partitions
-from spark_checks.readers import Evidence
-from spark_checks.run import Run, Topic
+from evidence.levels import Levels, given
+from evidence.run import Run, Topic
+from spark_checks.engine.anomalies import examples
+from spark_checks.engine.facts import delivered_grains, ledger_seconds
+from spark_checks.engine.gaps import GRAIN_US
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly, Recommendation, Result, judge, more_partitions
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.
 _PERCENTILE: Final = 0.95

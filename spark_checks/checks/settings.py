@@ -7,10 +7,10 @@ from typing import Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from spark_checks.hops.found import tally
-from spark_checks.levels import Levels, given
-from spark_checks.model import Recommendation, Result, judge
-from spark_checks.readers import Evidence
+from evidence.levels import Levels, given
+from spark_checks.engine.anomalies import tally
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Recommendation, Result, judge
 
 _ORDER = ["host", "service", "instance", "file", "key"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from spark_checks.facts import ledger_seconds
-from spark_checks.hops.found import examples
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Result, judge
-from spark_checks.readers import Evidence
-from spark_checks.restarts import Restart, read_restarts
+from evidence.levels import Levels, given
+from spark_checks.engine.anomalies import examples
+from spark_checks.engine.facts import ledger_seconds
+from spark_checks.engine.readers import Evidence
+from spark_checks.rebalance.restarts import Restart, read_restarts
+from spark_checks.results import Anomaly, Result, judge
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:

@@ -7,11 +7,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.facts import acked_grains, delivered_grains
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Recommendation, Result, judge
-from spark_checks.readers import Evidence
-from spark_checks.run import Run
+from evidence.levels import Levels, given
+from evidence.run import Run
+from spark_checks.engine.facts import acked_grains, delivered_grains
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly, Recommendation, Result, judge
 
 NAME: Final = "zombies"
 #: Shorter silences are a slow first read: 5.2 s were measured through a REST proxy with default settings.

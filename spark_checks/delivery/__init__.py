@@ -1,1 +1,1 @@
-"""The two hops of a record, producer to topic and topic to group, and the order within a partition."""
+"""The delivery check: producer to topic, topic to group, and the order within a partition."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from spark_checks.hops.found import add
-from spark_checks.hops.group import GroupHop, group_hop
-from spark_checks.hops.order import reordered
-from spark_checks.hops.topic import TopicHop, topic_hop
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Recommendation, Result, judge
-from spark_checks.readers import Evidence
+from evidence.levels import Levels, given
+from spark_checks.delivery.order import reordered
+from spark_checks.delivery.producer_to_topic import TopicHop, topic_hop
+from spark_checks.delivery.topic_to_group import GroupHop, group_hop
+from spark_checks.engine.anomalies import add
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly, Recommendation, Result, judge
 
 KINDS: Final = (
     "lost",

@@ -8,13 +8,13 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.errors import EvidenceError
-from spark_checks.folded import Folded, folded
-from spark_checks.hops.found import block, tally
-from spark_checks.model import Anomaly
-from spark_checks.readers import Evidence
-from spark_checks.run import Run
-from spark_checks.sequences import SCHEMA, folder
+from evidence.errors import EvidenceError
+from evidence.run import Run
+from spark_checks.engine.anomalies import block, tally
+from spark_checks.engine.folded import Folded, folded
+from spark_checks.engine.readers import Evidence
+from spark_checks.engine.sequences import SCHEMA, folder
+from spark_checks.results import Anomaly
 
 
 def claimed(run: Run) -> dict[int, int]:

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.facts import intact_of, of_run
-from spark_checks.folded import SMALL, Folded, few, folded
-from spark_checks.hops.falls import KEYS, Key, Stretch, stretches
-from spark_checks.hops.found import in_blocks, tally
-from spark_checks.hops.topic import TopicHop, expired, intact
-from spark_checks.model import Anomaly
-from spark_checks.readers import Evidence
-from spark_checks.requests import SCHEMA, disordered
+from spark_checks.delivery.falls import KEYS, Key, Stretch, stretches
+from spark_checks.delivery.producer_to_topic import TopicHop, expired, intact
+from spark_checks.engine.anomalies import in_blocks, tally
+from spark_checks.engine.facts import intact_of, of_run
+from spark_checks.engine.folded import SMALL, Folded, few, folded
+from spark_checks.engine.readers import Evidence
+from spark_checks.engine.requests import SCHEMA, disordered
+from spark_checks.results import Anomaly
 
 _KEYS = [*KEYS]
 _SENT = ("seq", "offset", "sent_us", "acked_us", "instance")
@@ -148,7 +148,7 @@ def by_sequence(rows: DataFrame) -> DataFrame:
 
 
 def by_request(rows: DataFrame) -> DataFrame:
-    """What REST promises (see :mod:`spark_checks.requests`); shuffles the rows by partition and producer."""
+    """What REST promises (spark_checks.engine.requests); shuffles the rows by partition and producer."""
     return rows.groupBy(*KEYS).applyInArrow(disordered, SCHEMA)
 
 

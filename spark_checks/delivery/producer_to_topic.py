@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks.exact import LEDGER, MISSING, RECORDS, SCHEMA, Told, compared
-from spark_checks.facts import intact_of, of_run
-from spark_checks.folded import FEW, NOTHING, SMALL, Folded, Sum, few, finer, folded, in_parts, sum_of
-from spark_checks.hops.found import block, in_blocks, tally
-from spark_checks.hops.whole import claimed, refuse_twice, unledgered
-from spark_checks.model import Anomaly
-from spark_checks.readers import Evidence
-from spark_checks.run import Run
+from evidence.run import Run
+from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
+from spark_checks.engine.anomalies import block, in_blocks, tally
+from spark_checks.engine.exact import LEDGER, MISSING, RECORDS, SCHEMA, Told, judged
+from spark_checks.engine.facts import intact_of, of_run
+from spark_checks.engine.folded import FEW, NOTHING, SMALL, Folded, Sum, few, finer, folded, in_parts, sum_of
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly
 
 _IDENTITY = ("producer", "seq")
 _HOME = ("topic", "partition", "offset")
@@ -137,7 +137,7 @@ def _counted(parts: Folded) -> tuple[dict[str, int], list[tuple[int, int]], int]
 
 
 def compare(evidence: Evidence, blocks: Sequence[tuple[int, int]], rows: int) -> DataFrame | pa.Table:
-    """Hold ledger and intact records of some (producer, block) against each other, see ``exact.compared``.
+    """Hold ledger and intact records of some (producer, block) against each other, see ``exact.judged``.
 
     Few rows come here, as an Arrow table; many are shuffled by their block, and a DataFrame is returned.
     Where tasks open the files, only those parts of the blocks come that differ: the rest is as it should be.
@@ -157,14 +157,14 @@ def compare(evidence: Evidence, blocks: Sequence[tuple[int, int]], rows: int) ->
         if differing and len(who) * len(fine) <= FEW:
             near = in_parts("seq", fine) & pc.field("producer").isin(sorted(who))
             found = few(evidence, {"ledger": near, "records": near & intact_of(run)})
-            return compared(found["ledger"].select(LEDGER), found["records"].select(RECORDS), said)
+            return judged(found["ledger"].select(LEDGER), found["records"].select(RECORDS), said)
     records = intact(of_run(evidence.need("records"), run))
     ours = in_blocks(evidence.need("ledger"), blocks, ["producer"], "seq").select(*LEDGER)
     theirs = in_blocks(records, blocks, ["producer"], "seq").select(*RECORDS)
     if rows <= SMALL:
-        return compared(ours.toArrow(), theirs.toArrow(), said)
+        return judged(ours.toArrow(), theirs.toArrow(), said)
     one, two = (side.groupBy(F.col("producer"), block("seq")) for side in (ours, theirs))
-    whole = one.cogroup(two).applyInArrow(lambda ledger, records: compared(ledger, records, said), SCHEMA)
+    whole = one.cogroup(two).applyInArrow(lambda ledger, records: judged(ledger, records, said), SCHEMA)
     return whole.persist()
 
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_checks.facts import of_run, to_groups
-from spark_checks.folded import FEW, NOTHING, Folded, Sum, few, finer, folded, in_parts, sum_of
-from spark_checks.hops.found import add, examples, in_blocks, tally
-from spark_checks.model import Anomaly
-from spark_checks.readers import Evidence
-from spark_checks.run import Run
-from spark_checks.schemas import TABLES
-from spark_checks.sequences import SCHEMA, folder
+from evidence.run import Run
+from spark_checks.engine.anomalies import add, examples, in_blocks, tally
+from spark_checks.engine.facts import of_run, to_groups
+from spark_checks.engine.folded import FEW, NOTHING, Folded, Sum, few, finer, folded, in_parts, sum_of
+from spark_checks.engine.readers import Evidence
+from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.sequences import SCHEMA, folder
+from spark_checks.results import Anomaly
 
 _KEYS = ["group", "topic", "partition"]
 _POSITION_KEYS = ["group", "consumer", "topic", "partition"]

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from spark_checks.folds import BLOCK_BITS
-from spark_checks.model import Anomaly
+from spark_checks.engine.folds import BLOCK_BITS
+from spark_checks.results import Anomaly
 
 _EXAMPLES: Final[ContextVar[int]] = ContextVar("examples", default=10)
 #: As many blocks are named in a filter.

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from spark_checks.facts import ONE, WHO, aggregated, intact_of, ledger_seconds
-from spark_checks.partial import second as second_of
-from spark_checks.readers import Evidence
+from spark_checks.engine.facts import ONE, WHO, aggregated, intact_of, ledger_seconds
+from spark_checks.engine.partial import second as second_of
+from spark_checks.engine.readers import Evidence
 
 #: A shift smaller than this is noise of the machines, and no reading of a figure depends on it.
 _TOLERATED_US: Final = 50_000

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from spark_checks.errors import EvidenceError, one_line
-from spark_checks.run import Run
-from spark_checks.schemas import TABLES, TIMES, arrow_schema, may_be_absent
+from evidence.errors import EvidenceError, one_line
+from evidence.run import Run
+from evidence.tables import TIMES, arrow_schema
+from spark_checks.engine.schemas import TABLES, may_be_absent
 
 #: Rows of a run lie between its begin and its end, as its generators' clock tells; samples and actions, some
 #: by clocks of other hosts, also shortly before and after.

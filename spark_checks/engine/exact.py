@@ -60,7 +60,7 @@ class Told:
         return not self.complete or seq < self.claimed.get(producer, 0)
 
 
-def compared(ledger: Any, records: Any, told: Told) -> Any:
+def judged(ledger: Any, records: Any, told: Told) -> Any:
     """Name what is wrong with each identity (columns of :data:`SCHEMA`).
 
     Kinds that are no anomalies come along to be counted: ``unknown_found`` (a send with unknown or failed

@@ -14,12 +14,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_checks import gaps
-from spark_checks.folded import shared_out
-from spark_checks.partial import Aggregate, mixed, of_rows, of_tasks
-from spark_checks.partial import second as second_of
-from spark_checks.readers import Evidence
-from spark_checks.run import Application, Place, Run
+from evidence.run import Application, Place, Run
+from spark_checks.engine import gaps
+from spark_checks.engine.folded import shared_out
+from spark_checks.engine.partial import Aggregate, mixed, of_rows, of_tasks
+from spark_checks.engine.partial import second as second_of
+from spark_checks.engine.readers import Evidence
 
 #: Counts rows.
 ONE: Final = pc.scalar(pa.scalar(1, pa.int64()))

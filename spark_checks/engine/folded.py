@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_checks.folds import COLUMNS, Parts, Scope, fold_files, folder_of, merged, rows_of
-from spark_checks.readers import Evidence
-from spark_checks.run import Run
-from spark_checks.schemas import arrow_schema
+from evidence.run import Run
+from evidence.tables import arrow_schema
+from spark_checks.engine.folds import COLUMNS, Parts, Scope, fold_files, folder_of, merged, rows_of
+from spark_checks.engine.readers import Evidence
 
 #: A file larger than this is folded in pieces, by several tasks.
 _PIECE: Final = 32 << 20
@@ -57,7 +57,7 @@ NOTHING: Final = Sum()
 
 @dataclass(frozen=True)
 class Folded:
-    """What the folds of all files gave, by name: see :data:`spark_checks.folds.MERGED`."""
+    """What the folds of all files gave, by name: see :data:`spark_checks.engine.folds.MERGED`."""
 
     parts: Mapping[str, Any]
 

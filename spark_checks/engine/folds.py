@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from spark_checks.grouping import TEXTS, Groups, hashed
+from spark_checks.engine.grouping import TEXTS, Groups, hashed
 
 #: Rows a block, as a power of two: large enough that sums are few, small enough that the exact join after
 #: one missing record reads little.

@@ -15,11 +15,11 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_checks import contract
-from spark_checks.errors import EvidenceError, one_line
-from spark_checks.once import Once
-from spark_checks.run import Run, parse_run
-from spark_checks.schemas import TABLES
+from evidence.errors import EvidenceError, one_line
+from evidence.run import Run, parse_run
+from spark_checks.engine import contract
+from spark_checks.engine.memo import Once
+from spark_checks.engine.schemas import TABLES
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
@@ -150,7 +150,7 @@ def explain(error: object, where: str) -> str:
     file = _FILE_IN_ERROR.search(text)
     reason = "cannot be read as Parquet; it is damaged or cut off: copy it again, or remove it"
     if "MERGE" in text or "MISMATCH" in text:
-        reason = "its columns differ from those of the contract (spark_checks/schemas.py)"
+        reason = "its columns differ from those of the contract (evidence/tables.py)"
     elif file is None:
         reason = one_line(text, 200)
     return f"{file.group(1) if file else where}: {reason}"

@@ -14,8 +14,8 @@ from typing import Final
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from spark_checks import exact, folds, grouping, partial, requests, sequences
-from spark_checks.errors import EvidenceError
+from evidence.errors import EvidenceError
+from spark_checks.engine import exact, folds, grouping, partial, requests, sequences
 
 #: The connector of the newest Spark whose parts all resolve from Maven Central.
 CONNECTOR: Final = "spark-kafka-4.0.0"

@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from spark_checks import session
 from spark_checks.__main__ import quiet
+from spark_checks.engine import session
 from spark_checks.faults.audited import Mixture, Outcome, audited
 from spark_checks.faults.inject import FAULTS
 

@@ -12,14 +12,16 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import delivery, latency, rebalance
+from evidence.levels import Levels
+from spark_checks.checks import latency
+from spark_checks.delivery import check as delivery
+from spark_checks.engine.anomalies import showing
+from spark_checks.engine.readers import open_evidence
 from spark_checks.faults.evidence import write
 from spark_checks.faults.inject import expected, inject
 from spark_checks.faults.made import SECOND_US, Case, Finding, good_case
-from spark_checks.hops.found import showing
-from spark_checks.levels import Levels
-from spark_checks.model import Result
-from spark_checks.readers import open_evidence
+from spark_checks.rebalance import check as rebalance
+from spark_checks.results import Result
 
 _PLACE: Final = ("producer", "seq", "topic", "partition", "offset")
 #: By what a finding of each kind is known; of all other kinds, by its place.
@@ -74,10 +76,10 @@ def audited(spark: SparkSession, mixtures: Sequence[Mixture]) -> Outcome:
                 check(evidence, Levels()) for check in (delivery.check, latency.check, rebalance.check)
             ]
         evidence.shared.forget()
-    return compared(cases, mixtures, results)
+    return judged(cases, mixtures, results)
 
 
-def compared(cases: Sequence[Case], mixtures: Sequence[Mixture], results: Sequence[Result]) -> Outcome:
+def judged(cases: Sequence[Case], mixtures: Sequence[Mixture], results: Sequence[Result]) -> Outcome:
     """Compare what checks report (the first of them delivery) with what was put into settled cases."""
     wanted = Counter(finding for case in cases for finding in expected(case))
     told = Counter(_findings(results))

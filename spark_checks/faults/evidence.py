@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from evidence.record import decode as identity
+from evidence.record import run_tag
+from evidence.writing import rows_to_columns, write_table
 from spark_checks.faults.made import (
     KEYS,
     MEMBERS,
@@ -23,10 +26,7 @@ from spark_checks.faults.made import (
     WARM_UP_S,
     Case,
 )
-from spark_checks.land import decode
-from verify.evidence import rows_to_columns, write_table
-from verify.record import decode as identity
-from verify.record import run_tag
+from spark_checks.landing import decode
 
 #: What Spark's Kafka source gives.
 RAW: Final = (

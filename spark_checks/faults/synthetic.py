@@ -1,6 +1,6 @@
 """Good evidence, made up: for tests that break it in one place and for trials at scale.
 
-``python -m spark_checks.synthetic --records 3000000 OUT`` writes a whole evidence folder whose audit passes.
+``python -m spark_checks.faults.synthetic --records 3000000 OUT`` writes evidence whose audit passes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_checks.schemas import arrow_schema
+from evidence.tables import arrow_schema
 
 #: 2025-01-01T00:00:00Z, the begin of every made-up run, microseconds.
 STARTED_US: Final = 1_735_689_600_000_000
@@ -225,7 +225,7 @@ def _disturbance(folder: Path, restarts: int, partitions: int, seconds: float) -
 
 def main() -> None:
     """Write good evidence from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m spark_checks.synthetic", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m spark_checks.faults.synthetic", description=__doc__)
     parser.add_argument("out", type=Path, help="the evidence folder to make")
     parser.add_argument("--records", type=int, default=100_000, help="rows of the ledger")
     parser.add_argument("--partitions", type=int, default=12)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spark_checks.hops.compression import CLASSES, Compression, compressions
-from spark_checks.hops.fill import CLASSES_MS, Fill, fills
-from spark_checks.model import Recommendation
-from spark_checks.readers import Evidence
+from spark_checks.engine.readers import Evidence
+from spark_checks.mirror.compression import CLASSES, Compression, compressions
+from spark_checks.mirror.fill import CLASSES_MS, Fill, fills
+from spark_checks.results import Recommendation
 
 #: Below as many, the last percents are a batch or none, and say nothing of the next ones.
 ENOUGH: Final = 100

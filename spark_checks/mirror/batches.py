@@ -15,8 +15,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_checks.run import Mirror, Run, Topic
-from spark_checks.schemas import BATCHES, arrow_schema
+from evidence.run import Mirror, Run, Topic
+from evidence.tables import arrow_schema
+from spark_checks.engine.schemas import TABLES
 
 #: Raw bytes that are read and compressed a mirror, over all partitions of its source.
 SAMPLE_BYTES: Final = 48 << 20
@@ -58,7 +59,7 @@ def sample(spark: SparkSession, records: DataFrame, run: Run, read: Mapping[str,
         if part is not None and mirror.source.cluster in read:
             raw = read[mirror.source.cluster](part).select("partition", "offset", "timestamp", "key", "value")
             # A partition's sample in one group: some megabytes.
-            frames.append(raw.groupBy("partition").applyInArrow(_compressor(mirror), BATCHES))
+            frames.append(raw.groupBy("partition").applyInArrow(_compressor(mirror), TABLES["batches"]))
     if not frames:
         return None
     whole = frames[0]

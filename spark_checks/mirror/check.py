@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spark_checks.checks import mirror_batches
-from spark_checks.hops.mirror import mirror_hop
-from spark_checks.hops.mirror_lag import Lag, lags
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Result, judge
-from spark_checks.readers import Evidence
-from spark_checks.run import Mirror
+from evidence.levels import Levels, given
+from evidence.run import Mirror
+from spark_checks.engine.readers import Evidence
+from spark_checks.mirror import batch_advice as mirror_batches
+from spark_checks.mirror.lag import Lag, lags
+from spark_checks.mirror.parity import mirror_hop
+from spark_checks.results import Anomaly, Result, judge
 
 KINDS: Final = (
     "missing",

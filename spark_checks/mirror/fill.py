@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.run import Run
+from evidence.run import Run
 
 #: Upper ends of the histogram's classes, milliseconds; what takes longer is in a last class of its own.
 CLASSES_MS: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.run import Run
+from evidence.run import Run
 
 #: Samples are joined with records by stretches of as many offsets, as a power of two.
 _STRETCH_BITS: Final = 12

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks.hops.found import block, differs, digest, only_blocks, tally
-from spark_checks.hops.mirror_order import out_of_order
-from spark_checks.hops.mirror_pairs import PARTS, paired
-from spark_checks.model import Anomaly
-from spark_checks.run import Run
+from evidence.run import Run
+from spark_checks.engine.anomalies import block, differs, digest, only_blocks, tally
+from spark_checks.mirror.altered import PARTS, paired
+from spark_checks.mirror.order import out_of_order
+from spark_checks.results import Anomaly
 
 #: Stands for the producer of a record that is known by its content alone.
 _NONE = -1

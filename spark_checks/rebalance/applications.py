@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks.restarts import Restart
+from spark_checks.rebalance.restarts import Restart
 
 #: Rows a group and restart in the report, the longest stalls first.
 _MOST: Final = 100

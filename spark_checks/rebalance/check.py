@@ -8,16 +8,17 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks import gaps, groups, ownership
-from spark_checks.applications import by_partition, restores
-from spark_checks.facts import acked_grains, applied_grains, delivered_grains
-from spark_checks.levels import Levels, given
-from spark_checks.model import Anomaly, Recommendation, Result, judge
-from spark_checks.readers import Evidence
-from spark_checks.restarts import Restart, as_frame, read_restarts
-from spark_checks.run import Run
-from spark_checks.unannounced import unannounced
-from spark_checks.watched import watched
+from evidence.levels import Levels, given
+from evidence.run import Run
+from spark_checks.engine import gaps
+from spark_checks.engine.facts import acked_grains, applied_grains, delivered_grains
+from spark_checks.engine.readers import Evidence
+from spark_checks.rebalance import groups, ownership
+from spark_checks.rebalance.applications import by_partition, restores
+from spark_checks.rebalance.restarts import Restart, as_frame, read_restarts
+from spark_checks.rebalance.unannounced import unannounced
+from spark_checks.rebalance.watched import watched
+from spark_checks.results import Anomaly, Recommendation, Result, judge
 
 _MEASURES: Final = {
     "produce_gap_s": "produce gap",

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.run import Run
+from evidence.run import Run
 
 _PLACE = ["group", "topic", "partition"]
 _BUCKET_US: Final = 100_000

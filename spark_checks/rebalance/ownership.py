@@ -9,8 +9,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_checks.restarts import Restart
-from spark_checks.run import Run
+from evidence.run import Run
+from spark_checks.rebalance.restarts import Restart
 
 #: Changes of ownership that are drawn: they grow with partitions and restarts, not with the records.
 _MOST: Final = 20_000

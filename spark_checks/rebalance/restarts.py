@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_checks.run import Run
+from evidence.run import Run
 
 #: Effects may outlast a restart (a group's session timeout): they are looked for this long after it, or
 #: until the next one begins.

@@ -7,10 +7,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.hops.found import tally
-from spark_checks.model import Anomaly
-from spark_checks.restarts import Restart
-from spark_checks.run import Run
+from evidence.run import Run
+from spark_checks.engine.anomalies import tally
+from spark_checks.rebalance.restarts import Restart
+from spark_checks.results import Anomaly
 
 #: Samples bear the time of their host's clock and come once a second; actions that of the control machine.
 _MARGIN_US: Final = 2_000_000

@@ -7,10 +7,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_checks.hops.found import tally
-from spark_checks.model import Anomaly
-from spark_checks.restarts import Restart
-from spark_checks.run import Run
+from evidence.run import Run
+from spark_checks.engine.anomalies import tally
+from spark_checks.rebalance.restarts import Restart
+from spark_checks.results import Anomaly
 
 #: Samples further apart than this many intervals are a gap, in which a group may have been anything.
 GAP_INTERVALS: Final = 3

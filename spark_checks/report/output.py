@@ -13,9 +13,9 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from sizing.recommended import NAME, laid_over
+from sizing.inventory.recommendations import NAME, laid_over
 from spark_checks.job import Audit
-from spark_checks.model import Result
+from spark_checks.results import Result
 
 _STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from spark_checks import charts
 from spark_checks.job import Audit
+from spark_checks.report import charts
 
 #: Suffixes of measured keys and the units that they stand for, longest first.
 _UNITS = (
@@ -27,7 +27,7 @@ _UNITS = (
 def render(audit: Audit) -> str:
     """Return the page."""
     environment = Environment(
-        loader=PackageLoader("spark_checks", ""),
+        loader=PackageLoader("spark_checks.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -41,7 +41,7 @@ def render(audit: Audit) -> str:
     fill, compression = charts.batch_fill(audit), charts.batch_compression(audit)
     owners = charts.ownership(audit)
     results = {result.name: result for result in audit.results}
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template("page.html.j2").render(
         audit=audit,
         run=run,
         started=datetime.fromtimestamp(run.started_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),

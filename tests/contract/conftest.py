@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local.brokers import Broker, running_broker
+from local.services.brokers import Broker, running_broker
 from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
 from tests.contract.rest_client import Consumer, produce
@@ -47,7 +47,7 @@ def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("KEDGE_REST_URL names the proxy; this test starts and configures one itself")
     archive = distribution()
     if archive is None:
-        pytest.skip("the sandbox is not built: mvn -q -B -f local/sandbox_rest/pom.xml package")
+        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     return unpack(archive, tmp_path_factory.mktemp("sandbox"))
 
 

@@ -14,9 +14,9 @@ from typing import Final
 
 import httpx
 
-from local.brokers import end_process, free_ports, log_tail
+from local.services.brokers import end_process, free_ports, log_tail
 
-TARGET: Final = Path(__file__).parents[2] / "local" / "sandbox_rest" / "target"
+TARGET: Final = Path(__file__).parents[2] / "local" / "services" / "sandbox_rest" / "target"
 _START_S: Final = 30.0
 
 

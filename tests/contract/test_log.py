@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from plugins.module_utils.rendering import render_settings
+from control.rendering import render_settings
 from sizing.plan import make_plan
 from tests.contract.proxies import running_proxy
 from tests.contract.rest_client import produce

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from local.brokers import Broker
+from local.services.brokers import Broker
 from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, launch, running_proxy
 from tests.contract.rest_client import BINARY, Consumer, b64, offsets, produce

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Final
 
 _HERE: Final = Path(__file__).parent
-_SANDBOX: Final = _HERE.parents[1] / "local" / "sandbox_rest" / "target" / "sandbox-rest-1.0.0.tar.gz"
+_SANDBOX: Final = (
+    _HERE.parents[1] / "local" / "services" / "sandbox_rest" / "target" / "sandbox-rest-1.0.0.tar.gz"
+)
 _FILES: Final = _HERE / "files"
 _MAPR: Final = "opt/mapr/kafka-rest/kafka-rest-5.1.2"
 _CONTROL: Final = """Package: {name}

@@ -122,9 +122,9 @@ def test_the_plan_shows_what_the_measurement_would_change(verdicts: dict[str, An
 
 def test_the_link_is_set_while_the_fleet_runs(fleet: None) -> None:
     del fleet
-    said = run(sys.executable, "-m", "local.link", "--inventory", INVENTORY, "--round-trip-ms", "120")
+    said = run(sys.executable, "-m", "local.fleet.link", "--inventory", INVENTORY, "--round-trip-ms", "120")
     assert "round trip 120 ms" in said or "delay 60ms" in said
-    run(sys.executable, "-m", "local.link", "--inventory", INVENTORY, "--round-trip-ms", "60")
+    run(sys.executable, "-m", "local.fleet.link", "--inventory", INVENTORY, "--round-trip-ms", "60")
 
 
 def test_a_second_deploy_changes_nothing(verdicts: dict[str, Any]) -> None:

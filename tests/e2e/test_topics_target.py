@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from sizing.topics import partitions_needed
+from sizing.topics.planner import partitions_needed
 from tests.e2e.playing import ROOT, local_fleet, play
 from tests.kafka.loads import LoadRun
-from verify.places import find
+from verify.addresses import find
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(600), pytest.mark.long]
 INVENTORY = "molecule/kafka_topics/inventory"

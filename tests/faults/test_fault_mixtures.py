@@ -10,9 +10,9 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.faults.audited import Mixture, Outcome, audited, compared, made
+from spark_checks.faults.audited import Mixture, Outcome, audited, judged, made
 from spark_checks.faults.inject import FAULTS, expected
-from spark_checks.model import Anomaly, Result
+from spark_checks.results import Anomaly, Result
 
 
 def some_mixtures(count: int) -> list[Mixture]:
@@ -48,7 +48,7 @@ def test_a_check_that_misses_one_and_invents_one_is_caught() -> None:
     cases = made(mixtures)
     ((_, where),) = expected(cases[0])
     wrong = Anomaly(1, (dict(where) | {"offset": 1},))
-    missed, invented = compared(
+    missed, invented = judged(
         cases, mixtures, [Result("delivery", "fail", "", anomalies={"lost": wrong})]
     ).differences
     assert missed.startswith("not reported: lost {'producer': 0, 'seq': ")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.broker_cluster import Node as CrashableBroker
-from local.broker_cluster import running_nodes
+from local.services.broker_cluster import Node as CrashableBroker
+from local.services.broker_cluster import running_nodes
 
 __all__ = ["CrashableBroker", "crashable_broker"]
 

@@ -14,9 +14,9 @@ import psutil
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 
-from spark_checks.schemas import arrow_schema
+from evidence.record import decode, run_tag
+from evidence.tables import arrow_schema
 from tests.awaiting import WAIT_S, await_that
-from verify.record import decode, run_tag
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,11 +16,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.mirror.cases import planned
-from local import toxiproxy
-from local.broker_cluster import Node, running_nodes
-from local.brokers import Broker, free_ports, kafka_jars, running_broker
-from local.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
-from local.toxiproxy import Toxiproxy, Way
+from local.fleet import toxiproxy
+from local.fleet.toxiproxy import Toxiproxy, Way
+from local.services.broker_cluster import Node, running_nodes
+from local.services.brokers import Broker, free_ports, kafka_jars, running_broker
+from local.services.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
 from sizing.plan import make_plan
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT

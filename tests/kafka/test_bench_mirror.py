@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.mirror.__main__ import main
-from local.brokers import kafka_jars
-from local.mirrors import CLASSIC_JARS, has_jars
+from local.services.brokers import kafka_jars
+from local.services.mirrors import CLASSIC_JARS, has_jars
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 

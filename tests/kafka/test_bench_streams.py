@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.streams.__main__ import main
-from local.application import SAMPLE_JAR
-from local.brokers import kafka_jars
+from local.services.application import SAMPLE_JAR
+from local.services.brokers import kafka_jars
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 

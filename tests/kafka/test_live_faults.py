@@ -22,17 +22,17 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.rebalance.trial import name_groups, start_member
-from local.broker_cluster import Node, running_nodes
-from local.brokers import end_process
+from evidence.load import read_load
+from evidence.writing import rows_to_columns, write_json, write_table
+from local.services.broker_cluster import Node, running_nodes
+from local.services.brokers import end_process
 from tests.awaiting import await_that
 from tests.contract.proxies import RunningProxy, distribution, launch, running_proxy, unpack
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy
 from tests.kafka.loads import ROOT, LoadRun
-from verify.evidence import rows_to_columns, write_json, write_table
 from verify.load.cluster import committed
-from verify.load.config import read_load
-from verify.load.process import now_us
+from verify.process import now_us
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -233,7 +233,7 @@ def test_a_rolling_restart_with_a_killed_leader_and_acks_1_names_the_lost_record
     """Both ways at once. The followers are held still, so that what is acknowledged meanwhile dies with the leader."""
     archive = distribution()
     if archive is None:
-        pytest.skip("the sandbox is not built: mvn -q -B -f local/sandbox_rest/pom.xml package")
+        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     servers = ",".join(node.bootstrap_servers for node in nodes)
     leader, *followers = nodes
     admin = AdminClient({"bootstrap.servers": servers})

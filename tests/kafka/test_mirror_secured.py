@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from local.brokers import Broker, free_ports, kafka_jars, log_tail, running_broker
-from local.mirrors import CLASSIC_JARS, MM2_JARS, has_jars, start_classic, start_mm2
+from local.services.brokers import Broker, free_ports, kafka_jars, log_tail, running_broker
+from local.services.mirrors import CLASSIC_JARS, MM2_JARS, has_jars, start_classic, start_mm2
 from sizing.plan import make_plan
 from tests.awaiting import await_that
 from tests.kafka.mirror_site import held

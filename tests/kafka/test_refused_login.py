@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils.kafka_admin import admin
+from control.kafka_admin import admin
+from evidence.load import Load, LoadError
 from tests.kafka.guarded import GuardedBroker
 from tests.kafka.modules import run_module
+from verify.addresses import Place
 from verify.limits import main as limits
 from verify.load.cluster import connect as load_connect
-from verify.load.config import Load, LoadError
 from verify.measure.config import MeasureError
 from verify.measure.topics import connect
-from verify.places import Place
 from verify.watch.topics import KafkaTopic, WatchError
 
 pytestmark = pytest.mark.kafka

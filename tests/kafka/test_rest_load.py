@@ -31,7 +31,7 @@ def proxies(
 ) -> Iterator[list[RunningProxy]]:
     archive = distribution()
     if archive is None:
-        pytest.skip("the sandbox is not built: mvn -q -B -f local/sandbox_rest/pom.xml package")
+        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     home = unpack(archive, tmp_path_factory.mktemp("sandbox"))
     properties = {"bootstrap.servers": broker.bootstrap_servers, "host.name": "127.0.0.1"}
     environment = {"KAFKAREST_HEAP_OPTS": "-Xmx128M"}

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from local.application import SAMPLE_JAR, Application, Running, running_application
-from sizing.model import Instance
+from local.services.application import SAMPLE_JAR, Application, Running, running_application
+from sizing.core.plan import Instance
 from sizing.plan import make_plan
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from bench.clients.cases import losses, producers
 from bench.clients.driver import Driver, running_driver
 from bench.clients.phases import Bench, consumed, lost, produced, with_topic
-from local.broker_cluster import Node, running_nodes
+from local.services.broker_cluster import Node, running_nodes
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT
 from tests.kafka.modules import run_module

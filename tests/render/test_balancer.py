@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
+from control.rendering import render_instance
 from plugins.module_utils.haproxy import former_workers, in_flight, worker
-from plugins.module_utils.rendering import render_instance
 from sizing.plan import make_plan
 from tests.answering import JsonHandler
 from tests.awaiting import await_that

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils.rendering import package_links, render_instance, render_settings
-from sizing.model import Inventory
+from control.rendering import package_links, render_instance, render_settings
+from sizing.core.inventory import Inventory
+from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
-from sizing.reading import read_inventory
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ["example", "mapr", "local"]

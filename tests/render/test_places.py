@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from verify.places import PlaceError, find
+from verify.addresses import PlaceError, find
 
 INVENTORY = """
 all:

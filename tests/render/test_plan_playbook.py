@@ -76,7 +76,7 @@ def test_hosts_and_clusters_out_of_reach_are_one_line_each_and_no_failure(invent
 
 
 def test_what_is_compared_follows_from_the_roles_that_can(inventory: Path, tmp_path: Path) -> None:
-    for role, file in (("a", "compare.yml"), ("b", "main.yml")):
+    for role, file in (("a", "drift.yml"), ("b", "main.yml")):
         (tmp_path / "roles" / role / "tasks").mkdir(parents=True)
         (tmp_path / "roles" / role / "tasks" / file).touch()
     assert kedge_reached.comparing_roles(tmp_path / "roles") == {"a"}

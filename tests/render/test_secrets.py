@@ -13,19 +13,20 @@ from typing import Any
 
 import pytest
 
+from control import kafka_admin
+from control.rendering import render_instance, secrets_of
+from evidence.secrets import SecretsError, from_environment, merged
 from plugins.filter.kedge import load_spec
-from plugins.module_utils import kafka_admin
-from plugins.module_utils.rendering import render_instance, secrets_of
 from plugins.modules.kedge_release import filled, hidden
-from sizing.balancer_security import token
-from sizing.broker_security import scram_users
-from sizing.model import Plan
+from sizing.balancer.security import token
+from sizing.broker.security import scram_users
+from sizing.core.plan import Plan
+from sizing.inventory.clusters import clusters
+from sizing.inventory.reading import read_inventory
+from sizing.inventory.secrets import MARK, private, public, seal
+from sizing.inventory.security import Security
 from sizing.plan import make_plan
-from sizing.reading import read_inventory
-from sizing.report import text
-from sizing.secrets import MARK, SecretsError, from_environment, merged, private, public, seal
-from sizing.security import Security
-from sizing.workload import clusters
+from sizing.text import text
 from verify.state.conftest import differing
 
 ROOT = Path(__file__).resolve().parents[2]

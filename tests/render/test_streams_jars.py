@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from local.places import LOCKS, cache_root
-from plugins.module_utils.jars import JarError
-from plugins.module_utils.streams_jars import Wish, application_jars, build_kit
+from control.jars import JarError
+from control.streams_jars import Wish, application_jars, build_kit
+from local.paths import LOCKS, cache_root
 from sizing.plan import make_plan
 from tests.planned import instances, streams
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks import session
+from spark_checks.engine import session
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_checks.readers import Evidence
-from spark_checks.run import Run
-from spark_checks.schemas import TABLES
+from evidence.run import Run
+from spark_checks.engine.readers import Evidence
+from spark_checks.engine.schemas import TABLES
 
 Row = dict[str, Any]
 TOPIC, GROUP = "t", "g"

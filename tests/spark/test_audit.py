@@ -17,13 +17,15 @@ import yaml
 from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
 
-from local import machine
-from spark_checks import output, report, session
+from evidence.levels import Levels
+from local.setup import packages as machine
 from spark_checks.__main__ import main
+from spark_checks.engine import session
+from spark_checks.faults.synthetic import write_evidence
 from spark_checks.job import Audit, audit
-from spark_checks.levels import Levels
-from spark_checks.model import Recommendation, more_partitions
-from spark_checks.synthetic import write_evidence
+from spark_checks.report import output
+from spark_checks.report import page as report
+from spark_checks.results import Recommendation, more_partitions
 
 pytestmark = pytest.mark.spark
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from local.brokers import end_process, log_tail
+from local.services.brokers import end_process, log_tail
+from spark_checks.faults.synthetic import write_evidence
 from spark_checks.package import pack
-from spark_checks.synthetic import write_evidence
 from tests.awaiting import await_that
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import delivery
-from spark_checks.hops import order, topic
-from spark_checks.hops.group import group_hop
-from spark_checks.hops.order import reordered
-from spark_checks.hops.topic import topic_hop
-from spark_checks.levels import Levels
-from spark_checks.model import Anomaly
-from spark_checks.run import Run
+from evidence.levels import Levels
+from evidence.run import Run
+from spark_checks.delivery import check as delivery
+from spark_checks.delivery import order
+from spark_checks.delivery import producer_to_topic as topic
+from spark_checks.delivery.order import reordered
+from spark_checks.delivery.producer_to_topic import topic_hop
+from spark_checks.delivery.topic_to_group import group_hop
+from spark_checks.results import Anomaly
 from tests.spark.frames import Row, evidence, got, held, run, sent, unsure, us
 
 pytestmark = pytest.mark.spark

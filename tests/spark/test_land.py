@@ -11,13 +11,13 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from local.brokers import kafka_jars, running_broker
-from spark_checks.land import decode, land
-from spark_checks.readers import read_table
-from spark_checks.run import Application, Run, parse_run
-from spark_checks.session import connector_jars
-from verify.record import decode as decode_value
-from verify.record import encode, run_tag
+from evidence.record import decode as decode_value
+from evidence.record import encode, run_tag
+from evidence.run import Application, Run, parse_run
+from local.services.brokers import kafka_jars, running_broker
+from spark_checks.engine.readers import read_table
+from spark_checks.engine.session import connector_jars
+from spark_checks.landing import decode, land
 
 RAW = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import latency, rebalance, throughput
-from spark_checks.levels import Levels
-from spark_checks.model import compose, judge
-from spark_checks.restarts import find_restarts
+from evidence.levels import Levels
+from spark_checks.checks import latency, throughput
+from spark_checks.rebalance import check as rebalance
+from spark_checks.rebalance.restarts import find_restarts
+from spark_checks.results import compose, judge
 from tests.spark.frames import Row, evidence, got, held, run, sent, unsure, us
 
 pytestmark = pytest.mark.spark

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks import charts
-from spark_checks.checks import asked, memory
+from evidence.levels import Levels
+from evidence.run import Run
+from spark_checks.checks import memory
 from spark_checks.job import Audit
-from spark_checks.levels import Levels
-from spark_checks.run import Run
+from spark_checks.registry import asked
+from spark_checks.report import charts
 from tests.spark.frames import Row, evidence, run, us
 
 pytestmark = pytest.mark.spark

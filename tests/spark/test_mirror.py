@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import asked, mirror
-from spark_checks.hops.mirror import MirrorHop, mirror_hop
-from spark_checks.levels import Levels
-from spark_checks.model import Result
-from spark_checks.run import Mirror, Run
+from evidence.levels import Levels
+from evidence.run import Mirror, Run
+from spark_checks.mirror import check as mirror
+from spark_checks.mirror.parity import MirrorHop, mirror_hop
+from spark_checks.registry import asked
+from spark_checks.results import Result
 from tests.spark.frames import Row, evidence, frame, held, run, us
 
 pytestmark = pytest.mark.spark

@@ -11,15 +11,15 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from evidence.levels import Levels
+from evidence.run import Topic
 from sizing.plan import make_plan
-from spark_checks import output
-from spark_checks.batches import CODECS, SAMPLE_BYTES, filled, middle, serialized
-from spark_checks.checks import mirror
-from spark_checks.checks.mirror_batches import Batches, bound, recommendations
-from spark_checks.hops.compression import Compression
 from spark_checks.job import Audit
-from spark_checks.levels import Levels
-from spark_checks.run import Topic
+from spark_checks.mirror import check as mirror
+from spark_checks.mirror.batch_advice import Batches, bound, recommendations
+from spark_checks.mirror.batches import CODECS, SAMPLE_BYTES, filled, middle, serialized
+from spark_checks.mirror.compression import Compression
+from spark_checks.report import output
 from tests.planned import instances, mirrors, value
 from tests.spark.frames import Row, evidence, frame
 from tests.spark.test_mirror import about, copies, placed, source

@@ -8,13 +8,14 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from evidence.levels import Levels
+from evidence.run import Run
 from sizing.plan import make_plan
-from spark_checks import charts, output, report
-from spark_checks.checks import mirror
-from spark_checks.hops.fill import CLASSES_MS, Fill, batches, fills
 from spark_checks.job import Audit
-from spark_checks.levels import Levels
-from spark_checks.run import Run
+from spark_checks.mirror import check as mirror
+from spark_checks.mirror.fill import CLASSES_MS, Fill, batches, fills
+from spark_checks.report import charts, output
+from spark_checks.report import page as report
 from tests.planned import instances, mirrors, value
 from tests.spark.frames import Row, evidence, frame, run, us
 from tests.spark.test_mirror import copy, source, topics

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import mirror
-from spark_checks.checks.mirror import late
-from spark_checks.hops.mirror_lag import Lag, lags
-from spark_checks.levels import Levels, MirrorLevels
+from evidence.levels import Levels, MirrorLevels
+from spark_checks.mirror import check as mirror
+from spark_checks.mirror.check import late
+from spark_checks.mirror.lag import Lag, lags
 from tests.spark.frames import Row, evidence, frame, us
 from tests.spark.test_mirror import about, copy, placed, source
 

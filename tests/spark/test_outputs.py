@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import asked, outputs
-from spark_checks.levels import Levels
-from spark_checks.run import Run
+from evidence.levels import Levels
+from evidence.run import Run
+from spark_checks.checks import outputs
+from spark_checks.registry import asked
 from tests.spark.frames import TOPIC, Row, evidence, held, run, us
 
 pytestmark = pytest.mark.spark

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from evidence.levels import Levels
 from spark_checks.checks.partition_rates import check
-from spark_checks.levels import Levels
-from spark_checks.model import Result
+from spark_checks.results import Result
 from tests.spark.frames import Row, evidence, run, sent, us
 
 BYTES = 1_000_000  # so that a record is a megabyte, and a record a second 1 MB/s

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks import clocks
+from evidence.levels import Levels
 from spark_checks.checks import latency, partitions, settings
-from spark_checks.levels import Levels
+from spark_checks.engine import clocks
 from tests.spark.frames import Row, evidence, held, run, sent, us
 
 pytestmark = pytest.mark.spark

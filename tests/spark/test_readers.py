@@ -15,16 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks import contract, session
+from evidence.errors import EvidenceError
+from evidence.levels import Levels, read_levels
 from spark_checks.__main__ import main
-from spark_checks.checks import delivery
 from spark_checks.checks.latency import latencies
-from spark_checks.errors import EvidenceError
+from spark_checks.delivery import check as delivery
+from spark_checks.engine import contract, session
+from spark_checks.engine.readers import open_evidence
+from spark_checks.engine.schemas import TABLES
+from spark_checks.faults.synthetic import write_evidence
 from spark_checks.job import audit
-from spark_checks.levels import Levels, read_levels
-from spark_checks.readers import open_evidence
-from spark_checks.schemas import TABLES
-from spark_checks.synthetic import write_evidence
 from tests.spark.frames import run
 
 pytestmark = pytest.mark.spark

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import rebalance
-from spark_checks.levels import Levels
-from spark_checks.run import Run
+from evidence.levels import Levels
+from evidence.run import Run
+from spark_checks.rebalance import check as rebalance
 from tests.spark.frames import TOPIC, Row, evidence, held, run, sent, us
 
 pytestmark = pytest.mark.spark

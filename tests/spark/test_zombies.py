@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.checks import asked, zombies
-from spark_checks.levels import Levels
-from spark_checks.model import Result
+from evidence.levels import Levels
+from spark_checks.checks import zombies
+from spark_checks.registry import asked
+from spark_checks.results import Result
 from tests.spark.frames import GROUP, TOPIC, Row, evidence, got, run, sent, us
 
 pytestmark = pytest.mark.spark

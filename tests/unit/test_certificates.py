@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from sizing.certificates import look_at_certificates
-from sizing.model import Instance, Plan, Setting
+from sizing.core.plan import Instance, Plan
+from sizing.core.settings import Setting
+from sizing.inventory.certificates import look_at_certificates
 
 ADDRESS = (x509.DNSName("rest1"), x509.IPAddress(ipaddress.ip_address("10.0.0.1")))
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
-    ROOT / "local" / "sandbox_rest" / "README.md",
+    ROOT / "local" / "services" / "sandbox_rest" / "README.md",
 ]
 
 #: Commands that take a fleet or minutes, and where they run.
@@ -46,7 +46,7 @@ ELSEWHERE = {
     ".venv/bin/python -m bench.rest --inventory inventories/mine": (
         "tests/unit/test_bench_rest.py, without a fleet"
     ),
-    ".venv/bin/python -m sizing.profiles --inventory inventories/mine --out build": "test_sizing_profiles.py",
+    ".venv/bin/python -m sizing.clients --inventory inventories/mine --out build": "test_sizing_profiles.py",
 }
 
 

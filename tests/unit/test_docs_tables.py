@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from evidence.levels import Levels
+from evidence.load import Load
 from sizing.verification import ADDED
-from spark_checks.levels import Levels
-from verify.load.config import Load
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "verification.md").read_text()
 #: Verify.yml fills these in where they are left out.

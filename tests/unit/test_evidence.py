@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from spark_checks.schemas import TABLES, arrow_schema
-from verify.evidence import EvidenceWriter, rows_to_columns, to_table, write_table
+from evidence.tables import arrow_schema
+from evidence.writing import EvidenceWriter, rows_to_columns, to_table, write_table
+from spark_checks.engine.schemas import TABLES
 
 STATE: dict[str, Any] = {"group": "g", "state": "Stable", "members": 2, "assigned": 12}
 
@@ -103,7 +104,7 @@ def test_half_written_file_is_never_seen(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_bytes(b"PAR1 and then the disk was full")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("verify.evidence.pq.write_table", broken)
+    monkeypatch.setattr("evidence.writing.pq.write_table", broken)
     writer = EvidenceWriter(tmp_path, "group_states", "w")
     writer.append({**STATE, "at_us": [1]})
     with pytest.raises(OSError, match="no space"):

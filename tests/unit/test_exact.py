@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_checks import exact
-from spark_checks.schemas import arrow_schema
+from evidence.tables import arrow_schema
+from spark_checks.engine import exact
 
 TOLD = exact.Told({0: 12, 1: 3}, True, frozenset({"compacted"}), {("t", 0): 2})
 
@@ -43,7 +43,7 @@ def test_what_is_left_out_unseen_changes_nothing(seed: int, monkeypatch: pytest.
     ledger, records = made(random.Random(seed))
     left = exact._others(ledger, records)
     assert len(left[0]) < len(ledger), "the trial leaves nothing out"
-    found = exact.compared(ledger, records, TOLD).to_pylist()
+    found = exact.judged(ledger, records, TOLD).to_pylist()
     monkeypatch.setattr(exact, "_others", lambda *both: both)
-    everything = exact.compared(ledger, records, TOLD).to_pylist()
+    everything = exact.judged(ledger, records, TOLD).to_pylist()
     assert sorted(map(str, found)) == sorted(map(str, everything))

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_checks.folded import Folded
-from spark_checks.folds import BATCH, BLOCK_BITS, Scope, fold_batches, fold_files
-from spark_checks.hops import falls
-from spark_checks.hops.falls import WHOLE, stretches
-from spark_checks.schemas import arrow_schema
+from evidence.tables import arrow_schema
+from spark_checks.delivery import falls
+from spark_checks.delivery.falls import WHOLE, stretches
+from spark_checks.engine.folded import Folded
+from spark_checks.engine.folds import BATCH, BLOCK_BITS, Scope, fold_batches, fold_files
 
 Row = dict[str, Any]
 SCOPE = Scope(frozenset({("leaf", "t")}), frozenset({"g"}), {("t", 1): 3})
@@ -149,7 +149,7 @@ def test_every_pair_out_of_order_lies_in_a_stretch_whatever_is_left_out(
 ) -> None:
     rng = random.Random(seed)
     around = rng.choice([2, 5, 20])
-    monkeypatch.setattr("spark_checks.folds.AROUND", around)
+    monkeypatch.setattr("spark_checks.engine.folds.AROUND", around)
     monkeypatch.setattr(falls, "AROUND", around)
     seqs = log(rng, rng.randrange(2, 200))
     left_out = set(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from local.places import LOCKS
-from plugins.module_utils import jars
-from plugins.module_utils.jars import Jar, JarError
+from control import jars
+from control.jars import Jar, JarError
+from local.paths import LOCKS
 
 
 def digest(content: bytes) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from evidence.load import Load, Place
 from plugins.filter.kedge import load_spec
-from sizing.applications import applications_json
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
+from sizing.streams.verified import applications_json
 from verify.load import mirrored
-from verify.load.config import Load, Place
 from verify.load.mirrored import Mirrored
-from verify.load.report import RunFacts, TopicFacts, run_document
+from verify.load.progress import RunFacts, TopicFacts, run_document
 
 VERIFY = {"cluster": "leaf", "kafka": {"topic": "in", "records_per_s": 10.0}}
 IN, OUT = Place(cluster="leaf", topic="in"), Place(cluster="leaf", topic="out")

@@ -10,12 +10,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from verify.evidence import EvidenceWriter
+from evidence.record import run_tag
+from evidence.writing import EvidenceWriter
+from verify.load.actors import Lane
 from verify.load.board import Board, Cell
-from verify.load.config import Lane
 from verify.load.ledger import ACKED, FAILED, NEVER_SENT, NO_ANSWER, UNKNOWN, Ledger
-from verify.load.mend import REASON, mend_ledger, missing
-from verify.record import run_tag
+from verify.load.unfinished import REASON, mend_ledger, missing
 
 LANE = Lane("kafka-producer-0", 0, "kafka", "t", 1000.0, 50, 1)
 BLOCK = 4

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from evidence.load import Load, LoadError, Place, read_load
 from plugins.filter.kedge import load_spec
-from sizing.mirror_flows import flow_facts, flows_json
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
+from sizing.mirror.flows import flow_facts, flows_json
 from verify.load import mirrored
-from verify.load.config import Load, LoadError, Place, read_load
 from verify.load.mirrored import Mirrored
-from verify.load.report import RunFacts, TopicFacts, run_document
+from verify.load.progress import RunFacts, TopicFacts, run_document
 
 VERIFY = {"cluster": "leaf", "kafka": {"topic": "metrics.cpu", "records_per_s": 10.0}}
 CLUSTERS = {"leaf": {"bootstrap_servers": "l:9092"}, "agg": {"bootstrap_servers": "a:9092"}}

@@ -1,4 +1,4 @@
-"""Schedule, values and identities: the arrays say what verify.record says one by one."""
+"""Schedule, values and identities: the arrays say what evidence.record says one by one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evidence.record import PREFIX_BYTES, decode, encode, run_tag
 from verify.load.records import KEYS, Encoder, count_due, due_us, identities, keys
-from verify.record import PREFIX_BYTES, decode, encode, run_tag
 
 TAG = run_tag("a run")
 

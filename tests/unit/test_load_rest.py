@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from verify.load.config import LoadError, RestLoad, lanes, read_load, workers
+from evidence.load import LoadError, RestLoad, read_load
+from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
 from verify.load.rest_producers import read_answer
 from verify.load.rest_wire import NoAnswerError, NotSentError, Wire

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import pytest
 
+from evidence.load import Load
 from tests.answering import JsonHandler
 from verify.load.board import Board, Cell, Head
-from verify.load.config import Load
-from verify.load.process import Ending
 from verify.load.rest_consumers import run
+from verify.process import Ending
 
 REBALANCE = {"error_code": 50002, "message": "Kafka error: the consumer is undergoing a rebalance"}
 ACTOR = "rest-consumer-0"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from local import fleet as fleets
-from local import nodes, survey
-from local.engine import Engine, find_engine
-from local.inventory import Fleet, Node, read_fleet
-from local.places import PROJECT
+from local.fleet import commands as fleets
+from local.fleet import nodes, survey
+from local.fleet.engine import Engine, find_engine
+from local.fleet.inventory import Fleet, Node, read_fleet
+from local.fleet.survey import Container
+from local.paths import PROJECT
 from local.problem import Problem
-from local.survey import Container
 
 INVENTORY = """
 all:

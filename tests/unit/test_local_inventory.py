@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from local.inventory import Node, choose, parse_fleet, read_fleet
-from local.places import PROJECT
+from local.fleet.inventory import Node, choose, parse_fleet, read_fleet
+from local.paths import PROJECT
 from local.problem import Problem
 
 SOURCE = Path("inventories/x")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from local import link, toxiproxy
-from local.brokers import free_ports
-from local.inventory import parse_fleet
+from local.fleet import link, toxiproxy
+from local.fleet.inventory import parse_fleet
+from local.fleet.toxiproxy import Toxiproxy, Way
 from local.problem import Problem
-from local.toxiproxy import Toxiproxy, Way
+from local.services.brokers import free_ports
 
 HOST = {"ansible_host": "10.77.9.31", "fleet": {"name": "f", "subnet": "10.77.9.0/24"}}
 

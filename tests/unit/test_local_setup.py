@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from local import machine, node_image, setup
-from local.machine import Package
-from local.places import PROJECT
+from local.fleet import node_image
+from local.paths import PROJECT
 from local.problem import Problem
-from local.setup import Phase
+from local.setup import packages as machine
+from local.setup import phases as setup
+from local.setup.packages import Package
+from local.setup.phases import Phase
 
 
 def phase(name: str, made: list[str], wanting: str = "makes it", megabytes: int = 0) -> Phase:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from local import survey
-from local.engine import Engine
-from local.inventory import Fleet, Node
-from local.places import PROJECT
+from local.fleet import survey
+from local.fleet.engine import Engine
+from local.fleet.inventory import Fleet, Node
+from local.fleet.survey import Container, Network
+from local.paths import PROJECT
 from local.problem import Problem
-from local.survey import Container, Network
 
 FLEET = Fleet("f", "net", ipaddress.IPv4Network("10.1.2.0/24"), (Node("a", "10.1.2.11"),), Path("inv"))
 OURS = {survey.FLEET_LABEL: "f", survey.PROJECT_LABEL: str(PROJECT)}

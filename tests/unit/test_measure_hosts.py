@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from verify.measure.hosts import load, parse, this_machine
+from verify.measure.utilization import load, parse, this_machine
 
 BEFORE = """boot 11-22
 at 1000000000

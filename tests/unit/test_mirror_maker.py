@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import OffsetSpec
 
+from control.mirror_positions import mirror_lag, parse_position
 from plugins.filter.kedge import mirror_gate, mirror_probe
 from plugins.module_utils.journal_steps import missing_step
-from plugins.module_utils.mirror_positions import mirror_lag, parse_position
 from plugins.modules import kedge_instance
-from sizing.mirror_flows import flow_facts
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
+from sizing.mirror.flows import flow_facts
 from sizing.plan import make_plan
 from tests.planned import instances, mirrors
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spark_checks.ownership import bars, by_group
-from spark_checks.restarts import Restart
-from spark_checks.run import Run
+from evidence.run import Run
+from spark_checks.rebalance.ownership import bars, by_group
+from spark_checks.rebalance.restarts import Restart
 
 RUN = Run.model_validate(
     {

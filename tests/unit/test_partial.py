@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_checks.checks import latency
-from spark_checks.partial import Aggregate, mixed, of_files, of_rows, second
+from spark_checks.engine.partial import Aggregate, mixed, of_files, of_rows, second
 
 SCHEMA = pa.schema(
     [("who", pa.string()), ("at_us", pa.int64()), ("place", pa.int32()), ("late", pa.string())]

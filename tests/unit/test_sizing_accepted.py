@@ -7,9 +7,9 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from sizing.accepted import check_values
-from sizing.keys import Component, numbers, rest_takes, takes
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
+from sizing.keys.catalogue import Component, numbers, rest_takes, takes
+from sizing.keys.values import check_values
 from sizing.plan import make_plan
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest

@@ -12,7 +12,7 @@ import yaml
 from ansible import constants
 from ansible.plugins.connection import ssh
 
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 
 ALL: dict[str, Any] = {

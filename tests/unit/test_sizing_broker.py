@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.rest_inventories import of_rule, rest
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sizing.applications import applications_json
-from sizing.changelogs import Changelog, Needs, check_changelogs, is_changelog, needs
-from sizing.workload_streams import streams_apps
+from sizing.streams.changelogs import Changelog, Needs, check_changelogs, is_changelog, needs
+from sizing.streams.variables import streams_apps
+from sizing.streams.verified import applications_json
 from tests.planned import JOINS, streams
 
 WEEK_MS = 604_800_000

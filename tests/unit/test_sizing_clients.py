@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.client_profiles import PROFILES, default_value
+from sizing.clients.profiles import PROFILES, default_value
 from sizing.plan import make_plan
 from tests.planned import findings, of_topics
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils.rendering import render_instance
-from sizing.keys import check_rest_keys
-from sizing.model import Inventory, Setting
+from control.rendering import render_instance
+from sizing.core.inventory import Inventory
+from sizing.core.settings import Setting
+from sizing.inventory.reading import archive_files, read_archives
+from sizing.keys.catalogue import check_rest_keys
 from sizing.plan import make_plan
-from sizing.reading import archive_files, read_archives
 from tests.planned import streams
 from tests.rest_inventories import of_rule, planned, rest
 

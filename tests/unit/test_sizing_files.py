@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sizing.files import AnsibleStopsError, InventoryError, check_files, check_variables, inventories
+from sizing.inventory.yaml_files import (
+    AnsibleStopsError,
+    InventoryError,
+    check_files,
+    check_variables,
+    inventories,
+)
 
 HOSTS = "all:\n  children:\n    kafka_rest:\n      hosts:\n"
 

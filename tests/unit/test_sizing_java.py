@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.planned import mirrors, streams
 from tests.rest_inventories import of_rule, rest

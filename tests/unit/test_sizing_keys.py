@@ -5,8 +5,8 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 
-from sizing.keys import Component, check_keys, check_rest_keys, known_keys
-from sizing.places import compact
+from sizing.core.naming import compact
+from sizing.keys.catalogue import Component, check_keys, check_rest_keys, known_keys
 
 
 @pytest.mark.parametrize(

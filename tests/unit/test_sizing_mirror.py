@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sizing.mirror_producer import bandwidth_delay_bytes
-from sizing.placement import place, quotas
+from sizing.core.placement import place, quotas
+from sizing.inventory.secrets import seal
+from sizing.mirror.producer import bandwidth_delay_bytes
+from sizing.mirror.variables import MirrorFlow
 from sizing.plan import make_plan
-from sizing.secrets import seal
-from sizing.workload_mirror import MirrorFlow
 from tests.planned import CLUSTERS, METRICS, files, findings, instances, mirrors, value
 
 SERVICE = "mirror_maker"

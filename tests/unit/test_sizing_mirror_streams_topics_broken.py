@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.planned import CLUSTERS, JOINS, METRICS, mirrors, of_topics, streams
 

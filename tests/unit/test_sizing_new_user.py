@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from sizing.model import Finding, Inventory
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.inventory.reading import read_archives, read_inventory
 from sizing.plan import make_plan
-from sizing.reading import read_archives, read_inventory
-from sizing.report import text
+from sizing.text import text
 from tests.planned import CLUSTERS, METRICS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 

@@ -12,10 +12,10 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-from sizing.files import InventoryError
-from sizing.noticed import noticed as noticed_in
+from sizing.inventory.precedence import noticed as noticed_in
+from sizing.inventory.reading import PREFIXES, read_inventory
+from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
-from sizing.reading import PREFIXES, read_inventory
 from tests.planned import CLUSTERS
 
 HOSTS = """

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from bench.sizing import plan_speed
 from sizing.__main__ import main
-from sizing.host import needed_mib
-from sizing.model import Inventory, Plan, Setting
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Plan
+from sizing.core.settings import Setting
+from sizing.host.planner import needed_mib
+from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
-from sizing.reading import read_inventory
-from sizing.report import difference, text
+from sizing.text import difference, text
 from tests.planned import JOINS, METRICS, mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
 
@@ -181,7 +183,7 @@ def test_the_text_says_of_like_instances_that_they_are_alike() -> None:
 
 
 def test_a_secret_is_not_printed() -> None:
-    from sizing.model import Instance  # noqa: PLC0415 - one test
+    from sizing.core.plan import Instance  # noqa: PLC0415 - one test
 
     hidden = Setting("/f", "password", "hunter2", "a.b", "why not", "s", secret=True)
     plan = Plan(services={"h": {"s": (Instance("i", (hidden,)),)}})

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sizing.client_profiles import PROFILES, Profile
-from sizing.model import Setting
+from sizing.clients.profiles import PROFILES, Profile
+from sizing.core.settings import Setting
 from sizing.plan import make_plan
 from tests.planned import findings, instances, mirrors
 from tests.rest_inventories import of_rule, rest

@@ -10,10 +10,10 @@ import confluent_kafka
 import pytest
 import yaml
 
-from sizing.client_profiles import PROFILES
-from sizing.keys import known_keys
+from sizing.clients.__main__ import main, rendered
+from sizing.clients.profiles import PROFILES
+from sizing.keys.catalogue import known_keys
 from sizing.plan import make_plan
-from sizing.profiles import main, rendered
 from tests.planned import of_topics
 
 TOPIC = {"partitions": 12, "replication": 3, "settings": {"min.insync.replicas": 2}}

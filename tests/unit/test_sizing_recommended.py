@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from sizing.changes import what_changes
-from sizing.model import Inventory, Plan
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Plan
+from sizing.inventory.recommendations import laid_over, with_recommended
 from sizing.plan import make_plan
-from sizing.recommended import laid_over, with_recommended
+from sizing.recommended_changes import what_changes
 from tests.planned import METRICS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import rest
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sizing.plan import make_plan
-from sizing.rest_common import GUIDE_G1
+from sizing.rest.unit import GUIDE_G1
 from tests.rest_inventories import heap_mib, of_rule, planned, rest
 
 DOCUMENTED = {"advice": "documented"}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from plugins.filter.kedge import planned_rollout
-from sizing.model import Inventory, Setting
+from sizing.core.inventory import Inventory
+from sizing.core.settings import Setting
 from sizing.plan import make_plan
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import of_rule, planned, rest

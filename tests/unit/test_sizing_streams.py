@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sizing.model import MIB
+from sizing.core.settings import MIB
 from sizing.plan import make_plan
-from sizing.streams_memory import (
+from sizing.streams.memory import (
     State,
     disk_bytes,
     restore_bytes,
@@ -19,7 +19,7 @@ from sizing.streams_memory import (
     store_mib,
     write_buffer_mib,
 )
-from sizing.workload_streams import Store
+from sizing.streams.variables import Store
 from tests.planned import JOINS, files, findings, instances, streams, value
 
 SERVICE = "streams_app"

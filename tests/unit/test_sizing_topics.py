@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.plan import make_plan
-from sizing.topics import added_replication_ms, partitions_needed
+from sizing.topics.planner import added_replication_ms, partitions_needed
 from tests.planned import findings, of_topics
 
 RATES = {"target_mb_per_s": 100, "production_mb_per_s": 10, "consumption_mb_per_s": 20}

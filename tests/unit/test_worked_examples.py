@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sizing.host import effective
-from sizing.mapr import topic_in_url
-from sizing.model import Inventory
+from sizing.core.inventory import Inventory
+from sizing.host.planner import effective
 from sizing.plan import make_plan
-from sizing.streams_memory import state, store_mib
-from sizing.topics import added_replication_ms, partitions_needed
-from sizing.workload_streams import Store
+from sizing.rest.distributions.mapr import topic_in_url
+from sizing.streams.memory import state, store_mib
+from sizing.streams.variables import Store
+from sizing.topics.planner import added_replication_ms, partitions_needed
 from tests.planned import CLUSTERS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import planned, rest
 

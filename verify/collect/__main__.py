@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evidence.writing import rows_to_columns, write_json, write_table
 from verify.collect.clocks import Offset, offset
 from verify.collect.gc import pauses
 from verify.collect.hosts import CollectError, read_access
@@ -31,8 +32,7 @@ from verify.collect.reading import (
 from verify.collect.reading import wanted_settings as wanted_of
 from verify.collect.remote import RemoteError, Shell, on_all, round_trips
 from verify.collect.rocksdb import samples
-from verify.evidence import rows_to_columns, write_json, write_table
-from verify.load.process import now_us
+from verify.process import now_us
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from sizing.model import looks_secret
+from evidence.secrets import looks_secret
 
 _FILE: Final = "@@kedge file "
 _GC: Final = "@@kedge gc "

@@ -11,7 +11,7 @@ from pyinfra.api.exceptions import ConnectError, PyinfraError
 
 from verify.collect.clocks import RoundTrip
 from verify.collect.hosts import Access
-from verify.load.process import now_us
+from verify.process import now_us
 
 _CONNECT_S: Final = 10
 _COMMAND_S: Final = 60

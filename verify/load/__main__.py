@@ -12,10 +12,10 @@ import os
 import sys
 from pathlib import Path
 
-from verify.load.config import LoadError, read_load
+from evidence.load import LoadError, read_load
 from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
-from verify.load.process import Ending, leave
-from verify.load.report import write_state
+from verify.load.progress import write_state
+from verify.process import Ending, leave
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
-from plugins.module_utils.kafka_admin import RefusedError, admin
+from control.kafka_admin import RefusedError, admin
+from evidence.load import Load, LoadError
 from verify.load.board import Cell
-from verify.load.config import Load, LoadError
 
 _ASK_S: Final = 10.0
 #: A broker that has just started needs a while until it coordinates groups.

@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from verify.evidence import EvidenceWriter
+from evidence.load import Client, Load
+from evidence.record import run_tag
+from evidence.writing import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import Client, Load
-from verify.load.process import Ending, cpu_us, now_us
 from verify.load.records import identities
-from verify.record import run_tag
+from verify.process import Ending, cpu_us, now_us
 
 _AT_ONCE: Final = 10_000
 #: A batch is gathered this long after its first record: a delivery's time is late by no more than that.

@@ -16,13 +16,14 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import KafkaError, Producer
 
-from verify.evidence import EvidenceWriter
+from evidence.load import Client, Load
+from evidence.record import run_tag
+from evidence.writing import EvidenceWriter
+from verify.load.actors import Lane
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import Client, Lane, Load
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
-from verify.load.process import Ending, cpu_us, now_us
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
-from verify.record import run_tag
+from verify.process import Ending, cpu_us, now_us
 
 SLICE_S: Final = 0.005
 #: Records of the ledger that are settled together: a quarter of a second's, within these bounds.

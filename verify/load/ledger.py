@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from verify.evidence import EvidenceWriter
+from evidence.writing import EvidenceWriter
+from verify.load.actors import Lane
 from verify.load.board import Cell
-from verify.load.config import Lane
 from verify.load.records import Longs
 
 OPEN: Final = 0

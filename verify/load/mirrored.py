@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from evidence.load import Load, Mirror, Place
 from verify.load import cluster
 from verify.load.cluster import Offsets
-from verify.load.config import Load, Mirror, Place
-from verify.load.report import TopicFacts
+from verify.load.progress import TopicFacts
 
 #: For this long a target that is counted must not have grown: longer than any batch waits to be filled.
 QUIET_S: Final = 10.0

@@ -12,15 +12,16 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
+from evidence.load import Load, LoadError, Place
+from evidence.record import run_tag
 from verify.load import cluster
+from verify.load.actors import WATCH, group_actor, lanes, workers
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import WATCH, Load, LoadError, Place, group_actor, lanes, workers
-from verify.load.mend import mend_ledger
 from verify.load.mirrored import Mirrored
-from verify.load.process import Ending, now_us
-from verify.load.report import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
+from verify.load.progress import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
 from verify.load.rest_probe import probe
-from verify.record import run_tag
+from verify.load.unfinished import mend_ledger
+from verify.process import Ending, now_us
 
 _READY_S: Final = 90.0
 _END_S: Final = 20.0

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from verify.evidence import write_json
+from evidence.load import Load, Place
+from evidence.writing import write_json
+from verify.load.actors import group_actor, lanes, workers
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
-from verify.load.config import Load, Place, group_actor, lanes, workers
 from verify.load.records import KEYS
 
 Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]

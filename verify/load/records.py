@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from verify.record import MAGIC, PREFIX_BYTES, encode
+from evidence.record import MAGIC, PREFIX_BYTES, encode
 
 KEYS: Final = 4000
 _PAYLOADS: Final = 256
@@ -53,7 +53,7 @@ def count_due(start_us: int, rate: float, now_us: int, per_request: int = 1) -> 
 
 
 class Encoder:
-    """Makes the values of one producer, as :func:`verify.record.encode` does, many at a time.
+    """Makes the values of one producer, as :func:`evidence.record.encode` does, many at a time.
 
     The payload is one of 256 random hexadecimal texts, fixed by run and producer, and pads the value to
     ``record_bytes``. The checksum of a block costs a few table look-ups: CRC-32 is linear, so a value's

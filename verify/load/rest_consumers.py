@@ -20,13 +20,13 @@ from typing import Any, Final
 import httpx
 import numpy as np
 
-from verify.evidence import EvidenceWriter
+from evidence.load import Load, RestLoad
+from evidence.record import run_tag
+from evidence.writing import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import Load, RestLoad
-from verify.load.process import Ending, cpu_us, now_us
 from verify.load.records import identities
 from verify.load.rest_session import session_options
-from verify.record import run_tag
+from verify.process import Ending, cpu_us, now_us
 
 _V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
 _BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}

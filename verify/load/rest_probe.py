@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx
 
-from verify.load.config import LoadError, RestLoad
+from evidence.load import LoadError, RestLoad
 from verify.load.ledger import ACKED
 from verify.load.rest_producers import PRODUCE_HEADERS, read_answer
 from verify.load.rest_session import session_options

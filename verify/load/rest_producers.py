@@ -19,14 +19,15 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 
-from verify.evidence import EvidenceWriter
+from evidence.load import Load, RestLoad
+from evidence.record import run_tag
+from evidence.writing import EvidenceWriter
+from verify.load.actors import Lane
 from verify.load.board import Board, Cell, Head, State
-from verify.load.config import Lane, Load, RestLoad
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
-from verify.load.process import Ending, cpu_us, now_us
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
-from verify.record import run_tag
+from verify.process import Ending, cpu_us, now_us
 
 PRODUCE_HEADERS: Final = {
     "Content-Type": "application/vnd.kafka.binary.v2+json",

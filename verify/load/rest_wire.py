@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from verify.load.config import RestLoad
+from evidence.load import RestLoad
 from verify.load.rest_session import session_options
 
 #: Where an instance or the balancer says which instance (host:port) answered, the first that is there.

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from verify.evidence import write_table
-from verify.load.config import Lane
+from evidence.writing import write_table
+from verify.load.actors import Lane
 from verify.load.records import Encoder, Longs, due_us
 
 REASON = "the producer's process ended before it wrote what became of the record"

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from verify.evidence import EvidenceWriter
+from evidence.load import read_load
+from evidence.writing import EvidenceWriter
 from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_producers
+from verify.load.actors import WATCH, lanes, workers
 from verify.load.board import Board
-from verify.load.config import WATCH, lanes, read_load, workers
-from verify.load.process import Ending, die_with_parent, go_first, leave
+from verify.process import Ending, die_with_parent, go_first, leave
 from verify.watch import process as watch_process
 
 

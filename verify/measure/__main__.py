@@ -20,11 +20,11 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
-from verify.load.process import Ending, leave
+from verify.addresses import Place, PlaceError, add_arguments, chosen
 from verify.measure.config import MeasureError, Measurement
 from verify.measure.rounds import InterruptedMeasureError, measure
 from verify.measure.summary import show, summarize
-from verify.places import Place, PlaceError, add_arguments, chosen
+from verify.process import Ending, leave
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

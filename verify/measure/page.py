@@ -7,7 +7,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from spark_checks.model import Result
+from spark_checks.results import Result
 
 _COLOURS: Final = {"production": "#0072B2", "consumption": "#D55E00"}
 _STYLE: Final = (

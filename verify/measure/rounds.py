@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from evidence.writing import write_json
 from verify.collect.hosts import Access
 from verify.collect.remote import on_all
-from verify.evidence import write_json
-from verify.load.process import Ending, now_us
 from verify.measure.config import MeasureError, Measurement, Work
-from verify.measure.hosts import COMMAND, Reading, load, parse, this_machine
 from verify.measure.topics import check_replication, connect, left_over, temporary_topic
+from verify.measure.utilization import COMMAND, Reading, load, parse, this_machine
+from verify.process import Ending, now_us
 
 _READY_S: Final = 60.0
 #: Beyond the window a producer waits for its last answers, and a consumer closes.

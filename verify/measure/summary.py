@@ -10,13 +10,14 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from spark_checks import output, session
+from evidence.levels import Levels
 from spark_checks.__main__ import quiet
 from spark_checks.checks import partition_rates
+from spark_checks.engine import session
+from spark_checks.engine.readers import open_evidence
 from spark_checks.job import Audit
-from spark_checks.levels import Levels
-from spark_checks.model import Result
-from spark_checks.readers import open_evidence
+from spark_checks.report import output
+from spark_checks.results import Result
 from verify.measure.page import page
 
 RECOMMENDATIONS: Final = "report/recommendations.yml"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sizing.curve import Use
+from sizing.topics.curve import Use
 
 #: Prints the counters of a Linux machine; needs no rights and no tools beyond a shell's usual ones.
 COMMAND: Final = (

@@ -20,14 +20,14 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from verify.evidence import EvidenceWriter
+from evidence.record import run_tag
+from evidence.writing import EvidenceWriter
+from verify.load.actors import Lane
 from verify.load.board import Cell
-from verify.load.config import Lane
 from verify.load.kafka_producer import Sender
-from verify.load.process import Ending, die_with_parent, leave, now_us
 from verify.load.records import identities
 from verify.measure.config import Work
-from verify.record import run_tag
+from verify.process import Ending, die_with_parent, leave, now_us
 
 #: What may wait in librdkafka: enough to fill batches of 8 partitions, little enough to be answered soon.
 _QUEUE_BYTES: Final = 64 << 20

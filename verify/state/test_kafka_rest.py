@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sizing.jetty import ACCEPT_QUEUE
+from sizing.rest.jetty import ACCEPT_QUEUE
 from verify.state.conftest import Instances, contents, differing, in_file, value
 
 testinfra_hosts = ["ansible://kafka_rest"]

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from plugins.module_utils.changelogs import read_changelogs
-from plugins.module_utils.kafka_admin import admin
-from sizing.changelogs import Needs, check_changelogs
+from control.changelogs import read_changelogs
+from control.kafka_admin import admin
+from sizing.streams.changelogs import Needs, check_changelogs
 from verify.state.conftest import Instances, value
 
 testinfra_hosts = ["ansible://streams_app"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from verify.evidence import EvidenceWriter
-from verify.load.process import now_us
+from evidence.writing import EvidenceWriter
+from verify.process import now_us
 from verify.watch.ticks import ANSWER_S, Ticks
 
 

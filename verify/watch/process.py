@@ -15,11 +15,12 @@ from typing import Final
 import pyarrow.parquet as pq
 from confluent_kafka.admin import AdminClient
 
-from verify.evidence import EvidenceWriter
+from evidence.load import Load
+from evidence.writing import EvidenceWriter
+from verify.load.actors import WATCH, group_actor
 from verify.load.board import Board, Cell, Head, State
 from verify.load.cluster import partitions
-from verify.load.config import WATCH, Load, group_actor
-from verify.load.process import Ending, cpu_us
+from verify.process import Ending, cpu_us
 from verify.watch.ends import EndWatcher
 from verify.watch.ownership import Change, Owners, Sample, owners_from
 from verify.watch.sampler import GroupWatcher

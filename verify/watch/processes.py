@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from evidence.writing import EvidenceWriter, rows_to_columns
 from verify.collect.hosts import Access, CollectError, read_access
-from verify.evidence import EvidenceWriter, rows_to_columns
-from verify.load.process import Ending
+from verify.process import Ending
 
 _PROGRAM: Final = Path(__file__).with_name("on_host.py")
 #: Services whose "instance" is no process, or whose main process leaves the work to others.

@@ -13,8 +13,8 @@ from typing import Final
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
-from verify.evidence import EvidenceWriter
-from verify.load.process import now_us
+from evidence.writing import EvidenceWriter
+from verify.process import now_us
 from verify.watch.ownership import Owners, Sample, changes, owners_after
 from verify.watch.ticks import ANSWER_S, Ticks
 

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from sizing.jetty import accept_queue_finding, plan_jetty
-from sizing.keys import numbers
-from sizing.model import MIB, Choice, Sheet
-from sizing.rest_checks import check_heap
-from sizing.rest_clients import put_client_profile
-from sizing.rest_common import collectors, put_heap, put_options, put_unit
-from sizing.rest_logs import metrics_agent, plan_flood, plan_logs
-from sizing.rest_memory import BUFFER_BYTES, GUIDE, number
-from sizing.rest_process import Process
-from sizing.rest_reading import (
+from sizing.core.settings import MIB, Choice, Sheet
+from sizing.keys.catalogue import numbers
+from sizing.rest.checks import check_heap
+from sizing.rest.clients import put_client_profile
+from sizing.rest.consumers import (
     plan_client_keys,
     plan_consumers,
     plan_producer,
     plan_reading,
     plan_request_bytes,
 )
-from sizing.rest_security import plan_security
+from sizing.rest.jetty import accept_queue_finding, plan_jetty
+from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, number
+from sizing.rest.process import Process
+from sizing.rest.security import plan_security
+from sizing.rest.unit import collectors, put_heap, put_options, put_unit
 
 _RUN: Final = "kafka-rest-run-class"
 _CONFIG: Final = "kafka-rest, KafkaRestConfig"

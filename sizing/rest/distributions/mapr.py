@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from sizing.keys import numbers
-from sizing.model import Choice, Instance, Setting, Sheet
-from sizing.rest_confluent import plan_files
-from sizing.rest_memory import number
-from sizing.rest_process import Process
-from sizing.rest_security import refuse_listeners
-from sizing.workload import KafkaRest
+from sizing.core.plan import Instance
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.keys.catalogue import numbers
+from sizing.rest.distributions.confluent import plan_files
+from sizing.rest.memory import number
+from sizing.rest.process import Process
+from sizing.rest.security import refuse_listeners
+from sizing.rest.variables import KafkaRest
 
 #: Commands for a person to run once; no role carries them out.
 STREAMS: Final = "mapr_streams"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from sizing import jvm
-from sizing.keys import numbers
-from sizing.model import MIB, Choice, Sheet
-from sizing.rest_checks import check_heap
-from sizing.rest_clients import put_client_profile
-from sizing.rest_common import collectors, heaps, put_unit
-from sizing.rest_logs import plan_flood, plan_logs
-from sizing.rest_memory import BUFFER_BYTES, GUIDE, MEASURED, number
-from sizing.rest_process import SERVICE, Process
-from sizing.rest_security import refuse_listeners
-from sizing.security import login_of, plan_client
+from sizing.core import jvm
+from sizing.core.settings import MIB, Choice, Sheet
+from sizing.inventory.security import login_of, plan_client
+from sizing.keys.catalogue import numbers
+from sizing.rest.checks import check_heap
+from sizing.rest.clients import put_client_profile
+from sizing.rest.logs import plan_flood, plan_logs
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, number
+from sizing.rest.process import SERVICE, Process
+from sizing.rest.security import refuse_listeners
+from sizing.rest.unit import collectors, heaps, put_unit
 
 _DOCUMENTATION: Final = "Strimzi HTTP bridge, Configuring HTTP Bridge properties"
 #: From here on health and metrics have a port of their own; 8081 by default, so two bridges would clash.

@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils.compared import (
-    change,
-    describe,
-    describe_files,
-    hide_secrets,
-    lines_of,
-    topic_lines,
-)
-from plugins.module_utils.rendering import render, render_settings
+from control.drift import change, describe, describe_files, hide_secrets, lines_of, topic_lines
+from control.rendering import render, render_settings
 
 PATH = "kafka-rest.properties"
 

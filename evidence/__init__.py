@@ -1,0 +1,1 @@
+"""What writers and judges of evidence agree on: records, tables, run.json, load.json, levels."""

@@ -1,0 +1,1 @@
+"""The local fleet: systemd nodes in containers, their image, keys and links."""

@@ -1,0 +1,8 @@
+"""``python -m local.fleet up|down|check``."""
+
+import sys
+
+from local.fleet.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Set-up: makes this machine and this folder ready."""

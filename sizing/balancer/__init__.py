@@ -1,0 +1,1 @@
+"""The balancer in front of the REST proxies: variables and rules."""

@@ -1,0 +1,1 @@
+"""Client profiles: settings for somebody's producers and consumers."""

@@ -1,0 +1,39 @@
+"""What a person should know before a host is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from sizing.core.naming import compact, natural
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a person should know before a host is touched; an error stops every playbook."""
+
+    severity: Severity
+    rule: str
+    where: str
+    message: str
+    fix: str
+
+
+def together(findings: Iterable[Finding]) -> list[Finding]:
+    """Say once what holds in many places, and name the places."""
+    places: dict[tuple[Severity, str, str, str], list[str]] = {}
+    for f in findings:
+        places.setdefault((f.severity, f.rule, f.message, f.fix), []).append(f.where)
+    return [
+        Finding(
+            severity,
+            rule,
+            compact(sorted(where, key=natural)) if len(set(where)) > 1 else where[0],
+            message,
+            fix,
+        )
+        for (severity, rule, message, fix), where in places.items()
+    ]

@@ -1,0 +1,177 @@
+"""Settings with their reasons, and how a value is chosen: a person's own, the measured or the documented."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evidence.secrets import looks_secret
+from sizing.core.findings import Finding
+
+Advice = Literal["measured", "documented"]
+
+KIB = 1024
+
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of one file, with the sum that led to its value.
+
+    Attributes:
+        file: absolute path on the node.
+        key: the component's own key (a property, an environment variable, a sysctl, a unit directive).
+        value: as it is rendered.
+        rule: stable name of the rule, such as ``rest.heap.consumers``.
+        because: the reason with its numbers filled in.
+        source: document and section, or the measurement.
+        by: ``plan``, or ``person`` when the inventory names the value itself.
+        secret: the value is a secret, or a reference to one.
+        copied: the value is a file of the control machine; ``file`` holds what such files hold, in order.
+    """
+
+    file: str
+    key: str
+    value: str
+    rule: str
+    because: str
+    source: str
+    by: Literal["plan", "person"] = "plan"
+    secret: bool = False
+    copied: bool = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the value is never printed: a secret, or set under a key that is made for one."""
+        return self.secret or looks_secret(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One form of an advice: the value it comes to here, why, and where it is written.
+
+    ``value`` None means that this form leaves the key out.
+    """
+
+    value: str | int | float | None
+    because: str
+    source: str
+
+
+class Sheet:
+    """Collects the settings of one instance, and the findings that choosing them raises.
+
+    A person's own value wins over both forms of the advice and is marked; ``measured`` wins over
+    ``documented`` unless the inventory asks for the documents to the letter, and the deviation is a note.
+    """
+
+    def __init__(self, where: str, advice: Advice, own: Mapping[str, Any]) -> None:
+        self.where = where
+        self.advice = advice
+        self._own = {k: _text(v) for k, v in own.items()}
+        self.settings: list[Setting] = []
+        self.findings: list[Finding] = []
+
+    def put(
+        self, file: str, key: str, rule: str, documented: Choice | None, measured: Choice | None = None
+    ) -> str | None:
+        """Choose the value of a key, record it and return it; None when the key is left out."""
+        chosen = (
+            measured
+            if measured is not None and (self.advice == "measured" or documented is None)
+            else documented
+        )
+        if key in self._own:
+            own = self._own.pop(key)
+            planned = (
+                f"; the plan would have said {_text(chosen.value)}: {chosen.because}"
+                if chosen and chosen.value is not None
+                else ""
+            )
+            self.settings.append(
+                Setting(file, key, own, rule, f"set in the inventory{planned}", "the inventory", by="person")
+            )
+            return own
+        if chosen is None:
+            return None
+        if chosen is measured and documented is not None and documented.value != measured.value:
+            here, there = apart(_shown(measured), _shown(documented))
+            self.note(
+                rule,
+                f"{key} {here} {_since(measured)} ({measured.because}; {measured.source}), where "
+                f"{documented.source} {there}",
+                f"set advice: documented to follow the document, or {key} to a value of your own",
+            )
+        if chosen.value is None:
+            return None
+        text = _text(chosen.value)
+        self.settings.append(Setting(file, key, text, rule, chosen.because, chosen.source))
+        return text
+
+    def rest_of_own(self, file: str, rule: str, *, variables: bool = False) -> list[str]:
+        """Take over the person's values that no rule has named; return their keys, for the key check.
+
+        With ``variables`` only names of environment variables (JAVA_HOME) are taken; the others wait.
+        """
+        keys = [key for key in self._own if key.isupper() or not variables]
+        for key in keys:
+            self.settings.append(
+                Setting(
+                    file, key, self._own.pop(key), rule, "set in the inventory", "the inventory", by="person"
+                )
+            )
+        return keys
+
+    def by_file(self) -> tuple[Setting, ...]:
+        """Return the settings, those of one file together, files in the order in which they were begun."""
+        files: dict[str, list[Setting]] = {}
+        for setting in self.settings:
+            files.setdefault(setting.file, []).append(setting)
+        return tuple(setting for of_file in files.values() for setting in of_file)
+
+    def own(self, key: str) -> str | None:
+        """Return the person's value of a key that no rule has named yet; None where there is none."""
+        return self._own.get(key)
+
+    def error(self, rule: str, message: str, fix: str) -> None:
+        """Add a finding that stops every playbook."""
+        self.findings.append(Finding("error", rule, self.where, message, fix))
+
+    def warning(self, rule: str, message: str, fix: str) -> None:
+        """Add a finding that a person should look at before deploying."""
+        self.findings.append(Finding("warning", rule, self.where, message, fix))
+
+    def note(self, rule: str, message: str, fix: str) -> None:
+        """Add a finding that is good to know."""
+        self.findings.append(Finding("note", rule, self.where, message, fix))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _shown(choice: Choice) -> str | None:
+    return None if choice.value is None else _text(choice.value)
+
+
+def _since(choice: Choice) -> str:
+    return "by measurement" if "measure" in choice.source.lower() else "by what is known since"
+
+
+def apart(measured: str | None, documented: str | None) -> tuple[str, str]:
+    """Say in what two forms of a value differ; of lists of flags, only the flags that are not in both."""
+    if measured is None or documented is None:
+        return (
+            "is left out" if measured is None else f"is {measured}",
+            "leaves it out" if documented is None else f"says {documented}",
+        )
+    here, there = measured.split(), documented.split()
+    if len(here) < 3:
+        return f"is {measured}", f"says {documented}"
+    more = " ".join(word for word in here if word not in there)
+    less = " ".join(word for word in there if word not in here)
+    return (f"has {more}" if more else f"is without {less}", f"has {less}" if less else f"is without {more}")

@@ -1,0 +1,59 @@
+"""The variables of a role, validated: the border between what a person writes and what the rules read.
+
+A role's variables are flat and begin with the role's name (``kafka_rest_workload``); the model of a role
+holds them without that prefix. Every complaint names the variable in full, the host, what is wrong and how
+to mend it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sizing.core import messages
+from sizing.core.findings import Finding
+from sizing.core.messages import wrong_variable
+
+Positive = Annotated[int, Field(gt=0)]
+
+Count = Annotated[int, Field(ge=0)]
+
+HeapMib = Annotated[int, Field(ge=64, le=1024 * 1024)]
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
+
+Scalar = str | int | float | bool
+
+
+class Strict(BaseModel):
+    """No unknown keys, no silent conversion between kinds, no change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def role_variables(
+    model: type[M], role: str, host: str, variables: Mapping[str, Any], ignore: frozenset[str] = frozenset()
+) -> M | list[Finding]:
+    """Read the variables of a role on a host; return the model, or what is wrong with them."""
+    prefix = f"{role}_"
+    own = {
+        k.removeprefix(prefix): v for k, v in variables.items() if k.startswith(prefix) and k not in ignore
+    }
+    return read_model(model, own, prefix, host)
+
+
+def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[Finding]:
+    """Read one mapping; ``prefix`` begins the full name of its variables, ``where`` is a host or ``all``."""
+    if not isinstance(value, Mapping):
+        return [wrong_variable(prefix.rstrip("._"), where, messages.no_mapping(value), "write a mapping")]
+    try:
+        return model.model_validate(dict(value))
+    except ValidationError as error:
+        return messages.complaints(model, prefix, where, error.errors(include_url=False))

@@ -1,0 +1,38 @@
+"""The machine as the inventory states it, and the variables of the role host_tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sizing.core.findings import Finding
+from sizing.core.variables import Positive, Scalar, Strict, role_variables
+
+
+class HostFacts(Strict):
+    """The machine itself, as the inventory states it.
+
+    ``link_mbit_per_s`` and ``round_trip_ms`` are those of the longest way that its traffic takes; without
+    them no bandwidth-delay product is planned.
+    """
+
+    cores: Annotated[int, Field(gt=0, le=4096)]
+    memory_mib: Annotated[int, Field(ge=256, le=64 * 1024 * 1024)]
+    link_mbit_per_s: Positive | None = None
+    round_trip_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
+
+
+class HostTuning(Strict):
+    """The variables of the role host_tuning: kernel settings of a person's own, by their sysctl names."""
+
+    settings: dict[str, Scalar] = Field(default_factory=dict)
+
+
+def host_facts(host: str, variables: Mapping[str, Any]) -> HostFacts | list[Finding]:
+    """Read ``host_cores``, ``host_memory_mib`` and what else is known of the machine."""
+    return role_variables(HostFacts, "host", host, {k: v for k, v in variables.items() if k in _HOST_FACTS})
+
+
+_HOST_FACTS = frozenset(f"host_{name}" for name in HostFacts.model_fields)

@@ -1,0 +1,1 @@
+"""The distributions of the REST proxy, a module each."""

@@ -1,0 +1,1 @@
+"""Streams applications: variables and rules."""

@@ -1,0 +1,1 @@
+"""Topics: partitions from a throughput, replication, limits of a cluster."""

@@ -1,0 +1,1 @@
+"""The checks that are one file each."""

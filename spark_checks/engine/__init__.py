@@ -1,0 +1,1 @@
+"""Folds over evidence and what they rest on."""

@@ -1,0 +1,1 @@
+"""The mirror check: parity of source and target, order, lag, batches."""

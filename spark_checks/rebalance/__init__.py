@@ -1,0 +1,1 @@
+"""The rebalance check: what each restart cost."""

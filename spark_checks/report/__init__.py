@@ -1,0 +1,1 @@
+"""What an audit leaves behind: report.html, verdicts.json, junit.xml, recommendations.yml."""

@@ -1,0 +1,76 @@
+"""The actors of a load: its producers, and the processes that run them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from evidence.load import Load
+
+WATCH: Final = "watch"
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One producer: its number in the run, its way, and its share of the rate (records/s)."""
+
+    actor: str
+    producer: int
+    via: Literal["kafka", "rest"]
+    topic: str
+    rate: float
+    record_bytes: int
+    per_request: int
+
+
+def group_actor(via: str) -> str:
+    """Return the row of the board where the watcher tells what the group of that way is doing."""
+    return f"group-{via}"
+
+
+def lanes(load: Load) -> list[Lane]:
+    """Return all producers: those by the Kafka protocol first, numbered on through REST's."""
+    found = []
+    if load.kafka:
+        part = load.kafka
+        found += [
+            Lane(
+                f"kafka-producer-{n}",
+                n,
+                "kafka",
+                part.topic,
+                part.records_per_s / part.producers,
+                part.record_bytes,
+                1,
+            )
+            for n in range(part.producers)
+        ]
+    if load.rest:
+        rest, first = load.rest, len(found)
+        found += [
+            Lane(
+                f"rest-producer-{n}",
+                n,
+                "rest",
+                rest.topic,
+                rest.records_per_s / rest.producers,
+                rest.record_bytes,
+                rest.records_per_request,
+            )
+            for n in range(first, first + rest.producers)
+        ]
+    return found
+
+
+def workers(load: Load) -> dict[str, list[str]]:
+    """Return the processes to start, each with the actors that it runs."""
+    watched = load.groups() or load.groups_of_others() or load.mirrors
+    found = {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if watched else {}
+    if load.kafka:
+        found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}
+    if load.rest and load.rest.consumers:
+        found["rest-consumers"] = [f"rest-consumer-{n}" for n in range(load.rest.consumers)]
+    found |= {lane.actor: [lane.actor] for lane in lanes(load) if lane.via == "kafka"}
+    if load.rest:
+        found["rest-producers"] = [lane.actor for lane in lanes(load) if lane.via == "rest"]
+    return found
