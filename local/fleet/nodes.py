@@ -78,7 +78,9 @@ def create_command(engine: Engine, fleet: Fleet, node: Node) -> list[str]:
     """The engine's arguments that make one node."""
     hosts = [f"--add-host={other.name}:{other.address}" for other in fleet.nodes if other is not node]
     labels = {FLEET_LABEL: fleet.name, PROJECT_LABEL: str(PROJECT), NODE_LABEL: description(fleet, node)}
-    systemd = ["--systemd=always"]
+    # Without a namespace of its own, systemd does not find the controllers of a version 1 host, and limits of
+    # units (MemoryMax, TasksMax) bind nobody.
+    systemd = ["--systemd=always", "--cgroupns=private"]
     if engine.name == "docker":
         systemd = [
             "--cgroupns=host",

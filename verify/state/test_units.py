@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
+
+import pytest
 
 from verify.state.conftest import name_of
 
@@ -20,6 +23,11 @@ UNITS = {
 #: systemd's own measure, from 0 to 10; what is below 2 it calls OK.
 MOST_EXPOSED = 2.0
 LIMITS = ("MemoryMax", "LimitNOFILE", "TasksMax")
+#: A limit of a unit -> the files in which the kernel has it, with cgroups of version 2 and 1.
+ENFORCED = {
+    "MemoryMax": ("/sys/fs/cgroup{unit}/memory.max", "/sys/fs/cgroup/memory{unit}/memory.limit_in_bytes"),
+    "TasksMax": ("/sys/fs/cgroup{unit}/pids.max", "/sys/fs/cgroup/pids{unit}/pids.max"),
+}
 BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -66,18 +74,32 @@ def test_each_unit_runs_as_a_user_of_its_own(host: Any, plan: dict[str, Any]) ->
         assert shown(host, unit, "User") not in ("", "root"), unit
 
 
-def test_planned_limits_are_in_force(host: Any, plan: dict[str, Any]) -> None:
+def planned_limits(plan: dict[str, Any], host: Any) -> Iterator[tuple[str, str, str]]:
+    """Unit, limit and value of each planned limit; what a vendor's control runs is no unit of ours."""
     of_host = plan["hosts"].get(name_of(host), {"services": {}})["services"]
-    planned = [s for part in of_host.values() for i in part["instances"] for s in i["settings"]]
-    for setting in planned:
+    for setting in (s for part in of_host.values() for i in part["instances"] for s in i["settings"]):
         path = PurePosixPath(setting["file"])
         unit = path.parent.name.removesuffix(".service.d")
-        # What a vendor's control runs is under no unit of ours.
         if setting["key"] in LIMITS and path.name == "10-kedge.conf" and unit in units(plan, host):
-            assert shown(host, unit, setting["key"]) == in_bytes(str(setting["value"])), (
-                unit,
-                setting["key"],
-            )
+            yield unit, setting["key"], in_bytes(str(setting["value"]))
+
+
+def test_planned_limits_are_in_force(host: Any, plan: dict[str, Any]) -> None:
+    for unit, limit, value in planned_limits(plan, host):
+        assert shown(host, unit, limit) == value, (unit, limit)
+
+
+def test_the_kernel_holds_each_unit_to_its_memory_and_tasks(host: Any, plan: dict[str, Any]) -> None:
+    not_held = set()
+    for unit, limit, value in planned_limits(plan, host):
+        group = shown(host, unit, "ControlGroup")
+        files = [host.file(path.format(unit=group)) for path in ENFORCED.get(limit, ())]
+        held = [str(file.content_string).strip() for file in files if file.exists]
+        assert held in ([value], []), (unit, limit)
+        if files and not held:
+            not_held.add(limit)
+    if not_held:
+        pytest.skip(f"not enforced on this host: {', '.join(sorted(not_held))}; systemd has no such cgroup")
 
 
 def in_bytes(value: str) -> str:
