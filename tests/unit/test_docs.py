@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
@@ -11,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "local" / "services" / "sandbox_rest" / "README.md",
 ]
 
@@ -49,6 +50,16 @@ ELSEWHERE = {
     ".venv/bin/python -m sizing.clients --inventory inventories/mine --out build": "test_sizing_profiles.py",
 }
 
+#: A module that is run, and what is given to it, in a block or between backticks.
+CALL = re.compile(r"python3? -m\s+([a-z_.]+)([^`\n|]*(?:\n[^`\n]+(?=`))?)")
+
+
+@functools.cache
+def asked(*module: str) -> str:
+    """Return what a module answers to --help."""
+    argv = [sys.executable, "-m", *module, "--help"]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
 
 def commands(path: Path) -> list[str]:
     text = path.read_text()
@@ -83,10 +94,31 @@ def test_every_make_target_that_is_named_exists() -> None:
         assert named <= targets | {"what"}, path
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
-def test_every_linked_file_exists(path: Path) -> None:
-    for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-        assert (path.parent / link).exists(), link
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of a page, as GitHub makes them of its headings."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_a_heading_of_it(path: Path) -> None:
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", path.read_text()):
+        linked = path.parent / link if link else path
+        assert linked.exists(), link
+        assert not anchor or anchor in anchors(linked), f"{link}#{anchor}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> None:
+    for module, arguments in CALL.findall(path.read_text()):
+        if module == "pytest":
+            continue
+        place = ROOT / module.replace(".", "/")
+        assert (place / "__main__.py").exists() or place.with_suffix(".py").exists(), module
+        for option in re.findall(r"(?<!\S)(--[a-z-]+)", arguments):
+            word = arguments.split()[0]
+            text = asked(module, *([word] if word.isalpha() else []))
+            assert re.search(rf"{option}(?![a-z-])", text), f"{module} {option}"
 
 
 @pytest.mark.parametrize("playbook", ["plan.yml", "deploy.yml", "rolling_restart.yml", "verify.yml"])
