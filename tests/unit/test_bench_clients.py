@@ -100,4 +100,4 @@ def test_the_docs_show_the_tables_of_the_last_run() -> None:
     root = Path(__file__).resolve().parents[2]
     result = json.loads((root / "bench/clients/results.json").read_text())
     rows = {line for line in report(result).splitlines() if line.startswith("|")}
-    assert rows <= set((root / "docs/topics.md").read_text().splitlines())
+    assert rows <= set((root / "docs/measurements/clients.md").read_text().splitlines())
