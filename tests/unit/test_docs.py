@@ -90,8 +90,8 @@ def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path)
 def test_every_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     for path in DOCS:
-        named = set(re.findall(r"`?make ([a-z-]+)`?(?=[`\s])", path.read_text()))
-        assert named <= targets | {"what"}, path
+        named = set(re.findall(r"(?:`|^)make\s([a-z-]+)", path.read_text(), flags=re.MULTILINE))
+        assert named <= targets, path
 
 
 def anchors(path: Path) -> set[str]:
