@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from evidence.nearest import nearest
 from sizing.clients.embedded import check_acks, choice
 from sizing.clients.profiles import (
     GUIDE,
@@ -219,12 +219,12 @@ def _check_librdkafka(sheet: Sheet, client: Client, role: Role, own: Mapping[str
                 f"take it out, or put it into {other}_settings",
             )
             continue
-        near = difflib.get_close_matches(name, sorted(known[role]), n=1, cutoff=0.75)
+        near = nearest(name, known[role], 0.75)
         report = sheet.warning if beyond(_LIBRDKAFKA_KEYS[role], client.version) else sheet.error
         report(
             "clients.refused",
             f"{what} {key}, which librdkafka {client.version} refuses to start with",
-            f"did you mean {near[0]}?" if near else "take it out",
+            f"did you mean {near}?" if near else "take it out",
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
+from evidence.nearest import nearest
 from evidence.secrets import looks_secret
 from sizing.core.findings import Finding
 
@@ -115,8 +115,8 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
         steps.pop()
     name = prefix + _path(steps)
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(steps[-1]), known, n=1)
-        mend = f"did you mean {prefix}{_path([*steps[:-1], near[0]])}?" if near else "take it out"
+        near = nearest(str(steps[-1]), known)
+        mend = f"did you mean {prefix}{_path([*steps[:-1], near])}?" if near else "take it out"
         return wrong_variable(name, where, "is not known", mend)
     if kind == "missing" or (value is None and kind != "value_error"):
         what, mend = ("is missing", "add it") if kind == "missing" else ("is empty", "give it a value")
@@ -225,8 +225,8 @@ def _choice(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     """Name the one of several words that a word is probably meant to be."""
     words = re.findall(r"'([^']+)'", context["expected"]) if kind == "literal_error" else []
     alike = {word.lower(): word for word in words}
-    near = difflib.get_close_matches(str(value).lower().replace("-", "_"), alike, n=1)
-    return f"did you mean {alike[near[0]]}?" if near else None
+    near = nearest(str(value).lower().replace("-", "_"), alike)
+    return f"did you mean {alike[near]}?" if near else None
 
 
 def _plain(number: float) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
@@ -110,12 +110,12 @@ def plan_hosts(
                 ),
             )
         for key in sheet.rest_of_own(_SYSCTL, "host.own"):
-            near = difflib.get_close_matches(key, _PLANNED, n=1, cutoff=_LIKE)
+            near = nearest(key, _PLANNED, _LIKE)
             if "." not in key:
                 findings.append(_no_sysctl(host, key))
             elif near and key not in _PLANNED:
                 sheet.warning(
-                    "host.own", f"{key} is nearly called as another setting", f"did you mean {near[0]}?"
+                    "host.own", f"{key} is nearly called as another setting", f"did you mean {near}?"
                 )
             elif key in _DROPPED:
                 sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -10,6 +9,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from evidence.nearest import nearest
 from sizing.balancer.variables import RestBalancer
 from sizing.broker.variables import KafkaBroker
 from sizing.core.findings import Finding
@@ -146,7 +146,7 @@ def _near(name: str) -> str | None:
     known = _CONNECTION if name.startswith("ansible_") else _known()
     if name in known or name in _BESIDE or name.startswith("_"):
         return None
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)), None)
+    return nearest(name, known, _LIKE)
 
 
 @cache
@@ -184,12 +184,12 @@ def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator
             "keep one of the two",
         )
     if cluster.brokers is not None and not inventory.group(cluster.brokers):
-        near = difflib.get_close_matches(cluster.brokers, inventory.groups, n=1)
+        near = nearest(cluster.brokers, inventory.groups)
         yield wrong_variable(
             f"{name}.brokers",
             "all",
             f"is {cluster.brokers}, and the inventory has no such group with hosts in it",
-            f"did you mean {near[0]}?" if near else "add the group, or give bootstrap_servers",
+            f"did you mean {near}?" if near else "add the group, or give bootstrap_servers",
         )
     for server in (cluster.bootstrap_servers or "").split(",") if cluster.bootstrap_servers else ():
         if not _SERVER.fullmatch(server.strip()) or not 0 < int(server.rpartition(":")[2]) < 65536:

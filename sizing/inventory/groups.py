@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 
@@ -63,6 +63,6 @@ def _misspelt(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for group, hosts in inventory.groups.items():
         if group in SERVICES or group in of_brokers:
             continue
-        near = next(iter(difflib.get_close_matches(group.lower(), SERVICES, n=1, cutoff=_LIKE)), None)
+        near = nearest(group.lower(), SERVICES, _LIKE)
         if near and not set(hosts) <= set(inventory.group(near)):
             yield group, near

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.inventory.groups import SERVICES
 from sizing.inventory.yaml_files import inventories, variables_files
@@ -46,7 +46,7 @@ def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
         letters = re.sub(r"\d", "", name)
         # rest3 is no misspelt rest2, but a host that was taken out.
         names = {n for n in (*known, *SERVICES) if re.sub(r"\d", "", n) != letters}
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+        near = nearest(name, names, 0.8)
         if not near and place in texts:
             continue
         yield Finding(
@@ -54,7 +54,7 @@ def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
             "inventory.files",
             place,
             f"no {what} of the inventory is called {name}: nothing reads {place}",
-            f"did you mean {near[0]}?" if near else f"add the {what}, or take the file out",
+            f"did you mean {near}?" if near else f"add the {what}, or take the file out",
         )
 
 

@@ -7,12 +7,12 @@ lists of named things by these names.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from evidence.nearest import nearest
 from evidence.secrets import looks_secret
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
@@ -116,8 +116,8 @@ def _unknown(value: Mapping[str, Any]) -> Iterator[Finding]:
     known = [*_SHARED, *(f"{role}_{name}" for role, model in ROLES.items() for name in model.model_fields)]
     for name in value:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            fix = f"did you mean {NAME}.{near[0]}?" if near else "take it out"
+            near = nearest(str(name), known)
+            fix = f"did you mean {NAME}.{near}?" if near else "take it out"
             yield wrong_variable(f"{NAME}.{name}", "all", "is no variable that the plan reads", fix)
 
 
@@ -151,8 +151,8 @@ class _Overlay:
         for theirs, (name, known) in self._absent.items():
             if theirs in self._found:
                 continue
-            near = difflib.get_close_matches(name, known, n=1)
-            fix = f"did you mean {near[0]}?" if near else "add it to the inventory first, or take it out"
+            near = nearest(name, known)
+            fix = f"did you mean {near}?" if near else "add it to the inventory first, or take it out"
             yield wrong_variable(theirs, "all", f"is {name}, which the inventory does not have", fix)
 
     def _is_there(self, there: bool, theirs: str, name: str, known: Iterator[str]) -> bool:
