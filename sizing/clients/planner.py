@@ -25,11 +25,11 @@ from sizing.core.settings import KIB, MIB, Setting, Sheet
 from sizing.core.values import number
 from sizing.core.variables import Scalar
 from sizing.inventory.clusters import cluster_names
+from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import Component, beyond, check_keys, keys_around, numbers, takes
 from sizing.keys.values import check_values
 from sizing.topics.planner import planned_partitions
 from sizing.topics.variables import Client, clients, topic_names
-from sizing.verification import service_levels
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: "At least a few tens of KB per partition being produced".

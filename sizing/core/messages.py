@@ -89,8 +89,10 @@ def contradiction(field: str, why: str, fix: str = "correct one of the two") -> 
     return PydanticCustomError("contradiction", "{why}", {"field": field, "why": why, "fix": fix})
 
 
-def complaints(model: type[BaseModel], prefix: str, where: str, errors: Sequence[Any]) -> list[Finding]:
-    """Return one complaint a variable, in the order in which pydantic found the errors."""
+def validation_findings(
+    model: type[BaseModel], prefix: str, where: str, errors: Sequence[Any]
+) -> list[Finding]:
+    """Return one finding a variable, in the order in which pydantic found the errors."""
     found: dict[str, Finding] = {}
     for error in errors:
         finding = _complaint(model, prefix, where, error)

@@ -56,4 +56,4 @@ def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:
-        return messages.complaints(model, prefix, where, error.errors(include_url=False))
+        return messages.validation_findings(model, prefix, where, error.errors(include_url=False))

@@ -12,10 +12,12 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-from sizing.inventory.precedence import noticed as noticed_in
-from sizing.inventory.reading import PREFIXES, read_inventory
+from sizing.core.service import group_names
+from sizing.inventory.precedence import check_precedence
+from sizing.inventory.reading import prefixes, read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from tests.planned import CLUSTERS
 
 HOSTS = """
@@ -35,7 +37,7 @@ def noticed(folder: Path, files: dict[str, str], hosts: str = HOSTS, *given: str
     }.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(dedent(text))
-    plan = make_plan(read_inventory(folder, given))
+    plan = make_plan(read_inventory(folder, SERVICES, given))
     found = [f for f in plan.findings if f.rule == "inventory.groups"]
     assert {f.severity for f in found} <= {"warning"}
     return [(f.where, f.message.partition(" different")[0]) for f in found]
@@ -105,7 +107,7 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
         "host_vars/h1.yml": "a: 1",
     }
     noticed(tmp_path, files)
-    plan = make_plan(read_inventory(tmp_path))
+    plan = make_plan(read_inventory(tmp_path, SERVICES))
     assert [(f.severity, f.where, f.fix) for f in plan.findings if f.rule == "inventory.files"] == [
         ("warning", "group_vars/kafka_rset", "did you mean kafka_rest?"),
         ("note", "group_vars/elsewhere", "add the group, or take the file out"),
@@ -115,7 +117,7 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
 
 def test_a_text_beside_variables_is_none(tmp_path: Path) -> None:
     noticed(tmp_path, {"group_vars/README": "a text", "group_vars/kafka_rset": "a: 1"})
-    plan = make_plan(read_inventory(tmp_path))
+    plan = make_plan(read_inventory(tmp_path, SERVICES))
     assert [f.fix for f in plan.findings if f.rule == "inventory.files"] == ["did you mean kafka_rest?"]
 
 
@@ -136,17 +138,18 @@ def test_variables_that_another_inventory_may_read_are_left_alone(
     for file, held in (files | {"group_vars/kafka_rset.yml": "a: 1", name: text}).items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(held)
-    plan = make_plan(read_inventory(tmp_path / "hosts.yml"))
+    plan = make_plan(read_inventory(tmp_path / "hosts.yml", SERVICES))
     assert len([f for f in plan.findings if f.rule == "inventory.files"]) == found
 
 
 def test_a_list_of_hosts_however_long_has_no_files() -> None:
     hosts = ",".join(f"rest{number}.example.net" for number in range(1000)) + ","
     with pytest.raises(InventoryError, match="no such inventory"):
-        read_inventory(Path(hosts))
+        read_inventory(Path(hosts), SERVICES)
     loader = DataLoader()
     manager = InventoryManager(loader, sources=[hosts])
-    assert noticed_in(HostVars(manager, VariableManager(loader, manager), loader), [hosts], PREFIXES) == ()
+    hostvars = HostVars(manager, VariableManager(loader, manager), loader)
+    assert check_precedence(hostvars, [hosts], group_names(SERVICES), prefixes(SERVICES)) == ()
 
 
 def test_nor_is_what_a_priority_decides(tmp_path: Path) -> None:
