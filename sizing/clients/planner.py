@@ -17,6 +17,7 @@ from sizing.clients.profiles import (
     default_value,
     key_name,
 )
+from sizing.clients.variables import Client, clients
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare
@@ -29,7 +30,7 @@ from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import Component, beyond, check_keys, keys_around, numbers, takes
 from sizing.keys.values import check_values
 from sizing.topics.planner import planned_partitions
-from sizing.topics.variables import Client, clients, topic_names
+from sizing.topics.variables import topic_names
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: "At least a few tens of KB per partition being produced".

@@ -66,7 +66,7 @@ _UNION: Final = frozenset({"str", "int", "float", "bool"})
 
 
 def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
-    """Return the complaint about one variable: ``name`` in full, what is wrong with it, how to mend it."""
+    """Return the finding about one variable: ``name`` in full, what is wrong with it, how to mend it."""
     return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
 
 
@@ -95,12 +95,12 @@ def validation_findings(
     """Return one finding a variable, in the order in which pydantic found the errors."""
     found: dict[str, Finding] = {}
     for error in errors:
-        finding = _complaint(model, prefix, where, error)
+        finding = _finding(model, prefix, where, error)
         found.setdefault(finding.where, finding)
     return list(found.values())
 
 
-def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> Finding:
+def _finding(model: type[BaseModel], prefix: str, where: str, error: Any) -> Finding:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     steps = list(error["loc"])
     if steps and steps[-1] in _UNION and len(steps) > 1:
@@ -131,7 +131,7 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
 
 
 def shown(value: Any) -> str:
-    """Return a value as a complaint shows it: a mapping or a list may hold a secret."""
+    """Return a value as a finding shows it: a mapping or a list may hold a secret."""
     return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
 
 

@@ -63,6 +63,14 @@ class Ports:
     others: Callable[[Instance], Iterable[int]] = lambda _: ()
 
 
+class Link(NamedTuple):
+    """A long fast link of a host: the bytes that it keeps on their way, and why so many."""
+
+    host: str
+    bytes: int
+    because: str
+
+
 class Kernel(NamedTuple):
     """A kernel setting that every host of a service needs; with ``limit``, one of its logins' limits."""
 
@@ -146,6 +154,7 @@ class Service:
         ports: None where it listens on none that the inventory says.
         memory: the variable that says how much memory it takes; None where that follows from the workload.
         many_connections: its hosts take or make many.
+        links: the long fast links that it uses.
         kernel: what its hosts need of the kernel.
         waits: what a deploy or a restart of an instance waits for.
         drain: more of that, from the plan and the service's instances of a host.
@@ -168,6 +177,7 @@ class Service:
     ports: Ports | None = None
     memory: str | None = None
     many_connections: bool = False
+    links: Callable[[Inventory], Iterable[Link]] = _none
     kernel: tuple[Kernel, ...] = ()
     waits: tuple[Wait, ...] = ()
     drain: Callable[[Planned, tuple[Instance, ...]], tuple[Setting, ...]] | None = None

@@ -16,8 +16,6 @@ from sizing.core.settings import Advice, Choice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostTuning, host_facts
 from sizing.keys.values import is_whole
-from sizing.mirror.producer import bandwidth_delay_bytes
-from sizing.mirror.variables import mirror_makers
 
 SERVICE: Final = "host_tuning"
 _SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"
@@ -62,7 +60,7 @@ def plan_hosts(
     A wanted value is never meant to lower what the host has: the role sets ``effective(key, now, wanted)``.
     """
     busy = {host for service in services if service.many_connections for host in service.hosts(inventory)}
-    links = _bandwidth_delays(inventory)
+    links = _bandwidth_delays(inventory, services)
     planned: dict[str, dict[str, tuple[Instance, ...]]] = {}
     findings: list[Finding] = []
     without_instances = {
@@ -271,15 +269,13 @@ def _buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
         sheet.put(_SYSCTL, key, rule, Choice(value, f"buffers may grow to {size} bytes: {because}", source))
 
 
-def _bandwidth_delays(inventory: Inventory) -> dict[str, tuple[int, str]]:
+def _bandwidth_delays(inventory: Inventory, services: Iterable[Service]) -> dict[str, tuple[int, str]]:
     """Return for each host with a long fast link the bytes that it keeps on their way, and why."""
     found: dict[str, tuple[int, str]] = {}
-    for host, variables in mirror_makers(inventory)[0].items():
-        for name, flow in variables.flows.items():
-            bytes_ = bandwidth_delay_bytes(flow)
-            if bytes_ > found.get(host, (0, ""))[0]:
-                link = f"{flow.round_trip_ms:g} ms at {flow.link_mbit_per_s:g} Mbit/s of flow {name}"
-                found[host] = (bytes_, link)
+    for service in services:
+        for link in service.links(inventory):
+            if link.bytes > found.get(link.host, (0, ""))[0]:
+                found[link.host] = (link.bytes, link.because)
     for host in inventory.hosts:
         facts = host_facts(host, inventory.hosts[host])
         if isinstance(facts, list) or facts.link_mbit_per_s is None or facts.round_trip_ms is None:

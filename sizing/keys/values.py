@@ -54,7 +54,7 @@ def is_whole(text: str) -> bool:
 def check_values(
     variable: str, host: str, settings: Mapping[str, Any], takes: Mapping[str, str]
 ) -> list[Finding]:
-    """Return a complaint for each key of ``variable`` with whose value the component would refuse to start.
+    """Return a finding for each key of ``variable`` with whose value the component would refuse to start.
 
     ``takes`` says what keys take, as the catalogue of ``sizing.keys.catalogue`` writes it.
     """

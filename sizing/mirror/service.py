@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import JAVA_FACTS
 from sizing.core.plan import Instance
-from sizing.core.service import GROUPS_BACK, JavaNeed, Service, ready
+from sizing.core.service import GROUPS_BACK, JavaNeed, Link, Service, ready
 from sizing.keys.catalogue import numbers
 from sizing.mirror.flows import flow_facts
 from sizing.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
-from sizing.mirror.variables import MirrorMaker
+from sizing.mirror.producer import bandwidth_delay_bytes
+from sizing.mirror.variables import MirrorMaker, mirror_makers
 
 
 def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed:
     version = str(variables.get(f"{SERVICE}_version", ""))
     return JavaNeed(17 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
+
+
+def _links(inventory: Inventory) -> Iterator[Link]:
+    for host, variables in mirror_makers(inventory)[0].items():
+        for name, flow in variables.flows.items():
+            if kept := bandwidth_delay_bytes(flow):
+                because = f"{flow.round_trip_ms:g} ms at {flow.link_mbit_per_s:g} Mbit/s of flow {name}"
+                yield Link(host, kept, because)
 
 
 def _idle(inventory: Inventory, cluster: str, topics: Sequence[str]) -> tuple[str, str] | None:
@@ -44,5 +53,6 @@ MIRROR_MAKER: Final = Service(
         ),
         *GROUPS_BACK,
     ),
+    links=_links,
     idle=_idle,
 )

@@ -29,7 +29,7 @@ all:
 """
 
 
-def noticed(folder: Path, files: dict[str, str], hosts: str = HOSTS, *given: str) -> list[tuple[str, str]]:
+def ambiguous(folder: Path, files: dict[str, str], hosts: str = HOSTS, *given: str) -> list[tuple[str, str]]:
     for name, text in {
         "hosts.yml": hosts,
         "group_vars/all.yml": f"kafka_clusters: {CLUSTERS}",
@@ -48,14 +48,14 @@ def test_groups_of_one_depth_with_different_values_are_a_warning(tmp_path: Path)
         "group_vars/kafka_rest.yml": "java_version: 17",
         "group_vars/mirror_maker/main.yml": "java_version: 21",
     }
-    assert noticed(tmp_path, files) == [
+    assert ambiguous(tmp_path, files) == [
         ("h1: java_version", "the groups kafka_rest and mirror_maker give java_version")
     ]
 
 
 def test_so_are_those_of_the_inventorys_own_file(tmp_path: Path) -> None:
     hosts = HOSTS.replace("mirror_maker: {", "mirror_maker: {vars: {host_cores: 8}, ")
-    assert noticed(tmp_path, {}, hosts) == [
+    assert ambiguous(tmp_path, {}, hosts) == [
         ("h1: host_cores", "the groups kafka_rest and mirror_maker give host_cores")
     ]
 
@@ -81,7 +81,7 @@ def vault(secret: str) -> str:
 def test_a_vault_whose_password_is_not_at_hand_differs_from_nothing(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    assert noticed(tmp_path, files) == []
+    assert ambiguous(tmp_path, files) == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_vault_whose_password_is_not_at_hand_differs_from_nothing(
     ids=["alike", "host", "deeper", "all", "read by no rule"],
 )
 def test_what_ansible_is_told_to_take_is_not(tmp_path: Path, files: dict[str, str]) -> None:
-    assert noticed(tmp_path, {"group_vars/kafka_rest.yml": "java_version: 17"} | files) == []
+    assert ambiguous(tmp_path, {"group_vars/kafka_rest.yml": "java_version: 17"} | files) == []
 
 
 def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
         "host_vars/h3.yml": "a: 1",
         "host_vars/h1.yml": "a: 1",
     }
-    noticed(tmp_path, files)
+    ambiguous(tmp_path, files)
     plan = make_plan(read_inventory(tmp_path, SERVICES))
     assert [(f.severity, f.where, f.fix) for f in plan.findings if f.rule == "inventory.files"] == [
         ("warning", "group_vars/kafka_rset", "did you mean kafka_rest?"),
@@ -116,7 +116,7 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
 
 
 def test_a_text_beside_variables_is_none(tmp_path: Path) -> None:
-    noticed(tmp_path, {"group_vars/README": "a text", "group_vars/kafka_rset": "a: 1"})
+    ambiguous(tmp_path, {"group_vars/README": "a text", "group_vars/kafka_rset": "a: 1"})
     plan = make_plan(read_inventory(tmp_path, SERVICES))
     assert [f.fix for f in plan.findings if f.rule == "inventory.files"] == ["did you mean kafka_rest?"]
 
@@ -158,7 +158,7 @@ def test_nor_is_what_a_priority_decides(tmp_path: Path) -> None:
         "group_vars/mirror_maker.yml": "java_version: 21",
     }
     hosts = HOSTS.replace("mirror_maker: {", "mirror_maker: {vars: {ansible_group_priority: 2}, ")
-    assert noticed(tmp_path, files, hosts) == []
+    assert ambiguous(tmp_path, files, hosts) == []
 
 
 def test_nor_is_what_an_extra_variable_goes_before(tmp_path: Path) -> None:
@@ -166,4 +166,4 @@ def test_nor_is_what_an_extra_variable_goes_before(tmp_path: Path) -> None:
         "group_vars/kafka_rest.yml": "java_version: 17",
         "group_vars/mirror_maker.yml": "java_version: 21",
     }
-    assert noticed(tmp_path, files, HOSTS, "java_version=25") == []
+    assert ambiguous(tmp_path, files, HOSTS, "java_version=25") == []
