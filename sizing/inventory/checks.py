@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from evidence.nearest import nearest
@@ -123,6 +124,7 @@ def _misspelt(inventory: Inventory, services: Iterable[Service]) -> Iterator[Fin
             )
 
 
+@cache
 def _near(name: str, known: tuple[str, ...]) -> str | None:
     """Return the known variable that a name is probably meant to be; None where it is one or like none."""
     if name.startswith("ansible_"):
