@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveFloat, ValidationError
 
 from evidence.errors import EvidenceError, one_line
+from evidence.nearest import nearest
 
 
 class _Levels(BaseModel):
@@ -195,8 +195,8 @@ def _explain(error: Any) -> str:
         assert isinstance(inner, type)
         model = inner
     known = list(model.model_fields)
-    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    near = nearest(str(error["loc"][-1]), known)
+    hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
     kind = "check" if len(error["loc"]) == 1 else "service level"
     return f"{key}: no such {kind}; {hint}"
 

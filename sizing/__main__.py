@@ -14,6 +14,7 @@ from sizing.inventory.yaml_files import InventoryError
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
 from sizing.recommended_changes import what_changes
+from sizing.services import SERVICES
 from sizing.text import difference, text
 
 
@@ -41,11 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="print every instance, also those like another")
     options = parser.parse_args(arguments)
     try:
-        inventory = read_inventory(options.inventory, options.extra_vars)
+        inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
-    plan = make_plan(inventory, options.advice, archives=read_archives(inventory))
+    plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
     if options.diff and options.format == "json":
         parser.error("--diff has no JSON form: print both plans as JSON, and compare those")
     if options.diff and plan.has_errors:

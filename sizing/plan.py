@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from sizing.balancer.planner import plan_balancers
-from sizing.broker.planner import plan_brokers
 from sizing.clients.planner import plan_clients
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, Plan, merge
+from sizing.core.service import Basis, Service
 from sizing.core.settings import Advice
 from sizing.host.java import plan_java
 from sizing.host.planner import plan_hosts
@@ -18,12 +17,11 @@ from sizing.host.ports import check_ports
 from sizing.inventory.archives import check_archives
 from sizing.inventory.checks import check_inventory
 from sizing.inventory.logins import check_logins
-from sizing.inventory.recommendations import with_recommended
-from sizing.mirror.planner import mirrored_clusters, plan_mirrors
-from sizing.rest.planner import plan_rest
+from sizing.inventory.recommendations import with_recommendations
 from sizing.rollout import plan_rollouts
-from sizing.streams.planner import plan_streams
+from sizing.services import SERVICES
 from sizing.topics.planner import plan_topics
+from sizing.verification import check_verification
 
 
 def make_plan(
@@ -32,6 +30,7 @@ def make_plan(
     *,
     archives: Mapping[str, str | None] | None = None,
     deploying: bool = False,
+    services: Sequence[Service] = SERVICES,
 ) -> Plan:
     """Return the plan; pure: the same inventory gives the same plan.
 
@@ -39,35 +38,43 @@ def make_plan(
     what was found of them, and ``deploying`` whether they are needed now (see ``check_archives``). What is
     wrong with the inventory comes back as findings of severity error, never as an exception.
     """
-    accepted = with_recommended(inventory)
-    inventory = accepted.inventory
-    on_archives = check_archives(inventory, archives, deploying=deploying)
+    recommended = with_recommendations(inventory, services)
+    inventory = recommended.inventory
     checked = Part(
-        findings=(*accepted.wrong, *check_inventory(inventory), *check_logins(inventory), *on_archives)
+        findings=(
+            *recommended.findings,
+            *check_inventory(inventory, services),
+            *check_verification(inventory, services),
+            *check_logins(inventory, services),
+            *check_archives(inventory, services, archives, deploying=deploying),
+        )
     )
     wanted = inventory.common("advice", "measured")
     if wanted not in get_args(Advice):
         return merge([checked])
     form: Advice = advice or wanted
     topics = plan_topics(inventory)
-    rest = plan_rest(inventory, form)
-    used = frozenset(topics.topics) | {
-        str(inventory.hosts[host].get(f"{role}_cluster"))
-        for role in ("kafka_rest", "streams_app")
-        for host in inventory.group(role)
-    }
-    parts = [
-        checked,
-        topics,
-        rest,
-        plan_balancers(inventory, rest, form),
-        plan_brokers(inventory, used | mirrored_clusters(inventory), form),
-        plan_mirrors(inventory, topics, form),
-        plan_streams(inventory, form),
-        plan_clients(inventory, topics),
+    of_services = _of_services(inventory, form, topics, services)
+    parts = [checked, topics, *of_services, plan_clients(inventory, topics)]
+    planned = merge(parts).services
+    of_hosts = [
+        plan_java(inventory, planned, services),
+        plan_hosts(inventory, planned, services, form),
+        plan_rollouts(inventory, planned, services),
+        Part(findings=tuple(check_ports(inventory, planned, services))),
     ]
-    services = merge(parts).services
-    hosts = plan_hosts(inventory, services, form)
-    ports = Part(findings=tuple(check_ports(inventory, services)))
-    plan = merge([*parts, plan_java(inventory, services), hosts, plan_rollouts(inventory, services), ports])
-    return replace(plan, findings=tuple(map(accepted.named, plan.findings))) if accepted.names else plan
+    plan = merge([*parts, *of_hosts])
+    return replace(plan, findings=tuple(map(recommended.as_written, plan.findings)))
+
+
+def _of_services(
+    inventory: Inventory, advice: Advice, topics: Part, services: Sequence[Service]
+) -> Iterator[Part]:
+    used = frozenset(topics.topics).union(*(service.clusters(inventory) for service in services))
+    basis = Basis(inventory, advice, topics, {}, used, services)
+    place = {service.name: number for number, service in enumerate(services)}
+    for service in sorted(services, key=lambda s: (place[s.after or s.name], s.after is not None)):
+        if service.plan is not None:
+            part = service.plan(basis)
+            basis = replace(basis, parts={**basis.parts, service.name: part})
+            yield part

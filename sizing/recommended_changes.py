@@ -5,8 +5,9 @@ from __future__ import annotations
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Advice
-from sizing.inventory.recommendations import NAME, with_recommended, without
+from sizing.inventory.recommendations import NAME, with_recommendations, without
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from sizing.text import difference
 
 
@@ -18,7 +19,7 @@ def what_changes(inventory: Inventory, plan: Plan, advice: Advice | None = None)
     if inventory.common(NAME) is None or plan.has_errors:
         return ""
     lines = ["", "What the recommendations change", ""]
-    for change in with_recommended(inventory).changes:
+    for change in with_recommendations(inventory, SERVICES).changes:
         was = "not set" if change.before is None else change.before
         lines.append(f"{change.variable}: {was} -> {change.after}")
     before = make_plan(without(inventory), advice)

@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
-
 from evidence.levels import Levels
 from evidence.load import Load
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import complaints, declare, no_mapping, wrong_variable
+from sizing.core.messages import declare, wrong_variable
+from sizing.core.service import Service
 from sizing.inventory.clusters import cluster_names
-from sizing.mirror.flows import flow_facts
+from sizing.inventory.service_levels import check_model, service_levels
 from sizing.topics.variables import topic_names
 
 #: What verify.yml adds to ``verify`` by itself.
 ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications")
-#: Services whose roles say how one instance is restarted.
-RESTARTED: Final = ("kafka_broker", "kafka_rest", "mirror_maker", "rest_balancer", "streams_app")
 _URL: Final = "http://the-balancer"
 _SERVER: Final = re.compile(r"[\w.-]+(:\d{1,5})?")
 
 
-def check_verification(inventory: Inventory) -> Iterator[Finding]:
+def check_verification(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
     """Return what is wrong with the service levels and the load; both may be left out."""
     levels = inventory.common("service_levels")
     if levels is not None:
-        yield from _read(Levels, "service_levels", levels) or _falling(levels)
+        yield from check_model(Levels, "service_levels", levels) or _falling(levels)
     verify = inventory.common("verify")
     if verify is None:
         return
-    wrong = list(_read(Load, "verify", _completed(verify)))
+    wrong = list(check_model(Load, "verify", _completed(verify)))
     yield from wrong
     if isinstance(verify, Mapping):
         yield from (
@@ -46,16 +43,10 @@ def check_verification(inventory: Inventory) -> Iterator[Finding]:
         )
         yield from _names(inventory, verify)
         if not wrong:
-            yield from _at_odds(inventory, verify)
+            yield from _at_odds(inventory, verify, services)
             yield from _never(Load.model_validate(_completed(verify)), verify)
             yield from _reached(_parts(verify).get("rest", {}))
             yield from _unreachable(service_levels(inventory), _parts(verify))
-
-
-def service_levels(inventory: Inventory) -> Mapping[str, Any]:
-    """Return the service levels; none where they are wrong, of which ``check_verification`` complains."""
-    levels = inventory.common("service_levels")
-    return {} if levels is None or _read(Levels, "service_levels", levels) else levels
 
 
 def _completed(verify: Any) -> Any:
@@ -66,16 +57,6 @@ def _completed(verify: Any) -> Any:
     whole = {**verify, "run_id": "set by verify.yml", "bootstrap_servers": "set by verify.yml"}
     whole |= {"clusters": {}, "mirrors": []}
     return whole | {"rest": {"url": _URL, **rest}} if isinstance(rest, Mapping) else whole
-
-
-def _read(model: type[BaseModel], name: str, value: Any) -> list[Finding]:
-    if not isinstance(value, Mapping):
-        return [wrong_variable(name, "all", no_mapping(value), "write a mapping")]
-    try:
-        model.model_validate(dict(value), strict=True)
-    except ValidationError as error:
-        return complaints(model, f"{name}.", "all", error.errors(include_url=False))
-    return []
 
 
 def _parts(verify: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -102,26 +83,23 @@ def _names(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
             )
 
 
-def _at_odds(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
+def _at_odds(
+    inventory: Inventory, verify: Mapping[str, Any], services: Iterable[Service]
+) -> Iterator[Finding]:
     """Find parts of a load that contradict each other, or have nowhere to go."""
     parts = _parts(verify)
     service = verify.get("service", "kafka_rest")
     loaded = [part["topic"] for part in parts.values()]
-    flows = [f for f in flow_facts(inventory).values() if f.source == verify["cluster"]]
-    there = [name for name in RESTARTED if inventory.group(name)]
+    there = {s.name: s for s in services if s.restarted and inventory.group(s.name)}
     if service not in there:
         said = f"is {service}" if "service" in verify else f"is missing, which means {service}"
-        fix = f"write one of: {', '.join(there) or 'none, for no such service has hosts'}"
+        fix = f"write one of: {', '.join(sorted(there)) or 'none, for no such service has hosts'}"
         yield wrong_variable(
             "verify.service", "all", f"{said}, and the inventory has no hosts of such a service", fix
         )
-    elif service == "mirror_maker" and not any(flow.copy_of(topic) for flow in flows for topic in loaded):
-        yield wrong_variable(
-            "verify.service",
-            "all",
-            f"is mirror_maker, and no flow mirrors {', '.join(loaded)} from cluster {verify['cluster']}",
-            "load a topic that one of mirror_maker_flows matches",
-        )
+    elif idle := there[service].idle(inventory, verify["cluster"], loaded):
+        why, fix = idle
+        yield wrong_variable("verify.service", "all", f"is {service}, and {why}", fix)
     if not parts:
         yield wrong_variable(
             "verify", "all", "has neither kafka nor rest: there is nothing to load", "add one of them"

@@ -17,6 +17,7 @@ from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
@@ -95,7 +96,7 @@ def inventories() -> list[Inventory]:
 def _read(folder: Path) -> list[Inventory]:
     """Return an inventory; none where it needs files that its scenario makes first."""
     try:
-        return [read_inventory(folder)]
+        return [read_inventory(folder, SERVICES)]
     except InventoryError:
         return []
 

@@ -7,7 +7,7 @@ from typing import Final, get_args
 from local.services.brokers import KAFKA_VERSION
 from sizing.clients.planner import profile
 from sizing.clients.profiles import Profile, Role
-from sizing.topics.variables import Client
+from sizing.clients.variables import Client
 
 Config = dict[str, str]
 STOCK: Final = "stock"

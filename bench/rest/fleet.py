@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: What differs between cases; the rest of a fleet is deployed once, before.
@@ -53,7 +54,7 @@ def deployed(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
 
 def proxies(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
     """Return the planned proxies, plain ones alone: their listeners are asked without a login."""
-    found = read_inventory(inventory, [json.dumps(dict(extra))] if extra else [])
+    found = read_inventory(inventory, SERVICES, [json.dumps(dict(extra))] if extra else [])
     hosts = found.group("kafka_rest")
     if not hosts:
         raise FleetError(f"{inventory}: the group kafka_rest has no host")

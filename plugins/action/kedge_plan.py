@@ -21,17 +21,19 @@ from evidence.secrets import merged
 from sizing.broker.security import scram_users
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
+from sizing.core.service import group_names
 from sizing.inventory.certificates import look_at_certificates
 from sizing.inventory.clusters import bootstrap, clusters
-from sizing.inventory.precedence import noticed
-from sizing.inventory.reading import PREFIXES, archive_files, read_archives, resolved
-from sizing.inventory.recommendations import with_recommended
+from sizing.inventory.precedence import check_precedence
+from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved
+from sizing.inventory.recommendations import with_recommendations
 from sizing.inventory.secrets import private, seal
 from sizing.inventory.security import librdkafka
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
 from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
 from sizing.recommended_changes import what_changes
+from sizing.services import SERVICES
 from sizing.streams.verified import applications_json
 from sizing.text import text
 from sizing.topics.planner import targets
@@ -91,7 +93,7 @@ class ActionModule(ActionBase):
         except InventoryError as error:
             raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from None
         use = self._task.args.get("archives", "ignore")
-        found = None if use == "ignore" else read_archives(inventory, fetch=use == "need")
+        found = None if use == "ignore" else read_archives(inventory, SERVICES, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
         if use != "ignore":
             plan = self._with_certificates(plan, inventory, needed=use == "need")
@@ -99,7 +101,7 @@ class ActionModule(ActionBase):
         show = boolean(self._task.args.get("show", False))
         if show:
             _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
-        inventory = with_recommended(inventory).inventory
+        inventory = with_recommendations(inventory, SERVICES).inventory
         document, secrets = seal(plan.to_json())
         known = clusters(inventory)[0]
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
@@ -163,14 +165,15 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     """Return the inventory, its templates resolved, and by host how it is reached; raises InventoryError."""
     for path in inventories(task_vars.get("ansible_inventory_sources", ())):
         check_files(path, lenient=True)
-    hosts, ways = {}, {}
+    hosts, ways, begin = {}, {}, prefixes(SERVICES)
     for host in task_vars["groups"].get("all", ()):
         variables = task_vars["hostvars"][host]
-        hosts[host] = resolved(host, variables)
+        hosts[host] = resolved(host, variables, begin)
         ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
-    found = noticed(task_vars["hostvars"], task_vars.get("ansible_inventory_sources", ()), PREFIXES)
-    return Inventory(hosts, groups, found), ways
+    sources = task_vars.get("ansible_inventory_sources", ())
+    findings = check_precedence(task_vars["hostvars"], sources, group_names(SERVICES), begin)
+    return Inventory(hosts, groups, findings), ways
 
 
 def _beside(
@@ -179,7 +182,7 @@ def _beside(
     """Return what is needed beside the hosts' plans: archives, clusters, flows, applications."""
     return {
         "archives": {path: has for path, has in archives.items() if has},
-        "archive_files": {path: str(file) for path, file in archive_files(inventory).items()},
+        "archive_files": {path: str(file) for path, file in archive_files(inventory, SERVICES).items()},
         "clusters": {
             name: {
                 "bootstrap_servers": bootstrap(inventory, name, cluster),

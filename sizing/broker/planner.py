@@ -12,13 +12,13 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
+from sizing.core.service import put_stop
 from sizing.core.settings import Advice, Choice, Sheet
 from sizing.core.variables import role_variables
 from sizing.inventory.clusters import clusters
 from sizing.inventory.security import Security
 from sizing.keys.catalogue import check_keys, takes
 from sizing.keys.values import check_values
-from sizing.rollout import put_stop
 
 SERVICE = "kafka_broker"
 _KRAFT = "Kafka documentation, KRaft"

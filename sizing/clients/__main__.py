@@ -23,6 +23,7 @@ from sizing.inventory.reading import read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 
 _COLUMNS: Final = 100
 #: Libraries that are configured by a map; only Java's own clients read properties files alone.
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="a folder to write the files to")
     options = parser.parse_args(arguments)
     try:
-        inventory = read_inventory(options.inventory)
+        inventory = read_inventory(options.inventory, SERVICES)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2

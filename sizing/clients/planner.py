@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from evidence.nearest import nearest
 from sizing.clients.embedded import check_acks, choice
 from sizing.clients.profiles import (
     GUIDE,
@@ -17,6 +17,7 @@ from sizing.clients.profiles import (
     default_value,
     key_name,
 )
+from sizing.clients.variables import Client, clients
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare
@@ -25,11 +26,11 @@ from sizing.core.settings import KIB, MIB, Setting, Sheet
 from sizing.core.values import number
 from sizing.core.variables import Scalar
 from sizing.inventory.clusters import cluster_names
+from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import Component, beyond, check_keys, keys_around, numbers, takes
 from sizing.keys.values import check_values
 from sizing.topics.planner import planned_partitions
-from sizing.topics.variables import Client, clients, topic_names
-from sizing.verification import service_levels
+from sizing.topics.variables import topic_names
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: "At least a few tens of KB per partition being produced".
@@ -219,12 +220,12 @@ def _check_librdkafka(sheet: Sheet, client: Client, role: Role, own: Mapping[str
                 f"take it out, or put it into {other}_settings",
             )
             continue
-        near = difflib.get_close_matches(name, sorted(known[role]), n=1, cutoff=0.75)
+        near = nearest(name, known[role], 0.75)
         report = sheet.warning if beyond(_LIBRDKAFKA_KEYS[role], client.version) else sheet.error
         report(
             "clients.refused",
             f"{what} {key}, which librdkafka {client.version} refuses to start with",
-            f"did you mean {near[0]}?" if near else "take it out",
+            f"did you mean {near}?" if near else "take it out",
         )
 
 

@@ -16,12 +16,13 @@ class Inventory:
     Attributes:
         hosts: host -> variables.
         groups: group -> hosts, in inventory order, children included.
-        noticed: what the plan says of how its variables were written, which their values no longer tell.
+        source_findings: what is to be said of how its variables were written, which their values no longer
+            tell.
     """
 
     hosts: Mapping[str, Mapping[str, Any]]
     groups: Mapping[str, tuple[str, ...]]
-    noticed: tuple[Finding, ...] = ()
+    source_findings: tuple[Finding, ...] = ()
 
     def group(self, name: str) -> tuple[str, ...]:
         """Return the hosts of a group; none when the inventory has no such group."""

@@ -7,6 +7,8 @@ from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
 
+#: Which release of Java what of Kafka starts on.
+JAVA_FACTS: Final = "broker, client and JVM facts, Java"
 #: What kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
 KAFKA_G1: Final = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "

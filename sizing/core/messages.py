@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
+from evidence.nearest import nearest
 from evidence.secrets import looks_secret
 from sizing.core.findings import Finding
 
@@ -66,7 +66,7 @@ _UNION: Final = frozenset({"str", "int", "float", "bool"})
 
 
 def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
-    """Return the complaint about one variable: ``name`` in full, what is wrong with it, how to mend it."""
+    """Return the finding about one variable: ``name`` in full, what is wrong with it, how to mend it."""
     return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
 
 
@@ -89,16 +89,18 @@ def contradiction(field: str, why: str, fix: str = "correct one of the two") -> 
     return PydanticCustomError("contradiction", "{why}", {"field": field, "why": why, "fix": fix})
 
 
-def complaints(model: type[BaseModel], prefix: str, where: str, errors: Sequence[Any]) -> list[Finding]:
-    """Return one complaint a variable, in the order in which pydantic found the errors."""
+def validation_findings(
+    model: type[BaseModel], prefix: str, where: str, errors: Sequence[Any]
+) -> list[Finding]:
+    """Return one finding a variable, in the order in which pydantic found the errors."""
     found: dict[str, Finding] = {}
     for error in errors:
-        finding = _complaint(model, prefix, where, error)
+        finding = _finding(model, prefix, where, error)
         found.setdefault(finding.where, finding)
     return list(found.values())
 
 
-def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> Finding:
+def _finding(model: type[BaseModel], prefix: str, where: str, error: Any) -> Finding:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     steps = list(error["loc"])
     if steps and steps[-1] in _UNION and len(steps) > 1:
@@ -115,8 +117,8 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
         steps.pop()
     name = prefix + _path(steps)
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(steps[-1]), known, n=1)
-        mend = f"did you mean {prefix}{_path([*steps[:-1], near[0]])}?" if near else "take it out"
+        near = nearest(str(steps[-1]), known)
+        mend = f"did you mean {prefix}{_path([*steps[:-1], near])}?" if near else "take it out"
         return wrong_variable(name, where, "is not known", mend)
     if kind == "missing" or (value is None and kind != "value_error"):
         what, mend = ("is missing", "add it") if kind == "missing" else ("is empty", "give it a value")
@@ -129,7 +131,7 @@ def _complaint(model: type[BaseModel], prefix: str, where: str, error: Any) -> F
 
 
 def shown(value: Any) -> str:
-    """Return a value as a complaint shows it: a mapping or a list may hold a secret."""
+    """Return a value as a finding shows it: a mapping or a list may hold a secret."""
     return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
 
 
@@ -225,8 +227,8 @@ def _choice(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     """Name the one of several words that a word is probably meant to be."""
     words = re.findall(r"'([^']+)'", context["expected"]) if kind == "literal_error" else []
     alike = {word.lower(): word for word in words}
-    near = difflib.get_close_matches(str(value).lower().replace("-", "_"), alike, n=1)
-    return f"did you mean {alike[near[0]]}?" if near else None
+    near = nearest(str(value).lower().replace("-", "_"), alike)
+    return f"did you mean {alike[near]}?" if near else None
 
 
 def _plain(number: float) -> str:

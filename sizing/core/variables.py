@@ -1,7 +1,7 @@
 """The variables of a role, validated: the border between what a person writes and what the rules read.
 
 A role's variables are flat and begin with the role's name (``kafka_rest_workload``); the model of a role
-holds them without that prefix. Every complaint names the variable in full, the host, what is wrong and how
+holds them without that prefix. Every finding names the variable in full, the host, what is wrong and how
 to mend it.
 """
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sizing.core import messages
 from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 
 Positive = Annotated[int, Field(gt=0)]
@@ -56,4 +57,26 @@ def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:
-        return messages.complaints(model, prefix, where, error.errors(include_url=False))
+        return messages.validation_findings(model, prefix, where, error.errors(include_url=False))
+
+
+def read_list(
+    model: type[M], inventory: Inventory, variable: str
+) -> tuple[list[tuple[str, M]], list[Finding]]:
+    """Read a list of the whole inventory; return its entries, each by its full name, and what is wrong."""
+    value = inventory.common(variable) or []
+    if not isinstance(value, list):
+        key = next(iter(model.model_fields))
+        name = next(iter(value), "NAME") if isinstance(value, Mapping) else "NAME"
+        fix = f"write a list, each entry with its {key}: - {key}: {name}"
+        return [], [wrong_variable(variable, "all", f"is {messages.shown(value)}", fix)]
+    found: list[tuple[str, M]] = []
+    wrong: list[Finding] = []
+    for number, entry in enumerate(value):
+        where = f"{variable}[{messages.entry_name(value, number)}]"
+        one = read_model(model, entry, f"{where}.", "all")
+        if isinstance(one, list):
+            wrong += one
+        else:
+            found.append((where, one))
+    return found, wrong

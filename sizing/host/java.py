@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
+from sizing.core.service import JavaNeed, Planned, Service
 from sizing.core.settings import Setting
-from sizing.keys.catalogue import numbers
 
 SERVICE: Final = "java"
 #: What a host gets where no service asks for a later one and the inventory says nothing.
 DEFAULT: Final = 17
-_FACTS: Final = "broker, client and JVM facts, Java"
-_PROXIES: Final = "REST proxy facts"
-#: Services that run in a JVM of the host; MapR's proxy runs on the Java that its cluster's software brings.
-_JVMS: Final = ("kafka_broker", "kafka_rest", "mirror_maker", "streams_app")
-
-_Services = Mapping[str, Mapping[str, tuple[Instance, ...]]]
 
 
-def plan_java(inventory: Inventory, services: _Services) -> Part:
+def plan_java(inventory: Inventory, planned_services: Planned, services: Iterable[Service]) -> Part:
     """Plan the release of each host that runs a JVM, and find ``java_version`` where a service needs a later.
 
     The plan of a host is one instance ``jdk`` of the service ``java``, with the setting ``release``.
     """
     planned: dict[str, dict[str, tuple[Instance, ...]]] = {}
     findings: list[Finding] = []
-    for host, of_host in services.items():
+    needed_by = {service.name: service.java for service in services if service.java}
+    for host, of_host in planned_services.items():
         variables = inventory.hosts[host]
         needs = [
-            _needed(inventory, service, of_host[service], variables)
-            for service in of_host
-            if service in _JVMS and not _brings_its_own(service, variables)
+            need
+            for name, instances in of_host.items()
+            if name in needed_by and (need := needed_by[name](inventory, variables, instances))
         ]
         findings += _check(host, variables, needs)
         if needs:
@@ -43,7 +38,7 @@ def plan_java(inventory: Inventory, services: _Services) -> Part:
     return Part(services=planned, findings=tuple(findings))
 
 
-def _release(variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) -> Setting:
+def _release(variables: Mapping[str, Any], needs: list[JavaNeed]) -> Setting:
     needed, what, source = max(needs)
     because = f"{what} starts on Java {needed} or later"
     if "java_version" in variables:
@@ -54,7 +49,7 @@ def _release(variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) ->
     return Setting("", "release", str(max(needed, DEFAULT)), "host.java", because, source)
 
 
-def _check(host: str, variables: Mapping[str, Any], needs: list[tuple[int, str, str]]) -> Iterator[Finding]:
+def _check(host: str, variables: Mapping[str, Any], needs: list[JavaNeed]) -> Iterator[Finding]:
     release = variables.get("java_version", max((needed for needed, _, _ in needs), default=DEFAULT))
     if isinstance(release, bool) or not isinstance(release, int):
         quoted = isinstance(release, str) and release.isdecimal()
@@ -71,27 +66,3 @@ def _check(host: str, variables: Mapping[str, Any], needs: list[tuple[int, str, 
                 f"set java_version to {needed} for the host or take it out, and set java_packages where its "
                 "system has others",
             )
-
-
-def _brings_its_own(service: str, variables: Mapping[str, Any]) -> bool:
-    return service == "kafka_rest" and variables.get("kafka_rest_distribution") == "mapr"
-
-
-def _needed(
-    inventory: Inventory, service: str, instances: tuple[Instance, ...], variables: Mapping[str, Any]
-) -> tuple[int, str, str]:
-    """Return the least release for a service, its name and where that is known from."""
-    version = str(variables.get(f"{service}_version", ""))
-    if service == "kafka_rest":
-        distribution = str(variables.get("kafka_rest_distribution"))
-        what = f"{distribution} {version}"
-        if distribution == "strimzi":
-            return 21 if numbers(version) >= (1,) else 17, f"{what}, its HTTP bridge,", _PROXIES
-        modern = distribution == "sandbox" or (distribution == "confluent" and numbers(version) >= (8,))
-        return 17 if modern else 8, what, _PROXIES
-    if service == "kafka_broker":
-        declared = inventory.common("kafka_clusters") or {}
-        version = str((declared.get(instances[0].name) or {}).get("version", ""))
-    if service in ("kafka_broker", "mirror_maker"):
-        return 17 if numbers(version) >= (4,) else 8, f"{service} {version}", _FACTS
-    return 11 if service == "streams_app" and numbers(version) >= (4,) else 8, f"{service} {version}", _FACTS

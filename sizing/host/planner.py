@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
+from sizing.core.service import Planned, Service
 from sizing.core.settings import Advice, Choice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostTuning, host_facts
 from sizing.keys.values import is_whole
-from sizing.mirror.producer import bandwidth_delay_bytes
-from sizing.mirror.variables import mirror_makers
 
 SERVICE: Final = "host_tuning"
 _SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"
@@ -26,15 +25,7 @@ _HIGH_LOAD: Final = "Jetty 9.4 documentation, High Load"
 _FACTS: Final = "host tuning facts"
 _KAFKA: Final = "Kafka documentation, Hardware and OS"
 _MAX_BUFFER: Final = 16_777_216
-#: Groups that take or make many connections.
-_BUSY: Final = ("kafka_rest", "rest_balancer", "load_generator")
 _RESERVE_MIB: Final = 512
-#: The variable that says how much memory a service takes; the others follow from the workload.
-_MEMORY: Final = {
-    "kafka_broker": "kafka_broker_heap_mib",
-    "kafka_rest": "kafka_rest_heap_mib",
-    "streams_app": "streams_app_rocksdb_mib",
-}
 _JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
 #: Settings of which the rules know, to hold a person's own against.
 _PLANNED: Final = (
@@ -62,42 +53,37 @@ _DROPPED: Final = {
 
 
 def plan_hosts(
-    inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]], advice: Advice
+    inventory: Inventory, planned_services: Planned, services: Sequence[Service], advice: Advice
 ) -> Part:
-    """Plan the kernel of every host that has a service or makes load; ``services`` is the plan so far.
+    """Plan the kernel of every host that has a service or makes load.
 
     A wanted value is never meant to lower what the host has: the role sets ``effective(key, now, wanted)``.
     """
-    busy = {host for group in _BUSY for host in inventory.group(group)}
-    links = _bandwidth_delays(inventory)
+    busy = {host for service in services if service.many_connections for host in service.hosts(inventory)}
+    links = _bandwidth_delays(inventory, services)
     planned: dict[str, dict[str, tuple[Instance, ...]]] = {}
     findings: list[Finding] = []
-    generators = frozenset(inventory.group("load_generator"))
-    for host in sorted({*services, *generators}):
+    without_instances = {
+        host
+        for service in services
+        if service.plan is None and not service.everywhere
+        for host in service.hosts(inventory)
+    }
+    for host in sorted({*planned_services, *without_instances}):
         variables = role_variables(HostTuning, SERVICE, host, inventory.hosts[host])
         if isinstance(variables, list):
             findings += variables
             continue
-        of_host = services.get(host, {})
+        of_host = planned_services.get(host, {})
         sheet = Sheet(f"{host} {SERVICE}", advice, variables.settings)
         _buffers(sheet, links.get(host), busy=host in busy)
         if host in busy:
             _high_load(sheet)
-        if "kafka_broker" in of_host:
-            sheet.put(
-                _SYSCTL,
-                "vm.max_map_count",
-                "host.maps",
-                Choice(262_144, "two maps for each log segment of the brokers here, beyond 65530", _KAFKA),
-            )
-        if host in generators:
-            sheet.put(
-                _LIMITS,
-                "* - nofile",
-                "host.files",
-                Choice(40_000, "a generator holds one descriptor a connection", _HIGH_LOAD),
-            )
-        ports = ports_of(of_host)
+        for service in services:
+            if service.name in of_host or (service.plan is None and host in service.hosts(inventory)):
+                for need in service.kernel:
+                    sheet.put(_LIMITS if need.limit else _SYSCTL, need.key, need.rule, need.choice)
+        ports = ports_of(of_host, services)
         if ports and (host in busy or host in links):
             sheet.put(
                 _SYSCTL,
@@ -110,19 +96,19 @@ def plan_hosts(
                 ),
             )
         for key in sheet.rest_of_own(_SYSCTL, "host.own"):
-            near = difflib.get_close_matches(key, _PLANNED, n=1, cutoff=_LIKE)
+            near = nearest(key, _PLANNED, _LIKE)
             if "." not in key:
                 findings.append(_no_sysctl(host, key))
             elif near and key not in _PLANNED:
                 sheet.warning(
-                    "host.own", f"{key} is nearly called as another setting", f"did you mean {near[0]}?"
+                    "host.own", f"{key} is nearly called as another setting", f"did you mean {near}?"
                 )
             elif key in _DROPPED:
                 sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
         findings += sheet.findings
         if sheet.settings:
             planned[host] = {SERVICE: (Instance("host", sheet.by_file()),)}
-    findings += room(inventory, services)
+    findings += room(inventory, planned_services, services)
     return Part(services=planned, findings=tuple(findings))
 
 
@@ -149,21 +135,19 @@ def effective(key: str, current: str, wanted: str) -> str:
 _AGENT: Final = re.compile(r"-javaagent:[^=\s]+=[^=\s]*?:(\d+):/")
 
 
-def ports_of(services: Mapping[str, tuple[Instance, ...]]) -> frozenset[int]:
-    """Return every port on which a host's services listen."""
+def ports_of(of_host: Mapping[str, tuple[Instance, ...]], services: Iterable[Service]) -> frozenset[int]:
+    """Return every port on which the planned services of a host listen."""
+    others = {service.name: service.ports.others for service in services if service.ports}
     found = set()
-    for service, instances in services.items():
+    for name, instances in of_host.items():
         for instance in instances:
             if instance.port:
                 found.add(instance.port)
-            found |= {int(s.value) for s in instance.settings if s.key == "http.management.port"}
             found |= jmx_ports(instance)
             agents = (_AGENT.search(s.value) for s in instance.settings if "-javaagent:" in s.value)
             found |= {int(agent[1]) for agent in agents if agent}
-            if service == "kafka_broker":
-                found |= {
-                    int(p) for p in re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners"))
-                }
+            if name in others:
+                found |= set(others[name](instance))
     return frozenset(found)
 
 
@@ -175,10 +159,11 @@ def jmx_ports(instance: Instance) -> set[int]:
     return {int(port) for port in said if port.isdecimal()}
 
 
-def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]]) -> list[Finding]:
+def room(inventory: Inventory, planned_services: Planned, services: Iterable[Service]) -> list[Finding]:
     """Find hosts whose services together may take more memory than the host has."""
+    variables = {service.name: service.memory for service in services if service.memory}
     found = []
-    for host, of_host in services.items():
+    for host, of_host in planned_services.items():
         facts = host_facts(host, inventory.hosts[host])
         if isinstance(facts, list):
             continue
@@ -200,7 +185,7 @@ def room(inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instanc
                     f"MiB: {parts}",
                     "move a service to another host, plan fewer instances or a smaller workload, "
                     + "".join(
-                        f"set a smaller {_MEMORY[service]}, " for service in needs if service in _MEMORY
+                        f"set a smaller {variables[service]}, " for service in needs if service in variables
                     )
                     + "or correct host_memory_mib",
                 )
@@ -284,15 +269,13 @@ def _buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
         sheet.put(_SYSCTL, key, rule, Choice(value, f"buffers may grow to {size} bytes: {because}", source))
 
 
-def _bandwidth_delays(inventory: Inventory) -> dict[str, tuple[int, str]]:
+def _bandwidth_delays(inventory: Inventory, services: Iterable[Service]) -> dict[str, tuple[int, str]]:
     """Return for each host with a long fast link the bytes that it keeps on their way, and why."""
     found: dict[str, tuple[int, str]] = {}
-    for host, variables in mirror_makers(inventory)[0].items():
-        for name, flow in variables.flows.items():
-            bytes_ = bandwidth_delay_bytes(flow)
-            if bytes_ > found.get(host, (0, ""))[0]:
-                link = f"{flow.round_trip_ms:g} ms at {flow.link_mbit_per_s:g} Mbit/s of flow {name}"
-                found[host] = (bytes_, link)
+    for service in services:
+        for link in service.links(inventory):
+            if link.bytes > found.get(link.host, (0, ""))[0]:
+                found[link.host] = (link.bytes, link.because)
     for host in inventory.hosts:
         facts = host_facts(host, inventory.hosts[host])
         if isinstance(facts, list) or facts.link_mbit_per_s is None or facts.round_trip_ms is None:

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance
+from sizing.core.service import Planned, Service
 from sizing.host.planner import jmx_ports, ports_of
 
-#: Services that run without the right to take a port below this; the balancer begins as root.
+#: A process without root rights may take no port below this.
 _PRIVILEGED: Final = 1024
-#: Services without root rights, each with the variable of its port.
-_UNPRIVILEGED: Final = {"kafka_rest": "kafka_rest_first_port", "kafka_broker": "kafka_broker_port"}
 
 
 def check_ports(
-    inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]]
+    inventory: Inventory, planned_services: Planned, services: Sequence[Service]
 ) -> list[Finding]:
     """Return an error for each port that is wanted twice, or that its service may not take."""
     owners: dict[tuple[str, int], list[tuple[str, str]]] = {}
     found = []
     jmx: set[int] = set()
-    for host, of_host in services.items():
+    movable = {service.name: service.ports for service in services if service.ports}
+    for host, of_host in planned_services.items():
         address = inventory.address(host)
-        for service, instances in of_host.items():
+        for name, instances in of_host.items():
+            moved = movable.get(name)
             for instance in instances:
                 jmx |= jmx_ports(instance)
-                for port in sorted(ports_of({service: (instance,)})):
-                    owners.setdefault((address, port), []).append((host, f"{service}@{instance.name}"))
-                    if port < _PRIVILEGED and service in _UNPRIVILEGED:
-                        found.append(_privileged(host, service, port))
+                for port in sorted(ports_of({name: (instance,)}, services)):
+                    owners.setdefault((address, port), []).append((host, f"{name}@{instance.name}"))
+                    if port < _PRIVILEGED and moved and not moved.root:
+                        found.append(_privileged(host, name, moved.variable, port))
+    variables = " or ".join(", ".join(ports.variable for ports in movable.values()).rsplit(", ", 1))
     for (address, port), wanting in owners.items():
         if len(wanting) > 1:
             names = " and ".join(f"{name} of {host}" for host, name in wanting)
@@ -44,8 +45,7 @@ def check_ports(
                     "inventory.port",
                     f"{wanting[0][0]}: port {port}",
                     f"port {port} of {address} is wanted by {names}",
-                    "change kafka_rest_first_port, kafka_broker_port or rest_balancer_port, or the address "
-                    "(ansible_host) of one of the hosts",
+                    f"change {variables}, or the address (ansible_host) of one of the hosts",
                 )
             )
     return found
@@ -63,12 +63,12 @@ def _shared_jmx(host: str, address: str, port: int, names: str) -> Finding:
     )
 
 
-def _privileged(host: str, service: str, port: int) -> Finding:
+def _privileged(host: str, service: str, variable: str, port: int) -> Finding:
     return Finding(
         "error",
         "inventory.port",
         f"{host}: port {port}",
         f"{service} would listen on port {port}, and a service without root rights may take none below "
         f"{_PRIVILEGED}",
-        f"set {_UNPRIVILEGED[service]} to 1024 or above, and let a balancer have the port that clients know",
+        f"set {variable} to 1024 or above, and let a balancer have the port that clients know",
     )

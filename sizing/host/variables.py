@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -24,6 +24,10 @@ class HostFacts(Strict):
     round_trip_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
 
 
+#: The full names of these variables.
+HOST_FACTS: Final = tuple(f"host_{name}" for name in HostFacts.model_fields)
+
+
 class HostTuning(Strict):
     """The variables of the role host_tuning: kernel settings of a person's own, by their sysctl names."""
 
@@ -32,7 +36,4 @@ class HostTuning(Strict):
 
 def host_facts(host: str, variables: Mapping[str, Any]) -> HostFacts | list[Finding]:
     """Read ``host_cores``, ``host_memory_mib`` and what else is known of the machine."""
-    return role_variables(HostFacts, "host", host, {k: v for k, v in variables.items() if k in _HOST_FACTS})
-
-
-_HOST_FACTS = frozenset(f"host_{name}" for name in HostFacts.model_fields)
+    return role_variables(HostFacts, "host", host, {k: v for k, v in variables.items() if k in HOST_FACTS})

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from sizing.core.findings import Finding, Severity
 from sizing.core.inventory import Inventory
+from sizing.core.service import Service
 
-#: The variable that names an archive, and that of its checksum.
-_ARCHIVE: Final = ("kafka_rest_archive", "kafka_rest_archive_checksum")
-#: Jars that are on this machine, or are built there.
-_JARS: Final = "streams_app_jars"
 #: What inventories/example has where a person's own checksum belongs.
 _PLACEHOLDER: Final = "0" * 64
 _ALGORITHM: Final = "sha256:"
 
 
-def archives(inventory: Inventory) -> dict[str, str]:
+def archives(inventory: Inventory, services: Iterable[Service]) -> dict[str, str]:
     """Return the archives that hosts are installed from, each with the SHA-256 that is asked for, or ''."""
-    return {one.path: one.wanted for one in _named(inventory)}
+    return {one.path: one.wanted for one in _named(inventory, services)}
 
 
 def is_url(path: str) -> bool:
@@ -34,15 +31,19 @@ def file_of(path: str, wanted: str, folder: str) -> str:
 
 
 def check_archives(
-    inventory: Inventory, found: Mapping[str, str | None] | None, *, deploying: bool = False
+    inventory: Inventory,
+    services: Iterable[Service],
+    found: Mapping[str, str | None] | None,
+    *,
+    deploying: bool = False,
 ) -> Iterator[Finding]:
-    """Complain of archives that a deploy would stop at.
+    """Find archives that a deploy would stop at.
 
     ``found`` is what the machine that runs Ansible has: archive -> its SHA-256, empty where it was not read,
     None where it is not there; None where nobody looked. That an archive is not there is an error when
     ``deploying``, and else a warning: a plan can be reviewed anywhere.
     """
-    for one in _named(inventory):
+    for one in _named(inventory, services):
         path, wanted = one.path, one.wanted
         if wanted == _PLACEHOLDER:
             yield one.finding(
@@ -104,19 +105,11 @@ class _Archive:
         return Finding(severity, "inventory.archive", f"{self.host}: {variable}", message, fix)
 
 
-def _named(inventory: Inventory) -> Iterator[_Archive]:
-    for host in inventory.group("kafka_rest"):
-        path, wanted = (inventory.hosts[host].get(name) for name in _ARCHIVE)
-        yield from _archive(host, _ARCHIVE, path, wanted)
-    for host in inventory.group("streams_app"):
-        jars = inventory.hosts[host].get(_JARS)
-        for number, jar in enumerate(jars if isinstance(jars, list) else ()):
-            if isinstance(jar, Mapping):
-                name = f"{_JARS}[{number}]"
-                yield from _archive(host, (name, f"{name}.sha256"), jar.get("path"), jar.get("sha256"))
-
-
-def _archive(host: str, names: tuple[str, str], path: object, wanted: object) -> Iterator[_Archive]:
-    wanted = wanted or ""
-    if isinstance(path, str) and isinstance(wanted, str) and path:
-        yield _Archive(host, *names, path, wanted.lower().removeprefix(_ALGORITHM))
+def _named(inventory: Inventory, services: Iterable[Service]) -> Iterator[_Archive]:
+    for service in services:
+        for host in service.hosts(inventory):
+            for variable, checksum, path, wanted in service.archives(inventory.hosts[host]):
+                digest = wanted or ""
+                if isinstance(path, str) and isinstance(digest, str) and path:
+                    digest = digest.lower().removeprefix(_ALGORITHM)
+                    yield _Archive(host, variable, checksum, path, digest)

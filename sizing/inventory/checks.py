@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from pydantic import BaseModel
-
-from sizing.balancer.variables import RestBalancer
-from sizing.broker.variables import KafkaBroker
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.host.variables import HostFacts, HostTuning, host_facts
+from sizing.core.service import Service, group_names
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.inventory.groups import check_groups
 from sizing.keys.catalogue import NEWER_KAFKA, numbers
-from sizing.mirror.variables import MirrorMaker
-from sizing.rest.variables import KafkaRest
-from sizing.streams.variables import OF_ROLE, StreamsApp
-from sizing.verification import check_verification
 
-#: Roles that have variables, with their models; a variable begins with its role's name.
-ROLES: Final[Mapping[str, type[BaseModel]]] = {
-    "kafka_rest": KafkaRest,
-    "kafka_broker": KafkaBroker,
-    "rest_balancer": RestBalancer,
-    "mirror_maker": MirrorMaker,
-    "streams_app": StreamsApp,
-    "host_tuning": HostTuning,
-}
 #: Variables that a plan reads once for all hosts.
 _SAME: Final = (
     "advice",
@@ -55,7 +38,6 @@ _COMMON: Final = (
     "plan_archives",
     "plan_diff",
     "plan_show",
-    *OF_ROLE,
 )
 #: How Ansible reaches a host, as people say it.
 _CONNECTION: Final = (
@@ -78,18 +60,17 @@ _OLDEST_KAFKA: Final = (2, 1)
 _SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
 
 
-def check_inventory(inventory: Inventory) -> list[Finding]:
-    """Return what is wrong with the inventory as a whole; the models of the roles say the rest."""
+def check_inventory(inventory: Inventory, services: Sequence[Service]) -> list[Finding]:
+    """Return what is wrong with the inventory as a whole; the planners of the services say the rest."""
     return [
-        *inventory.noticed,
-        *check_groups(inventory),
+        *inventory.source_findings,
+        *check_groups(inventory, group_names(services)),
         *_advice(inventory),
         *_empty(inventory),
         *_differing(inventory),
-        *_misspelt(inventory),
+        *_misspelt(inventory, services),
         *_clusters(inventory),
-        *_facts(inventory),
-        *check_verification(inventory),
+        *(finding for service in services for finding in service.check(inventory)),
     ]
 
 
@@ -115,17 +96,20 @@ def _differing(inventory: Inventory) -> Iterator[Finding]:
             )
 
 
-def _misspelt(inventory: Inventory) -> Iterator[Finding]:
+def _misspelt(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
     read = {
         name
-        for role in ROLES
-        for host in (inventory.hosts if role == "host_tuning" else inventory.group(role))
+        for service in services
+        if service.variables
+        for host in service.hosts(inventory)
         for name in inventory.hosts[host]
-        if name.startswith(f"{role}_")
+        if name.startswith(f"{service.name}_")
     }
+    known = (*_COMMON, *(name for service in services for name in (*service.of_role, *service.fields())))
+    nearly = {name: _near(name, known) for name in {n for of in inventory.hosts.values() for n in of}}
     for host, variables in inventory.hosts.items():
         for name in variables:
-            near = _near(name)
+            near = nearly[name]
             # The model of a role complains where it reads the name. One beside the right variable that only
             # adds to its name may be a part from which the inventory composes it.
             if near is None or name in read or (near in variables and near in name):
@@ -141,19 +125,13 @@ def _misspelt(inventory: Inventory) -> Iterator[Finding]:
 
 
 @cache
-def _near(name: str) -> str | None:
+def _near(name: str, known: tuple[str, ...]) -> str | None:
     """Return the known variable that a name is probably meant to be; None where it is one or like none."""
-    known = _CONNECTION if name.startswith("ansible_") else _known()
+    if name.startswith("ansible_"):
+        known = _CONNECTION
     if name in known or name in _BESIDE or name.startswith("_"):
         return None
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)), None)
-
-
-@cache
-def _known() -> tuple[str, ...]:
-    facts = [f"host_{field}" for field in HostFacts.model_fields]
-    of_roles = [f"{role}_{field}" for role, model in ROLES.items() for field in model.model_fields]
-    return (*_COMMON, *facts, *of_roles)
+    return nearest(name, known, _LIKE)
 
 
 def _clusters(inventory: Inventory) -> Iterator[Finding]:
@@ -184,12 +162,12 @@ def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator
             "keep one of the two",
         )
     if cluster.brokers is not None and not inventory.group(cluster.brokers):
-        near = difflib.get_close_matches(cluster.brokers, inventory.groups, n=1)
+        near = nearest(cluster.brokers, inventory.groups)
         yield wrong_variable(
             f"{name}.brokers",
             "all",
             f"is {cluster.brokers}, and the inventory has no such group with hosts in it",
-            f"did you mean {near[0]}?" if near else "add the group, or give bootstrap_servers",
+            f"did you mean {near}?" if near else "add the group, or give bootstrap_servers",
         )
     for server in (cluster.bootstrap_servers or "").split(",") if cluster.bootstrap_servers else ():
         if not _SERVER.fullmatch(server.strip()) or not 0 < int(server.rpartition(":")[2]) < 65536:
@@ -199,11 +177,3 @@ def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator
                 f"has {server.strip()!r}, which is no host:port",
                 "write host1:9092,host2:9092",
             )
-
-
-def _facts(inventory: Inventory) -> Iterator[Finding]:
-    """Ask for the facts of hosts whose roles do not ask for them: memory has to be known to be enough."""
-    for host in inventory.group("kafka_broker"):
-        facts = host_facts(host, inventory.hosts[host])
-        if isinstance(facts, list):
-            yield from facts

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 
-#: The groups that playbooks deploy to, or tune.
-SERVICES: Final = (
-    "kafka_rest",
-    "kafka_broker",
-    "rest_balancer",
-    "mirror_maker",
-    "streams_app",
-    "load_generator",
-)
 _LIKE: Final = 0.88
-_NAMES: Final = ", ".join(SERVICES)
 
 
-def check_groups(inventory: Inventory) -> Iterator[Finding]:
-    """Complain of groups that are no service's although they look so, and of hosts that get nothing."""
-    misspelt = dict(_misspelt(inventory))
+def check_groups(inventory: Inventory, known: Sequence[str]) -> Iterator[Finding]:
+    """Find groups that are no service's although they look so, and hosts that get nothing.
+
+    ``known`` are the groups of the services.
+    """
+    misspelt = dict(_misspelt(inventory, known))
+    names = ", ".join(known)
     for group, near in misspelt.items():
         yield Finding(
             "error",
@@ -33,13 +27,13 @@ def check_groups(inventory: Inventory) -> Iterator[Finding]:
             f"nothing is deployed to the group {group}, whose hosts are {', '.join(inventory.group(group))}",
             f"did you mean {near}?",
         )
-    served = {host for service in SERVICES for host in inventory.group(service)}
+    served = {host for service in known for host in inventory.group(service)}
     if not served and not misspelt:
         yield Finding(
             "error",
             "inventory.group",
             "the inventory",
-            f"the inventory has no host in any group that Kedge deploys: {_NAMES}",
+            f"the inventory has no host in any group that Kedge deploys: {names}",
             "put hosts into these groups, and see that -i names the inventory that you mean",
         )
         return
@@ -51,18 +45,18 @@ def check_groups(inventory: Inventory) -> Iterator[Finding]:
                 "inventory.host",
                 host,
                 "nothing is deployed to it, for it is in no group of a service",
-                f"put it into one of {_NAMES}, where that is not what you want",
+                f"put it into one of {names}, where that is not what you want",
             )
 
 
-def _misspelt(inventory: Inventory) -> Iterator[tuple[str, str]]:
+def _misspelt(inventory: Inventory, known: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the groups that hold hosts and are nearly called as a service which does not have these hosts."""
     declared = inventory.common("kafka_clusters")
     clusters = declared.values() if isinstance(declared, Mapping) else ()
     of_brokers = {c.get("brokers") for c in clusters if isinstance(c, Mapping)}
     for group, hosts in inventory.groups.items():
-        if group in SERVICES or group in of_brokers:
+        if group in known or group in of_brokers:
             continue
-        near = next(iter(difflib.get_close_matches(group.lower(), SERVICES, n=1, cutoff=_LIKE)), None)
+        near = nearest(group.lower(), known, _LIKE)
         if near and not set(hosts) <= set(inventory.group(near)):
             yield group, near

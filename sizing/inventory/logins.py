@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
+from sizing.core.service import Service
 from sizing.inventory.clusters import clusters
 
 _PROTOCOL: Final = "security.protocol"
 
 
-def check_logins(inventory: Inventory) -> Iterator[Finding]:
-    """Find Streams applications of secured clusters whose own settings name no protocol.
+def check_logins(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
+    """Find services of secured clusters that log in by a person's own settings, and these name no protocol.
 
     The plan gives logins to proxies, mirrors and brokers; an application it would leave to plain text, in
     silence.
@@ -23,11 +24,14 @@ def check_logins(inventory: Inventory) -> Iterator[Finding]:
         for name, cluster in clusters(inventory)[0].items()
         if cluster.security is not None and cluster.security.protocol != "PLAINTEXT"
     }
-    for host in inventory.group("streams_app"):
-        variables = inventory.hosts[host]
-        cluster = str(variables.get("streams_app_cluster"))
-        if cluster in secured and not names_protocol(variables.get("streams_app_settings")):
-            yield _finding(f"{host} streams_app", cluster, secured[cluster], "streams_app_settings")
+    for service in services:
+        if service.login is None:
+            continue
+        for host in service.hosts(inventory):
+            variables, settings = inventory.hosts[host], service.login.settings
+            cluster = str(variables.get(service.login.cluster))
+            if cluster in secured and not names_protocol(variables.get(settings)):
+                yield _finding(f"{host} {service.name}", cluster, secured[cluster], settings)
 
 
 def names_protocol(settings: Any) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
-from sizing.inventory.groups import SERVICES
 from sizing.inventory.yaml_files import inventories, variables_files
 
 _SECTION: Final = re.compile(r"^\[", re.MULTILINE)
@@ -19,15 +18,18 @@ _MAPPING: Final = re.compile(r"^[\w.-]+:", re.MULTILINE)
 _LOOKS: Final = {".yml": _MAPPING, ".yaml": _MAPPING, ".ini": _SECTION, "": _SECTION}
 
 
-def noticed(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...]) -> tuple[Finding, ...]:
+def check_precedence(
+    hostvars: Any, sources: Sequence[str], groups: Sequence[str], prefixes: tuple[str, ...]
+) -> tuple[Finding, ...]:
     """Return what Ansible does with the variables of the inventory at ``sources`` and does not say.
 
     ``hostvars`` are Ansible's; of their variables those that begin with one of ``prefixes`` are looked at.
+    ``groups`` are those of the services, which the inventory may have.
     """
-    return (*_strangers(hostvars._inventory, sources), *_ambiguous(hostvars, sources, prefixes))
+    return (*_strangers(hostvars._inventory, sources, groups), *_ambiguous(hostvars, sources, prefixes))
 
 
-def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
+def _strangers(manager: Any, sources: Sequence[str], groups: Sequence[str]) -> Iterator[Finding]:
     """Find files of variables of groups and hosts that the inventory does not have."""
     there = {"group_vars": ("group", manager.groups), "host_vars": ("host", manager.hosts)}
     files: dict[str, tuple[str, str]] = {}
@@ -45,8 +47,8 @@ def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
         what, known = there[kind]
         letters = re.sub(r"\d", "", name)
         # rest3 is no misspelt rest2, but a host that was taken out.
-        names = {n for n in (*known, *SERVICES) if re.sub(r"\d", "", n) != letters}
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+        names = {n for n in (*known, *groups) if re.sub(r"\d", "", n) != letters}
+        near = nearest(name, names, 0.8)
         if not near and place in texts:
             continue
         yield Finding(
@@ -54,7 +56,7 @@ def _strangers(manager: Any, sources: Sequence[str]) -> Iterator[Finding]:
             "inventory.files",
             place,
             f"no {what} of the inventory is called {name}: nothing reads {place}",
-            f"did you mean {near[0]}?" if near else f"add the {what}, or take the file out",
+            f"did you mean {near}?" if near else f"add the {what}, or take the file out",
         )
 
 

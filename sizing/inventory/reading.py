@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from sizing.core.inventory import Inventory
+from sizing.core.service import Service, group_names
 from sizing.inventory.archives import archives, file_of, is_url
-from sizing.inventory.precedence import noticed
+from sizing.inventory.precedence import check_precedence
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line, vault_passwords
 
-#: What the rules read; other variables stay where they are, secrets included.
-PREFIXES: Final = (
+#: What the rules read beside the services' own variables.
+_SHARED: Final = (
     "advice",
     "ansible_host",
     "data_center",
@@ -30,18 +31,20 @@ PREFIXES: Final = (
     "host_",
     "java_version",
     "kafka_",
-    "mirror_maker_",
     "recommended",
-    "rest_balancer_",
     "service_levels",
-    "streams_app_",
     "verify",
 )
 #: What Ansible says of a group's key that it does not know, and goes on without its hosts.
 _SKIPPED: Final = re.compile(r"Skipping unexpected key \((?P<key>.+?)\) in group \((?P<group>.+?)\)")
 
 
-def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
+def prefixes(services: Sequence[Service]) -> tuple[str, ...]:
+    """Return how the variables begin that the rules read; others stay where they are, secrets included."""
+    return (*_SHARED, *(f"{service.name}_" for service in services if service.variables))
+
+
+def read_inventory(path: Path, services: Sequence[Service], extra_vars: Sequence[str] = ()) -> Inventory:
     """Read an Ansible inventory as a playbook would see it, templates resolved.
 
     ``extra_vars`` are what a playbook takes after ``-e``: ``@FILE``, ``key=value``, or JSON.
@@ -82,9 +85,10 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
             raw = {name: _closed(value) for name, value in hostvars.raw_get(host).items()}
             return HostVarsVars(raw, loader=loader, host=host)  # type: ignore[no-any-return] # as above
 
+        begin = prefixes(services)
         groups = {name: tuple(map(str, hosts)) for name, hosts in manager.get_groups_dict().items()}
         try:
-            hosts = {str(host): resolved(str(host), seen(str(host))) for host in manager.get_hosts()}
+            hosts = {str(host): resolved(str(host), seen(str(host)), begin) for host in manager.get_hosts()}
         except AnsibleError as error:
             raise InventoryError(f"{path}: {one_line(error)}") from error
     if skipped := _SKIPPED.search(said.getvalue()):
@@ -96,7 +100,8 @@ def read_inventory(path: Path, extra_vars: Sequence[str] = ()) -> Inventory:
     if not hosts:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
-    return Inventory(hosts, groups, noticed(hostvars, [str(path)], PREFIXES))
+    findings = check_precedence(hostvars, [str(path)], group_names(services), begin)
+    return Inventory(hosts, groups, findings)
 
 
 def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
@@ -124,25 +129,27 @@ def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
         load_extra_vars.extra_vars = None
 
 
-def read_archives(inventory: Inventory, *, fetch: bool = False) -> dict[str, str | None]:
+def read_archives(
+    inventory: Inventory, services: Sequence[Service], *, fetch: bool = False
+) -> dict[str, str | None]:
     """Return the archives that hosts are installed from, each with its SHA-256 or, not there, None.
 
     With ``fetch`` those that are named by a URL are fetched; else only what was fetched before is read.
     """
     found: dict[str, str | None] = {}
-    for path, file in archive_files(inventory).items():
+    for path, file in archive_files(inventory, services).items():
         if fetch and is_url(path) and not file.exists():
             _fetch(path, file)
         found[path] = _checksum(file)
     return found
 
 
-def archive_files(inventory: Inventory) -> dict[str, Path]:
+def archive_files(inventory: Inventory, services: Sequence[Service]) -> dict[str, Path]:
     """Return the archives that hosts are installed from, each with its file on this machine."""
     cache = os.environ.get("KEDGE_CACHE") or "~/.cache/kedge"
     return {
         path: Path(file_of(path, wanted, f"{cache}/downloads")).expanduser()
-        for path, wanted in archives(inventory).items()
+        for path, wanted in archives(inventory, services).items()
     }
 
 
@@ -166,8 +173,8 @@ def _checksum(path: Path) -> str | None:
         return None
 
 
-def resolved(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of a host that the rules read, as plain values; of others the name alone.
+def resolved(host: str, variables: Mapping[str, Any], begin: tuple[str, ...]) -> dict[str, Any]:
+    """Return the variables of a host that begin so, as plain values; of others the name alone.
 
     Raises:
         InventoryError: when a template uses what nothing defines, or is none.
@@ -177,7 +184,7 @@ def resolved(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in variables:
         try:
-            found[name] = _plain(variables[name]) if name.startswith(PREFIXES) else None
+            found[name] = _plain(variables[name]) if name.startswith(begin) else None
         except AnsibleError as error:
             template = getattr(error, "obj", None)
             shown = f" is {str(template)!r}" if isinstance(template, str) else ""

@@ -7,34 +7,33 @@ lists of named things by these names.
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
+from pydantic import BaseModel
+
+from evidence.nearest import nearest
 from evidence.secrets import looks_secret
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import entry_name, no_mapping, wrong_variable
-from sizing.inventory.checks import ROLES
+from sizing.core.service import Service, models
 
 NAME: Final = "recommended"
-#: Read with the other variables of its role, which are complained of as a whole.
-_STORES: Final = "streams_app_stores"
-#: What tells the entries of a list apart.
+#: What tells the entries of a list apart; those of a service's list are told apart by their names.
 _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     "kafka_topics": ("name", "cluster"),
     "kafka_clients": ("name",),
     "kafka_partition_rates": ("cluster", "record_bytes", "codec", "acks"),
-    _STORES: ("name",),
 }
-#: Mappings from names that the inventory gives.
-_NAMED: Final = ("kafka_clusters", "mirror_maker_flows")
+#: A mapping from names that the inventory gives, as the mappings of a service's models are.
+_CLUSTERS: Final = "kafka_clusters"
 #: To the other lists and mappings a recommendation adds nothing: what it names is there, or misspelt.
 _GROWING: Final = "kafka_partition_rates"
 #: Variables of no role.
-_SHARED: Final = tuple(dict.fromkeys(("kafka_clusters", *(n for n in _IDENTITY if n.startswith("kafka_")))))
+_SHARED: Final = (_CLUSTERS, *_IDENTITY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +46,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class RecommendedInventory:
     """An inventory with its recommendations in it.
 
     Attributes:
         inventory: without ``recommended``.
         changes: what they change, each once however many hosts have the variable.
-        wrong: what is wrong with them.
+        findings: what is wrong with them.
         names: full name of a variable -> what it is called below ``recommended``, of those that came from it.
     """
 
     inventory: Inventory
     changes: tuple[Change, ...] = ()
-    wrong: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def named(self, finding: Finding) -> Finding:
+    def as_written(self, finding: Finding) -> Finding:
         """Return a finding about a variable by the name that its person wrote."""
         where, colon, name = finding.where.rpartition(": ")
         steps = (name[:end] for end in range(len(name), 0, -1) if end == len(name) or name[end] in ".[")
@@ -75,25 +74,27 @@ class Accepted:
         return replace(finding, where=f"{where}: {theirs}", message=message, fix=fix)
 
 
-def with_recommended(inventory: Inventory) -> Accepted:
+def with_recommendations(inventory: Inventory, services: Sequence[Service]) -> RecommendedInventory:
     """Lay ``recommended`` over the variables that it names, on the hosts that have their role."""
     value = inventory.common(NAME)
     if value is None:
-        return Accepted(inventory)
+        return RecommendedInventory(inventory)
     if not isinstance(value, Mapping):
         fix = "write a mapping, as recommendations.yml has it"
-        return Accepted(without(inventory), wrong=(wrong_variable(NAME, "all", no_mapping(value), fix),))
-    wrong = list(_unknown(value))
-    overlay = _Overlay()
+        no = wrong_variable(NAME, "all", no_mapping(value), fix)
+        return RecommendedInventory(without(inventory), findings=(no,))
+    wrong = list(_unknown(value, services))
+    identity = {**_IDENTITY, **dict.fromkeys(_of_models(services, list), ("name",))}
+    overlay = _Overlay(identity, (_CLUSTERS, *_of_models(services, dict)))
     unknown = {f.where for f in wrong}
     known = {k: v for k, v in value.items() if f"all: {NAME}.{k}" not in unknown}
     hosts: dict[str, Mapping[str, Any]] = {}
     for host, variables in inventory.hosts.items():
-        mine = {k: v for k, v in known.items() if _belongs(inventory, host, k)}
+        mine = {k: v for k, v in known.items() if _belongs(inventory, host, k, services)}
         rest = {k: v for k, v in variables.items() if k != NAME}
         hosts[host] = overlay.mapping(rest, mine, "", NAME) if mine else rest
     wrong += overlay.strangers()
-    return Accepted(
+    return RecommendedInventory(
         replace(inventory, hosts=hosts), tuple(overlay.changes.values()), tuple(wrong), overlay.names
     )
 
@@ -106,33 +107,48 @@ def without(inventory: Inventory) -> Inventory:
 
 def laid_over(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return several recommendations as one mapping; the later value of two for one thing wins."""
-    overlay, found = _Overlay(adding=True), dict[str, Any]()
+    overlay, found = _Overlay(_IDENTITY), dict[str, Any]()
     for value in values:
         found = overlay.mapping(found, value, "", NAME)
     return found
 
 
-def _unknown(value: Mapping[str, Any]) -> Iterator[Finding]:
-    known = [*_SHARED, *(f"{role}_{name}" for role, model in ROLES.items() for name in model.model_fields)]
+def _of_models(services: Iterable[Service], kind: type) -> Iterator[str]:
+    """Yield the variables of services that are lists of named models, or mappings from names to models."""
+    for service, model in models(services).items():
+        for name, about in model.model_fields.items():
+            if get_origin(about.annotation) is kind:
+                held = get_args(about.annotation)[-1]
+                described = isinstance(held, type) and issubclass(held, BaseModel)
+                if described and (kind is dict or "name" in held.model_fields):
+                    yield f"{service}_{name}"
+
+
+def _unknown(value: Mapping[str, Any], services: Iterable[Service]) -> Iterator[Finding]:
+    known = [*_SHARED, *(name for service in services for name in service.fields())]
     for name in value:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            fix = f"did you mean {NAME}.{near[0]}?" if near else "take it out"
+            near = nearest(str(name), known)
+            fix = f"did you mean {NAME}.{near}?" if near else "take it out"
             yield wrong_variable(f"{NAME}.{name}", "all", "is no variable that the plan reads", fix)
 
 
-def _belongs(inventory: Inventory, host: str, variable: str) -> bool:
-    role = next((r for r in ROLES if variable.startswith(f"{r}_")), None)
-    return role is None or role == "host_tuning" or host in inventory.group(role)
+def _belongs(inventory: Inventory, host: str, variable: str, services: Iterable[Service]) -> bool:
+    of = next((s for s in services if s.variables and variable.startswith(f"{s.name}_")), None)
+    return of is None or host in of.hosts(inventory)
 
 
 class _Overlay:
-    """Lays values over others, and remembers what that changed."""
+    """Lays values over others, and remembers what that changed.
 
-    def __init__(self, *, adding: bool = False) -> None:
+    ``identity`` says what tells the entries of a list apart, ``named`` which mappings are from names that the
+    inventory gives; without it, every name may be added.
+    """
+
+    def __init__(self, identity: Mapping[str, tuple[str, ...]], named: Sequence[str] | None = None) -> None:
         self.changes: dict[str, Change] = {}
         self.names: dict[str, str] = {}
-        self._adding = adding
+        self._identity, self._named, self._adding = identity, named or (), named is None
         self._found: set[str] = set()
         self._absent: dict[str, tuple[str, list[str]]] = {}
 
@@ -141,7 +157,7 @@ class _Overlay:
         found = dict(have) if isinstance(have, Mapping) else {}
         for key, value in want.items():
             name, theirs = f"{here}.{key}" if here else str(key), f"{there}.{key}"
-            if here in _NAMED and not self._is_there(key in found, theirs, str(key), map(str, found)):
+            if here in self._named and not self._is_there(key in found, theirs, str(key), map(str, found)):
                 continue
             found[key] = self._value(found.get(key), value, name, theirs)
         return found
@@ -151,8 +167,8 @@ class _Overlay:
         for theirs, (name, known) in self._absent.items():
             if theirs in self._found:
                 continue
-            near = difflib.get_close_matches(name, known, n=1)
-            fix = f"did you mean {near[0]}?" if near else "add it to the inventory first, or take it out"
+            near = nearest(name, known)
+            fix = f"did you mean {near}?" if near else "add it to the inventory first, or take it out"
             yield wrong_variable(theirs, "all", f"is {name}, which the inventory does not have", fix)
 
     def _is_there(self, there: bool, theirs: str, name: str, known: Iterator[str]) -> bool:
@@ -163,7 +179,7 @@ class _Overlay:
         return there or self._adding
 
     def _value(self, have: Any, want: Any, here: str, there: str) -> Any:
-        if here in _IDENTITY and isinstance(want, list) and isinstance(have, list | None):
+        if here in self._identity and isinstance(want, list) and isinstance(have, list | None):
             return self._entries(have or [], want, here, there)
         if isinstance(want, Mapping) and isinstance(have, Mapping | None):
             self.names.setdefault(here, there)
@@ -176,9 +192,9 @@ class _Overlay:
         found = list(have)
         for number, entry in enumerate(want):
             theirs = f"{there}[{number}]"
-            mine = _identity(here, entry)
-            at = next((n for n, other in enumerate(found) if _identity(here, other) == mine), None)
-            known = [_said(_identity(here, other)) for other in found]
+            mine = self._own(here, entry)
+            at = next((n for n, other in enumerate(found) if self._own(here, other) == mine), None)
+            known = [_said(self._own(here, other)) for other in found]
             if here != _GROWING and not self._is_there(at is not None, theirs, _said(mine), iter(known)):
                 continue
             if at is None:
@@ -189,6 +205,10 @@ class _Overlay:
                 found[at] = self._value(found[at], entry, _place(here, found, at), theirs)
         return found
 
+    def _own(self, variable: str, entry: Any) -> Any:
+        """Return what tells an entry from others; of one that is no mapping, itself."""
+        return [entry.get(k) for k in self._identity[variable]] if isinstance(entry, Mapping) else entry
+
     def _changed(self, here: str, there: str, before: Any, after: Any) -> None:
         self.names[here] = there
         if before != after:
@@ -197,13 +217,8 @@ class _Overlay:
 
 
 def _place(variable: str, entries: list[Any], number: int) -> str:
-    """Return the full name of an entry, as complaints about it have it."""
-    return f"{variable}[{number if variable == _STORES else entry_name(entries, number)}]"
-
-
-def _identity(variable: str, entry: Any) -> Any:
-    """Return what tells an entry from others; of one that is no mapping, itself."""
-    return [entry.get(k) for k in _IDENTITY[variable]] if isinstance(entry, Mapping) else entry
+    """Return the full name of an entry, as findings about it have it: those of a service say its place."""
+    return f"{variable}[{entry_name(entries, number) if variable in _SHARED else number}]"
 
 
 def _said(identity: Any) -> str:

@@ -57,7 +57,7 @@ class Security(_Strict):
         return self.protocol.startswith("SASL")
 
     @model_validator(mode="after")
-    def _whole(self) -> Security:
+    def _has_what_it_needs(self) -> Security:
         if self.tls and self.ca is None:
             raise contradiction("ca", f"protocol {self.protocol} needs the file of the CA", "add ca")
         if self.sasl and (self.user is None or self.password is None):

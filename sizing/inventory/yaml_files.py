@@ -5,7 +5,6 @@ Ansible says less: of some mistakes neither file nor line, of others nothing at 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
+from evidence.nearest import nearest
 
 _VAULT: Final = "$ANSIBLE_VAULT;"
 _YAML: Final = (".yml", ".yaml")
@@ -177,8 +178,8 @@ def _check_node(file: Path, node: yaml.Node | None, seen: set[int], *, doubles: 
         return
     seen.add(id(node))  # an anchor's node comes again with each of its aliases
     if node.tag.startswith("!") and node.tag not in _TAGS:
-        near = difflib.get_close_matches(node.tag, _TAGS, n=1)
-        mend = f"did you mean {near[0]}?" if near else "put the value in quotes, where it is a text"
+        near = nearest(node.tag, _TAGS)
+        mend = f"did you mean {near}?" if near else "put the value in quotes, where it is a text"
         raise AnsibleStopsError(f"{_at(file, node)}: Ansible does not know the tag {node.tag}; {mend}")
     if isinstance(node, yaml.ScalarNode):
         if doubles and node.tag in _NUMBERS and ":" in node.value:

@@ -8,12 +8,12 @@ whole number from .. to, ``% LOW HIGH`` a number. A version between two files ha
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding, Severity
 
 Component = Literal[
@@ -252,13 +252,13 @@ def _finding(
         )
     plugins = rule == "rest.keys"
     of_a_plugin = "; one that a plugin reads belongs in kafka_rest_plugin_keys" if plugins else ""
-    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.75)
+    near = nearest(key, known, 0.75)
     return Finding(
         severity,
         rule,
         where,
         f"{subject} does not know {key}{consequence}",
-        f"did you mean {near[0]}?" if near else f"take {key} out{of_a_plugin}",
+        f"did you mean {near}?" if near else f"take {key} out{of_a_plugin}",
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.messages import wrong_variable
 
@@ -54,7 +54,7 @@ def is_whole(text: str) -> bool:
 def check_values(
     variable: str, host: str, settings: Mapping[str, Any], takes: Mapping[str, str]
 ) -> list[Finding]:
-    """Return a complaint for each key of ``variable`` with whose value the component would refuse to start.
+    """Return a finding for each key of ``variable`` with whose value the component would refuse to start.
 
     ``takes`` says what keys take, as the catalogue of ``sizing.keys.catalogue`` writes it.
     """
@@ -88,11 +88,11 @@ def _wrong(key: str, value: str, form: str) -> tuple[str, str] | None:
     ]
     if not wrong:
         return None
-    near = difflib.get_close_matches(wrong[0].lower(), [one for one in alike if "*" not in one], n=1)
+    near = nearest(wrong[0].lower(), [one for one in alike if "*" not in one])
     names = ", ".join(_ONE_OF.get(one, one) for one in known)
     return (
         f"takes {'some' if sign == '+' else 'one'} of {names}",
-        f"did you mean {alike[near[0]]}?" if near else f"write one of {names}",
+        f"did you mean {alike[near]}?" if near else f"write one of {names}",
     )
 
 
@@ -114,9 +114,9 @@ def check_names(variable: str, host: str, environment: Mapping[str, Any]) -> lis
     """Return a warning for each environment variable that is nearly called as one that a start reads."""
     found = []
     for name in environment:
-        near = difflib.get_close_matches(name, _READ, n=1, cutoff=_LIKE)
+        near = nearest(name, _READ, _LIKE)
         if name not in _READ and near:
-            fix = f"did you mean {near[0]}?"
+            fix = f"did you mean {near}?"
             finding = wrong_variable(f"{variable}.{name}", host, "is read by nothing of Kafka's", fix)
             found.append(replace(finding, severity="warning"))
     return found

@@ -7,10 +7,10 @@ from typing import Final
 
 from sizing.core import jvm
 from sizing.core.findings import Finding
+from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.keys.catalogue import numbers
 from sizing.mirror.producer import ARTICLE, CLASSIC, NUMBER, UNIT, Flow
-from sizing.rollout import put_stop
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
 BASE_MIB: Final = 256  # default heap of Kafka's tools

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from typing import Final
 
+from evidence.nearest import nearest
 from sizing.core.settings import KIB, MIB, Sheet
 from sizing.host.variables import HostFacts
 from sizing.keys.catalogue import check_rest_keys
@@ -102,12 +102,12 @@ def _check_environment(sheet: Sheet, names: list[str]) -> None:
     for name in names:
         if name in _ENVIRONMENT:
             continue
-        near = difflib.get_close_matches(name, _ENVIRONMENT, n=1, cutoff=0.75)
+        near = nearest(name, _ENVIRONMENT, 0.75)
         if near or name.startswith("KAFKAREST_"):
             sheet.warning(
                 "rest.keys",
                 f"no start script of a REST proxy reads {name}",
-                f"did you mean {near[0]}?" if near else f"take {name} out of kafka_rest_settings",
+                f"did you mean {near}?" if near else f"take {name} out of kafka_rest_settings",
             )
 
 

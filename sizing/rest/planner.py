@@ -13,6 +13,7 @@ from sizing.core.settings import Advice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
+from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import numbers, rest_takes
 from sizing.keys.values import check_values
 from sizing.rest.checks import check_settings, check_workload
@@ -22,7 +23,6 @@ from sizing.rest.distributions import mapr, strimzi
 from sizing.rest.process import SERVICE, Process, instance_count
 from sizing.rest.variables import KafkaRest, ready_topic
 from sizing.topics.variables import topic_names
-from sizing.verification import service_levels
 
 #: Versions that the rules know, per distribution: major.minor from .. to (to is left open).
 _VERSIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]]] = {
@@ -39,13 +39,11 @@ _PLANNERS: Final[Mapping[str, Callable[[Sheet, Process], None]]] = {
 }
 #: Distributions that are unpacked from an archive, whose checksum has to be known.
 _ARCHIVES: Final = ("confluent", "strimzi")
-_OTHER_SERVICES: Final = ("kafka_broker", "mirror_maker", "streams_app")
 
 
-def plan_rest(inventory: Inventory, advice: Advice) -> Part:
-    """Plan the REST instances of the group ``kafka_rest``."""
+def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Part:
+    """Plan the REST instances of the group ``kafka_rest``; other services run on the ``busy`` hosts."""
     known, _ = clusters(inventory)
-    busy = {host for group in _OTHER_SERVICES for host in inventory.group(group)}
     balancer = _balancer_url(inventory)
     stall_s = _stall_s(inventory)
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}

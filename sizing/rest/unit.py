@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sizing.core import jvm
+from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Sheet
 from sizing.rest.jetty import requests_of
 from sizing.rest.memory import (
@@ -19,7 +20,6 @@ from sizing.rest.memory import (
     resident_limit,
 )
 from sizing.rest.process import Process
-from sizing.rollout import put_stop
 
 #: The guide's section JVM, without the heap.
 GUIDE_G1: Final = (

@@ -6,9 +6,9 @@ import math
 from typing import Final
 
 from sizing.core import jvm
+from sizing.core.service import put_stop
 from sizing.core.settings import MIB, Choice, Setting, Sheet
 from sizing.core.values import number
-from sizing.rollout import put_stop
 from sizing.streams import memory as streams_memory
 from sizing.streams.memory import FLOOR_MIB, MEMTABLE_SHARE, WRITE_BUFFER_MIB, State
 from sizing.streams.properties import ARTICLE, BENCH, CONFIG, GUIDE, MEASURED, UNIT, App

@@ -12,11 +12,11 @@ from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.clusters import KafkaCluster, cluster_names, clusters
+from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import check_keys, takes
 from sizing.keys.values import check_values
 from sizing.topics.rates import check_rates, rates_of
 from sizing.topics.variables import PartitionRates, Topic, partition_rates, topics
-from sizing.verification import service_levels
 
 _GUIDE: Final = "Configure Kafka for High Throughput"
 _PARTITIONS: Final = f"{_GUIDE}, Number of Partitions"

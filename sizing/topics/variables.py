@@ -1,17 +1,16 @@
-"""The declared topics and client profiles, validated."""
+"""The declared topics and what partitions were measured to carry, validated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sizing.clients.profiles import Library, Profile
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import entry_name, shown, wrong_variable
-from sizing.core.variables import Positive, Scalar, Strict, Version, read_model
+from sizing.core.messages import wrong_variable
+from sizing.core.variables import Positive, Scalar, Strict, read_list
 
 Rate = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
@@ -77,22 +76,9 @@ class Topic(Strict):
     settings: dict[str, Scalar] = Field(default_factory=dict)
 
 
-class Client(Strict):
-    """Settings for somebody's producer and consumer: a profile for a library and its version."""
-
-    name: Name
-    cluster: str
-    library: Library
-    version: Version
-    profile: Profile
-    topics: list[str] = Field(default_factory=list)
-    producer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
-
-
 def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
-    """Read ``kafka_topics``; a topic declared twice on a cluster is a complaint."""
-    found, wrong = _listed(Topic, inventory, "kafka_topics")
+    """Read ``kafka_topics``; a topic declared twice on a cluster is a finding."""
+    found, wrong = read_list(Topic, inventory, "kafka_topics")
     measured = {rates.cluster for rates in partition_rates(inventory)[0]}
     seen: dict[tuple[str, str], str] = {}
     for where, topic in found:
@@ -124,7 +110,7 @@ def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
 
 def partition_rates(inventory: Inventory) -> tuple[list[PartitionRates], list[Finding]]:
     """Read ``kafka_partition_rates``."""
-    found, wrong = _listed(PartitionRates, inventory, "kafka_partition_rates")
+    found, wrong = read_list(PartitionRates, inventory, "kafka_partition_rates")
     return [rates for _, rates in found], wrong
 
 
@@ -137,43 +123,3 @@ def topic_names(inventory: Inventory) -> frozenset[tuple[str, str]]:
 
 def _rates(topic: Topic) -> bool:
     return topic.production_mb_per_s is not None and topic.consumption_mb_per_s is not None
-
-
-def clients(inventory: Inventory) -> tuple[list[Client], list[Finding]]:
-    """Read ``kafka_clients``; two clients of one name are a complaint."""
-    found, wrong = _listed(Client, inventory, "kafka_clients")
-    seen: dict[str, str] = {}
-    for where, client in found:
-        if client.name in seen:
-            wrong.append(
-                wrong_variable(
-                    f"{where}.name",
-                    "all",
-                    f"is {client.name!r}, as {seen[client.name]} is",
-                    "give each client a name of its own",
-                )
-            )
-        seen.setdefault(client.name, where)
-    return [c for _, c in found], wrong
-
-
-L = TypeVar("L", Topic, Client, PartitionRates)
-
-
-def _listed(model: type[L], inventory: Inventory, variable: str) -> tuple[list[tuple[str, L]], list[Finding]]:
-    value = inventory.common(variable) or []
-    if not isinstance(value, list):
-        key = next(iter(model.model_fields))
-        name = next(iter(value), "NAME") if isinstance(value, Mapping) else "NAME"
-        fix = f"write a list, each entry with its {key}: - {key}: {name}"
-        return [], [wrong_variable(variable, "all", f"is {shown(value)}", fix)]
-    found: list[tuple[str, L]] = []
-    wrong: list[Finding] = []
-    for number, entry in enumerate(value):
-        where = f"{variable}[{entry_name(value, number)}]"
-        one = read_model(model, entry, f"{where}.", "all")
-        if isinstance(one, list):
-            wrong += one
-        else:
-            found.append((where, one))
-    return found, wrong

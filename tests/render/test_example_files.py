@@ -15,6 +15,7 @@ from control.rendering import package_links, render_instance, render_settings
 from sizing.core.inventory import Inventory
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ["example", "mapr", "local"]
@@ -23,7 +24,7 @@ OTHERS = {"host_tuning", "rest_balancer", "mapr_streams", "java"}
 
 
 def planned(name: str) -> dict[str, Any]:
-    return make_plan(read_inventory(ROOT / "inventories" / name)).to_json()
+    return make_plan(read_inventory(ROOT / "inventories" / name, SERVICES)).to_json()
 
 
 def instances(plan: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -133,7 +134,7 @@ def without(inventory: Inventory, host: str) -> Inventory:
 
 def ten_rest_hosts(name: str) -> Inventory:
     """An example inventory with its first REST host's variables on ten hosts."""
-    read = read_inventory(ROOT / "inventories" / name)
+    read = read_inventory(ROOT / "inventories" / name, SERVICES)
     first = read.group("kafka_rest")[0]
     names = tuple(f"rest{n}" for n in range(1, 11))
     kept = {h: v for h, v in read.hosts.items() if h not in read.group("kafka_rest")}

@@ -26,6 +26,7 @@ from sizing.inventory.reading import read_inventory
 from sizing.inventory.secrets import MARK, private, public, seal
 from sizing.inventory.security import Security
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from sizing.text import text
 from verify.state.conftest import differing
 
@@ -48,7 +49,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plan(inventory: Path) -> Plan:
-    return make_plan(read_inventory(inventory))
+    return make_plan(read_inventory(inventory, SERVICES))
 
 
 def play(inventory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -152,7 +153,7 @@ def test_a_secret_reaches_its_file_and_never_the_difference_that_is_shown(plan: 
 
 
 def test_passwords_of_users_are_kept_apart_from_how_they_are_made(inventory: Path) -> None:
-    security = clusters(read_inventory(inventory))[0]["leaf"].security
+    security = clusters(read_inventory(inventory, SERVICES))[0]["leaf"].security
     assert security is not None
     how, passwords = scram_users(security)
     assert how == {"broker_user": "broker", "iterations": 4096}
@@ -166,7 +167,7 @@ def test_the_balancer_shows_its_certificate_where_instances_ask_for_one(
     inventory: Path, clients: str, shown: bool
 ) -> None:
     tls = {"certificate": "c.pem", "key": "c.key", "ca": "ca.pem", "clients": clients}
-    found = make_plan(read_inventory(inventory, [json.dumps({"kafka_rest_tls": tls})]))
+    found = make_plan(read_inventory(inventory, SERVICES, [json.dumps({"kafka_rest_tls": tls})]))
     (balancer,) = found.services["lb1"]["rest_balancer"]
     assert ("crt /etc/rest-balancer" in balancer.value("default-server options")) is shown
 

@@ -47,7 +47,7 @@ ELSEWHERE = {
     ".venv/bin/python -m bench.rest --inventory inventories/mine": (
         "tests/unit/test_bench_rest.py, without a fleet"
     ),
-    ".venv/bin/python -m sizing.clients --inventory inventories/mine --out build": "test_sizing_profiles.py",
+    ".venv/bin/python -m sizing.clients --inventory inventories/mine --out build": "test_sizing_client_files.py",
 }
 
 #: A module that is run, and what is given to it, in a block or between backticks.

@@ -14,6 +14,7 @@ from sizing.core.settings import Setting
 from sizing.inventory.reading import archive_files, read_archives
 from sizing.keys.catalogue import check_rest_keys
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from tests.planned import streams
 from tests.rest_inventories import of_rule, planned, rest
 
@@ -209,14 +210,14 @@ def test_an_archive_of_a_url_is_fetched_once_and_held_against_its_checksum(
     published.write_bytes(b"of the publisher")
     digest = hashlib.sha256(published.read_bytes()).hexdigest()
     inventory = rest(archive=published.as_uri(), archive_checksum=digest)
-    assert read_archives(inventory) == {published.as_uri(): None}
-    assert read_archives(inventory, fetch=True) == {published.as_uri(): digest}
-    (file,) = archive_files(inventory).values()
+    assert read_archives(inventory, SERVICES) == {published.as_uri(): None}
+    assert read_archives(inventory, SERVICES, fetch=True) == {published.as_uri(): digest}
+    (file,) = archive_files(inventory, SERVICES).values()
     published.write_bytes(b"of somebody else")
-    assert read_archives(inventory, fetch=True) == {published.as_uri(): digest}
+    assert read_archives(inventory, SERVICES, fetch=True) == {published.as_uri(): digest}
     # Another checksum is another file, which is fetched, and found to be the wrong one.
     other = rest(archive=published.as_uri(), archive_checksum="ab" * 32)
-    plan = make_plan(other, archives=read_archives(other, fetch=True), deploying=True)
+    plan = make_plan(other, archives=read_archives(other, SERVICES, fetch=True), deploying=True)
     (error,) = of_rule(plan, "inventory.archive", "error")
     assert "kafka_rest_archive_checksum is " + "ab" * 32 in error.message
     assert file.read_bytes() == b"of the publisher"
@@ -227,7 +228,7 @@ def test_a_url_that_has_nothing_is_an_error_before_a_host_is_touched(
 ) -> None:
     monkeypatch.setenv("KEDGE_CACHE", str(tmp_path))
     inventory = rest(archive=(tmp_path / "nothing.tar.gz").as_uri())
-    plan = make_plan(inventory, archives=read_archives(inventory, fetch=True), deploying=True)
+    plan = make_plan(inventory, archives=read_archives(inventory, SERVICES, fetch=True), deploying=True)
     (error,) = of_rule(plan, "inventory.archive", "error")
     assert "could not be fetched" in error.message
     assert not list((tmp_path / "downloads").iterdir())

@@ -13,6 +13,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.inventory.reading import read_archives, read_inventory
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from sizing.text import text
 from tests.planned import CLUSTERS, METRICS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
@@ -183,7 +184,7 @@ def test_times_to_fill_that_contradict_each_other_are_an_error() -> None:
 
 
 def test_the_example_says_what_verify_sends_and_its_topics_are_declared() -> None:
-    inventory = read_inventory(Path(__file__).parents[2] / "inventories/example")
+    inventory = read_inventory(Path(__file__).parents[2] / "inventories/example", SERVICES)
     loaded = inventory.common("verify")
     assert {loaded["kafka"]["topic"], loaded["rest"]["topic"]} <= {
         topic["name"] for topic in inventory.common("kafka_topics")
@@ -295,7 +296,7 @@ def test_an_archive_is_read_once_however_many_hosts_are_installed_from_it(tmp_pa
     hosts = rest(25, archive=str(archive)).hosts
     missing = rest(1, archive=str(tmp_path / "none")).hosts["rest1"]
     inventory = Inventory({**hosts, "rest99": missing}, {"kafka_rest": (*hosts, "rest99")})
-    assert read_archives(inventory) == {
+    assert read_archives(inventory, SERVICES) == {
         str(archive): hashlib.sha256(b"kedge").hexdigest(),
         str(tmp_path / "none"): None,
     }

@@ -20,6 +20,7 @@ from sizing.core.settings import Setting
 from sizing.host.planner import needed_mib
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from sizing.text import difference, text
 from tests.planned import JOINS, METRICS, mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
@@ -212,7 +213,7 @@ def test_an_inventory_of_the_kit_plans_without_error_or_warning(
 
 
 def test_the_example_has_what_its_first_lines_promise() -> None:
-    plan = make_plan(read_inventory(REPOSITORY / "inventories/example"))
+    plan = make_plan(read_inventory(REPOSITORY / "inventories/example", SERVICES))
     hosts = {
         service: [h for h, s in plan.services.items() if service in s]
         for service in ("kafka_rest", "mirror_maker", "streams_app")
@@ -332,7 +333,7 @@ def first(document: Any, *names: str) -> Any:
 def test_the_docs_have_the_form_of_the_json() -> None:
     text_of_docs = (REPOSITORY / "docs" / "plan.md").read_text()
     documented = json.loads(text_of_docs.partition("```json\n")[2].partition("```")[0])
-    document = make_plan(read_inventory(REPOSITORY / "inventories" / "example")).to_json()
+    document = make_plan(read_inventory(REPOSITORY / "inventories" / "example", SERVICES)).to_json()
     for path in (
         (),
         ("hosts", "*"),

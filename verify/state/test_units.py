@@ -9,17 +9,12 @@ from typing import Any
 
 import pytest
 
+from sizing.services import SERVICES
 from verify.state.conftest import name_of
 
 testinfra_hosts = ["ansible://all"]
 #: Service to its unit, an instance's name in the place of the star; what has none is not a process of ours.
-UNITS = {
-    "kafka_broker": "kafka-broker@*",
-    "kafka_rest": "kafka-rest@*",
-    "mirror_maker": "mirror-maker@*",
-    "streams_app": "streams-app@*",
-    "rest_balancer": "rest-balancer@*",
-}
+UNITS = {one.name: f"{one.name.replace('_', '-')}@*" for one in SERVICES if one.plan is not None}
 #: systemd's own measure, from 0 to 10; what is below 2 it calls OK.
 MOST_EXPOSED = 2.0
 LIMITS = ("MemoryMax", "LimitNOFILE", "TasksMax")

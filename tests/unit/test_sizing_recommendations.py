@@ -8,9 +8,10 @@ import pytest
 
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
-from sizing.inventory.recommendations import laid_over, with_recommended
+from sizing.inventory.recommendations import laid_over, with_recommendations
 from sizing.plan import make_plan
 from sizing.recommended_changes import what_changes
+from sizing.services import SERVICES
 from tests.planned import METRICS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import rest
 
@@ -45,14 +46,14 @@ def test_entries_of_lists_are_found_by_their_names() -> None:
     orders = {"name": "orders", "cluster": "leaf", "partitions": 12}
     topics = of_topics({"partitions": 1}, {"name": "orders", "partitions": 3, "settings": {"a": 1}},
                        recommended={"kafka_topics": [orders]})  # fmt: skip
-    (first, second) = with_recommended(topics).inventory.common("kafka_topics")
+    (first, second) = with_recommendations(topics, SERVICES).inventory.common("kafka_topics")
     assert (first["partitions"], second) == (1, {**orders, "settings": {"a": 1}})
 
 
 def test_measurements_of_one_workload_replace_each_other_and_others_are_added() -> None:
     mine, other = {**RATES, "run": "measure-2"}, {**RATES, "record_bytes": 100}
     topics = of_topics(kafka_partition_rates=[RATES], recommended={"kafka_partition_rates": [mine, other]})
-    assert with_recommended(topics).inventory.common("kafka_partition_rates") == [mine, other]
+    assert with_recommendations(topics, SERVICES).inventory.common("kafka_partition_rates") == [mine, other]
 
 
 def test_a_store_is_changed_where_there_is_one_of_its_name() -> None:
@@ -61,9 +62,9 @@ def test_a_store_is_changed_where_there_is_one_of_its_name() -> None:
     one, two = streams(["a"], common={"recommended": stores}), streams(["b"], common={"recommended": stores})
     other = {**two.hosts["b"]["streams_app_stores"][0], "name": "sums"}
     hosts = {"a": one.hosts["a"], "b": {**two.hosts["b"], "streams_app_stores": [other]}}
-    accepted = with_recommended(Inventory(hosts, {"streams_app": ("a", "b")}))
-    assert not accepted.wrong
-    found = {h: v["streams_app_stores"][0]["partitions"] for h, v in accepted.inventory.hosts.items()}
+    recommended = with_recommendations(Inventory(hosts, {"streams_app": ("a", "b")}), SERVICES)
+    assert not recommended.findings
+    found = {h: v["streams_app_stores"][0]["partitions"] for h, v in recommended.inventory.hosts.items()}
     assert found == {"a": 24, "b": 12}
 
 
@@ -71,7 +72,7 @@ def test_a_variable_of_a_role_reaches_the_hosts_of_that_role_alone() -> None:
     inventory = rest(
         1, common={"recommended": {"kafka_rest_heap_mib": 2048}}, groups={"rest_balancer": ("lb1",)}
     )
-    hosts = with_recommended(inventory).inventory.hosts
+    hosts = with_recommendations(inventory, SERVICES).inventory.hosts
     assert (hosts["rest1"].get("kafka_rest_heap_mib"), hosts["lb1"].get("kafka_rest_heap_mib")) == (
         2048,
         None,

@@ -12,10 +12,12 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-from sizing.inventory.precedence import noticed as noticed_in
-from sizing.inventory.reading import PREFIXES, read_inventory
+from sizing.core.service import group_names
+from sizing.inventory.precedence import check_precedence
+from sizing.inventory.reading import prefixes, read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from tests.planned import CLUSTERS
 
 HOSTS = """
@@ -27,7 +29,7 @@ all:
 """
 
 
-def noticed(folder: Path, files: dict[str, str], hosts: str = HOSTS, *given: str) -> list[tuple[str, str]]:
+def ambiguous(folder: Path, files: dict[str, str], hosts: str = HOSTS, *given: str) -> list[tuple[str, str]]:
     for name, text in {
         "hosts.yml": hosts,
         "group_vars/all.yml": f"kafka_clusters: {CLUSTERS}",
@@ -35,7 +37,7 @@ def noticed(folder: Path, files: dict[str, str], hosts: str = HOSTS, *given: str
     }.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(dedent(text))
-    plan = make_plan(read_inventory(folder, given))
+    plan = make_plan(read_inventory(folder, SERVICES, given))
     found = [f for f in plan.findings if f.rule == "inventory.groups"]
     assert {f.severity for f in found} <= {"warning"}
     return [(f.where, f.message.partition(" different")[0]) for f in found]
@@ -46,14 +48,14 @@ def test_groups_of_one_depth_with_different_values_are_a_warning(tmp_path: Path)
         "group_vars/kafka_rest.yml": "java_version: 17",
         "group_vars/mirror_maker/main.yml": "java_version: 21",
     }
-    assert noticed(tmp_path, files) == [
+    assert ambiguous(tmp_path, files) == [
         ("h1: java_version", "the groups kafka_rest and mirror_maker give java_version")
     ]
 
 
 def test_so_are_those_of_the_inventorys_own_file(tmp_path: Path) -> None:
     hosts = HOSTS.replace("mirror_maker: {", "mirror_maker: {vars: {host_cores: 8}, ")
-    assert noticed(tmp_path, {}, hosts) == [
+    assert ambiguous(tmp_path, {}, hosts) == [
         ("h1: host_cores", "the groups kafka_rest and mirror_maker give host_cores")
     ]
 
@@ -79,7 +81,7 @@ def vault(secret: str) -> str:
 def test_a_vault_whose_password_is_not_at_hand_differs_from_nothing(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    assert noticed(tmp_path, files) == []
+    assert ambiguous(tmp_path, files) == []
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_a_vault_whose_password_is_not_at_hand_differs_from_nothing(
     ids=["alike", "host", "deeper", "all", "read by no rule"],
 )
 def test_what_ansible_is_told_to_take_is_not(tmp_path: Path, files: dict[str, str]) -> None:
-    assert noticed(tmp_path, {"group_vars/kafka_rest.yml": "java_version: 17"} | files) == []
+    assert ambiguous(tmp_path, {"group_vars/kafka_rest.yml": "java_version: 17"} | files) == []
 
 
 def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) -> None:
@@ -104,8 +106,8 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
         "host_vars/h3.yml": "a: 1",
         "host_vars/h1.yml": "a: 1",
     }
-    noticed(tmp_path, files)
-    plan = make_plan(read_inventory(tmp_path))
+    ambiguous(tmp_path, files)
+    plan = make_plan(read_inventory(tmp_path, SERVICES))
     assert [(f.severity, f.where, f.fix) for f in plan.findings if f.rule == "inventory.files"] == [
         ("warning", "group_vars/kafka_rset", "did you mean kafka_rest?"),
         ("note", "group_vars/elsewhere", "add the group, or take the file out"),
@@ -114,8 +116,8 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
 
 
 def test_a_text_beside_variables_is_none(tmp_path: Path) -> None:
-    noticed(tmp_path, {"group_vars/README": "a text", "group_vars/kafka_rset": "a: 1"})
-    plan = make_plan(read_inventory(tmp_path))
+    ambiguous(tmp_path, {"group_vars/README": "a text", "group_vars/kafka_rset": "a: 1"})
+    plan = make_plan(read_inventory(tmp_path, SERVICES))
     assert [f.fix for f in plan.findings if f.rule == "inventory.files"] == ["did you mean kafka_rest?"]
 
 
@@ -136,17 +138,18 @@ def test_variables_that_another_inventory_may_read_are_left_alone(
     for file, held in (files | {"group_vars/kafka_rset.yml": "a: 1", name: text}).items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(held)
-    plan = make_plan(read_inventory(tmp_path / "hosts.yml"))
+    plan = make_plan(read_inventory(tmp_path / "hosts.yml", SERVICES))
     assert len([f for f in plan.findings if f.rule == "inventory.files"]) == found
 
 
 def test_a_list_of_hosts_however_long_has_no_files() -> None:
     hosts = ",".join(f"rest{number}.example.net" for number in range(1000)) + ","
     with pytest.raises(InventoryError, match="no such inventory"):
-        read_inventory(Path(hosts))
+        read_inventory(Path(hosts), SERVICES)
     loader = DataLoader()
     manager = InventoryManager(loader, sources=[hosts])
-    assert noticed_in(HostVars(manager, VariableManager(loader, manager), loader), [hosts], PREFIXES) == ()
+    hostvars = HostVars(manager, VariableManager(loader, manager), loader)
+    assert check_precedence(hostvars, [hosts], group_names(SERVICES), prefixes(SERVICES)) == ()
 
 
 def test_nor_is_what_a_priority_decides(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_nor_is_what_a_priority_decides(tmp_path: Path) -> None:
         "group_vars/mirror_maker.yml": "java_version: 21",
     }
     hosts = HOSTS.replace("mirror_maker: {", "mirror_maker: {vars: {ansible_group_priority: 2}, ")
-    assert noticed(tmp_path, files, hosts) == []
+    assert ambiguous(tmp_path, files, hosts) == []
 
 
 def test_nor_is_what_an_extra_variable_goes_before(tmp_path: Path) -> None:
@@ -163,4 +166,4 @@ def test_nor_is_what_an_extra_variable_goes_before(tmp_path: Path) -> None:
         "group_vars/kafka_rest.yml": "java_version: 17",
         "group_vars/mirror_maker.yml": "java_version: 21",
     }
-    assert noticed(tmp_path, files, HOSTS, "java_version=25") == []
+    assert ambiguous(tmp_path, files, HOSTS, "java_version=25") == []

@@ -1,0 +1,27 @@
+"""The record of the balancers before the REST proxies."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.balancer.planner import SERVICE, drain_settings, plan_balancers
+from sizing.balancer.variables import RestBalancer
+from sizing.core.service import Ports, Service, ready
+from sizing.rest.process import SERVICE as REST
+
+REST_BALANCER: Final = Service(
+    name=SERVICE,
+    variables=RestBalancer,
+    plan=lambda basis: plan_balancers(basis.inventory, basis.parts[REST], basis.advice),
+    after=REST,
+    ports=Ports(f"{SERVICE}_port", root=True),
+    many_connections=True,
+    waits=(
+        ready(
+            "an estimate: a balancer answers at once and sees an instance within a second; before a reload "
+            "it may have to learn for 10 s what it is to hand over",
+            "HAProxy 2.6 configuration manual, peers",
+        ),
+    ),
+    drain=drain_settings,
+)

@@ -1,0 +1,72 @@
+"""The record of the brokers of a cluster that the kit runs itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sizing.broker.planner import SERVICE, plan_brokers
+from sizing.broker.variables import KafkaBroker
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.jvm import JAVA_FACTS
+from sizing.core.plan import Instance
+from sizing.core.service import JavaNeed, Kernel, Ports, Service, Wait, ready
+from sizing.core.settings import Choice
+from sizing.host.variables import host_facts
+from sizing.keys.catalogue import numbers
+
+
+def _facts(inventory: Inventory) -> Iterator[Finding]:
+    """Ask for the facts of the hosts, for which no rule asks: their memory has to be known to be enough."""
+    for host in inventory.group(SERVICE):
+        facts = host_facts(host, inventory.hosts[host])
+        if isinstance(facts, list):
+            yield from facts
+
+
+def _java(inventory: Inventory, _: Mapping[str, Any], instances: tuple[Instance, ...]) -> JavaNeed:
+    declared = inventory.common("kafka_clusters") or {}
+    version = str((declared.get(instances[0].name) or {}).get("version", ""))
+    return JavaNeed(17 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
+
+
+def _controller_ports(instance: Instance) -> Iterator[int]:
+    yield from map(int, re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners")))
+
+
+KAFKA_BROKER: Final = Service(
+    name=SERVICE,
+    variables=KafkaBroker,
+    plan=lambda basis: plan_brokers(basis.inventory, basis.clusters, basis.advice),
+    check=_facts,
+    java=_java,
+    ports=Ports(f"{SERVICE}_port", others=_controller_ports),
+    memory=f"{SERVICE}_heap_mib",
+    kernel=(
+        Kernel(
+            "vm.max_map_count",
+            "host.maps",
+            Choice(
+                262_144,
+                "two maps for each log segment of the brokers here, beyond 65530",
+                "Kafka documentation, Hardware and OS",
+            ),
+        ),
+    ),
+    waits=(
+        ready(
+            "an estimate: a broker registers within seconds after a clean stop; after a crash it reads its "
+            "logs first",
+            "Kafka documentation, Operations",
+        ),
+        Wait(
+            "replicas_seconds",
+            "rollout.replicas",
+            "an estimate: a broker that was down for a restart fetches what it missed in that time before "
+            "its replicas count as in sync",
+            "Kafka documentation, Replication",
+        ),
+    ),
+)

@@ -1,0 +1,43 @@
+"""The declared clients, validated."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from sizing.clients.profiles import Library, Profile
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import wrong_variable
+from sizing.core.variables import Scalar, Strict, Version, read_list
+from sizing.topics.variables import Name
+
+
+class Client(Strict):
+    """Settings for somebody's producer and consumer: a profile for a library and its version."""
+
+    name: Name
+    cluster: str
+    library: Library
+    version: Version
+    profile: Profile
+    topics: list[str] = Field(default_factory=list)
+    producer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
+
+
+def clients(inventory: Inventory) -> tuple[list[Client], list[Finding]]:
+    """Read ``kafka_clients``; two clients of one name are a finding."""
+    found, wrong = read_list(Client, inventory, "kafka_clients")
+    seen: dict[str, str] = {}
+    for where, client in found:
+        if client.name in seen:
+            wrong.append(
+                wrong_variable(
+                    f"{where}.name",
+                    "all",
+                    f"is {client.name!r}, as {seen[client.name]} is",
+                    "give each client a name of its own",
+                )
+            )
+        seen.setdefault(client.name, where)
+    return [c for _, c in found], wrong

@@ -1,0 +1,31 @@
+"""The records of what belongs to the machine alone: its tuning, and hosts that only make load."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.core.service import Kernel, Service
+from sizing.core.settings import Choice
+from sizing.host.variables import HOST_FACTS, HostTuning
+
+#: The name under which the plan of every host holds its kernel settings, which follow from its services'.
+HOST_TUNING: Final = Service(
+    name="host_tuning", variables=HostTuning, of_role=HOST_FACTS, everywhere=True, restarted=False
+)
+LOAD_GENERATOR: Final = Service(
+    name="load_generator",
+    many_connections=True,
+    kernel=(
+        Kernel(
+            "* - nofile",
+            "host.files",
+            Choice(
+                40_000,
+                "a generator holds one descriptor a connection",
+                "Jetty 9.4 documentation, High Load",
+            ),
+            limit=True,
+        ),
+    ),
+    restarted=False,
+)

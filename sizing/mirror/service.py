@@ -1,0 +1,58 @@
+"""The record of the mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sizing.core.inventory import Inventory
+from sizing.core.jvm import JAVA_FACTS
+from sizing.core.plan import Instance
+from sizing.core.service import GROUPS_BACK, JavaNeed, Link, Service, ready
+from sizing.keys.catalogue import numbers
+from sizing.mirror.flows import flow_facts
+from sizing.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
+from sizing.mirror.producer import bandwidth_delay_bytes
+from sizing.mirror.variables import MirrorMaker, mirror_makers
+
+
+def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed:
+    version = str(variables.get(f"{SERVICE}_version", ""))
+    return JavaNeed(17 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
+
+
+def _links(inventory: Inventory) -> Iterator[Link]:
+    for host, variables in mirror_makers(inventory)[0].items():
+        for name, flow in variables.flows.items():
+            if kept := bandwidth_delay_bytes(flow):
+                because = f"{flow.round_trip_ms:g} ms at {flow.link_mbit_per_s:g} Mbit/s of flow {name}"
+                yield Link(host, kept, because)
+
+
+def _idle(inventory: Inventory, cluster: str, topics: Sequence[str]) -> tuple[str, str] | None:
+    flows = [flow for flow in flow_facts(inventory).values() if flow.source == cluster]
+    if any(flow.copy_of(topic) for flow in flows for topic in topics):
+        return None
+    return (
+        f"no flow mirrors {', '.join(topics)} from cluster {cluster}",
+        f"load a topic that one of {SERVICE}_flows matches",
+    )
+
+
+MIRROR_MAKER: Final = Service(
+    name=SERVICE,
+    variables=MirrorMaker,
+    plan=lambda basis: plan_mirrors(basis.inventory, basis.topics, basis.advice),
+    clusters=mirrored_clusters,
+    java=_java,
+    waits=(
+        ready(
+            "an estimate: a process is ready once the target has acknowledged records, after it joined "
+            "its group",
+            "MirrorMaker facts",
+        ),
+        *GROUPS_BACK,
+    ),
+    links=_links,
+    idle=_idle,
+)

@@ -1,0 +1,75 @@
+"""The record of the REST proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Instance, Part
+from sizing.core.service import (
+    GROUPS_BACK,
+    Archive,
+    Basis,
+    JavaNeed,
+    Ports,
+    Service,
+    own_clusters,
+    ready,
+)
+from sizing.keys.catalogue import numbers
+from sizing.rest.planner import plan_rest
+from sizing.rest.process import SERVICE
+from sizing.rest.variables import KafkaRest
+
+_FACTS: Final = "REST proxy facts"
+
+
+def _plan(basis: Basis) -> Part:
+    inventory = basis.inventory
+    others = (service for service in basis.services if service.java and service.name != SERVICE)
+    busy = frozenset(host for service in others for host in service.hosts(inventory))
+    return plan_rest(inventory, basis.advice, busy)
+
+
+def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed | None:
+    distribution = str(variables.get(f"{SERVICE}_distribution"))
+    version = str(variables.get(f"{SERVICE}_version", ""))
+    what = f"{distribution} {version}"
+    if distribution == "mapr":  # on the Java that its cluster's software brings
+        return None
+    if distribution == "strimzi":
+        return JavaNeed(21 if numbers(version) >= (1,) else 17, f"{what}, its HTTP bridge,", _FACTS)
+    modern = distribution == "sandbox" or numbers(version) >= (8,)
+    return JavaNeed(17 if modern else 8, what, _FACTS)
+
+
+def _archives(variables: Mapping[str, Any]) -> Iterator[Archive]:
+    names = (f"{SERVICE}_archive", f"{SERVICE}_archive_checksum")
+    yield Archive(*names, *(variables.get(name) for name in names))
+
+
+def _bridge_ports(instance: Instance) -> Iterator[int]:
+    """Yield the port on which Strimzi's bridge tells how it is."""
+    yield from (int(s.value) for s in instance.settings if s.key == "http.management.port")
+
+
+KAFKA_REST: Final = Service(
+    name=SERVICE,
+    variables=KafkaRest,
+    plan=_plan,
+    clusters=own_clusters(SERVICE),
+    java=_java,
+    ports=Ports(f"{SERVICE}_first_port", others=_bridge_ports),
+    memory=f"{SERVICE}_heap_mib",
+    many_connections=True,
+    waits=(
+        ready(
+            "a proxy answered 1.5 to 2.8 s after its start; the rest is for a slow host, and for brokers "
+            "that are starting too",
+            "REST proxy facts, Observed on running proxies",
+        ),
+        *GROUPS_BACK,
+    ),
+    archives=_archives,
+)

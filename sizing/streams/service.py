@@ -1,0 +1,49 @@
+"""The record of the Streams applications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sizing.core.inventory import Inventory
+from sizing.core.jvm import JAVA_FACTS
+from sizing.core.plan import Instance
+from sizing.core.service import GROUPS_BACK, Archive, JavaNeed, OwnLogin, Service, own_clusters, ready
+from sizing.keys.catalogue import numbers
+from sizing.streams.planner import SERVICE, plan_streams
+from sizing.streams.variables import OF_ROLE, StreamsApp
+
+
+def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed:
+    version = str(variables.get(f"{SERVICE}_version", ""))
+    return JavaNeed(11 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
+
+
+def _jars(variables: Mapping[str, Any]) -> Iterator[Archive]:
+    """Yield the jars, which lie on the control machine or are built there."""
+    jars = variables.get(f"{SERVICE}_jars")
+    for number, jar in enumerate(jars if isinstance(jars, list) else ()):
+        if isinstance(jar, Mapping):
+            name = f"{SERVICE}_jars[{number}]"
+            yield Archive(name, f"{name}.sha256", jar.get("path"), jar.get("sha256"))
+
+
+STREAMS_APP: Final = Service(
+    name=SERVICE,
+    variables=StreamsApp,
+    of_role=tuple(sorted(OF_ROLE)),
+    plan=lambda basis: plan_streams(basis.inventory, basis.advice),
+    clusters=own_clusters(SERVICE),
+    java=_java,
+    memory=f"{SERVICE}_rocksdb_mib",
+    waits=(
+        ready(
+            "an estimate: an application that kept its state runs once it has joined; a restore is held "
+            "against it",
+            "Kafka Streams documentation, Memory Management",
+        ),
+        *GROUPS_BACK,
+    ),
+    archives=_jars,
+    login=OwnLogin(f"{SERVICE}_cluster", f"{SERVICE}_settings"),
+)
