@@ -16,9 +16,9 @@ from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, cl
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import numbers, rest_takes
 from sizing.keys.values import check_values
+from sizing.rest import kafka_rest
 from sizing.rest.checks import check_settings, check_workload
 from sizing.rest.clients import check_clients
-from sizing.rest.distributions import confluent as rest_confluent
 from sizing.rest.distributions import mapr, strimzi
 from sizing.rest.process import SERVICE, Process, instance_count
 from sizing.rest.variables import KafkaRest, ready_topic
@@ -32,8 +32,8 @@ _VERSIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]]] = {
     "sandbox": ((1, 0), (2,), "1.x"),
 }
 _PLANNERS: Final[Mapping[str, Callable[[Sheet, Process], None]]] = {
-    "confluent": rest_confluent.plan_process,
-    "sandbox": rest_confluent.plan_process,
+    "confluent": kafka_rest.plan_process,
+    "sandbox": kafka_rest.plan_process,
     "mapr": mapr.plan_process,
     "strimzi": strimzi.plan_process,
 }

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from sizing.core.plan import Instance
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.keys.catalogue import numbers
-from sizing.rest.distributions.confluent import plan_files
+from sizing.rest.kafka_rest import plan_files
 from sizing.rest.memory import number
 from sizing.rest.process import Process
 from sizing.rest.security import refuse_listeners
