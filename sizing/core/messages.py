@@ -70,6 +70,19 @@ def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
     return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
 
 
+def wrong_choice(name: str, where: str, value: str, known: Sequence[str]) -> Finding:
+    """Return the complaint about a word that is none of those that are known, as pydantic's of a Literal."""
+    words = either(map(repr, known))
+    mend = _choice("literal_error", value, {"expected": words}) or f"write one of {words}"
+    return wrong_variable(name, where, f"is {value!r}: input should be {words}", mend)
+
+
+def either(words: Iterable[str]) -> str:
+    """Return words of which one is to be chosen: A, B or C."""
+    *before, last = words
+    return f"{', '.join(before)} or {last}" if before else last
+
+
 def declare(names: Iterable[str]) -> str:
     """Return how to mend the name of a cluster that nothing declares."""
     known = ", ".join(sorted(names))

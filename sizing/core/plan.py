@@ -13,11 +13,16 @@ from sizing.core.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One process of a service on one host. ``name`` is the instance part of its unit, ``service@name``."""
+    """One process of a service on one host. ``name`` is the instance part of its unit, ``service@name``.
+
+    ``software`` is how it is installed and started, in plain values, where that differs between the
+    instances of a service.
+    """
 
     name: str
     settings: tuple[Setting, ...]
     port: int | None = None
+    software: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def value(self, key: str, default: str = "") -> str:
         """Return the planned value of a key, or ``default``."""
@@ -65,6 +70,7 @@ class Plan(Part):
                                     "port": i.port,
                                     "settings": [_setting_json(s) for s in i.settings],
                                 }
+                                | ({"software": dict(i.software)} if i.software else {})
                                 for i in instances
                             ]
                         }

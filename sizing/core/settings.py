@@ -75,25 +75,36 @@ class Sheet:
         self.findings: list[Finding] = []
 
     def put(
-        self, file: str, key: str, rule: str, documented: Choice | None, measured: Choice | None = None
+        self,
+        file: str,
+        key: str,
+        rule: str,
+        documented: Choice | None,
+        measured: Choice | None = None,
+        *,
+        own: str | None = None,
     ) -> str | None:
-        """Choose the value of a key, record it and return it; None when the key is left out."""
+        """Choose the value of a key, record it and return it; None when the key is left out.
+
+        ``own`` is a person's value that another variable than the settings gives.
+        """
         chosen = (
             measured
             if measured is not None and (self.advice == "measured" or documented is None)
             else documented
         )
-        if key in self._own:
-            own = self._own.pop(key)
+        if (written := self._own.pop(key, own)) is not None:
             planned = (
                 f"; the plan would have said {_text(chosen.value)}: {chosen.because}"
                 if chosen and chosen.value is not None
                 else ""
             )
             self.settings.append(
-                Setting(file, key, own, rule, f"set in the inventory{planned}", "the inventory", by="person")
+                Setting(
+                    file, key, written, rule, f"set in the inventory{planned}", "the inventory", by="person"
+                )
             )
-            return own
+            return written
         if chosen is None:
             return None
         if chosen is measured and documented is not None and documented.value != measured.value:

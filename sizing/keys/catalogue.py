@@ -9,6 +9,7 @@ whole number from .. to, ``% LOW HIGH`` a number. A version between two files ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -43,15 +44,16 @@ _FOLDER: Final = Path(__file__).with_name("catalogues")
 _OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")
 
 #: What most components do with a key that they do not know.
-_SILENT: Final = " and would pass over it in silence"
+SILENT: Final = " and would pass over it in silence"
 
-#: A client of kafka-rest is configured under each of these; ``client.`` goes to all of them.
-_CLIENTS: Final[tuple[tuple[str, tuple[Component, ...]], ...]] = (
-    ("producer.", ("producer",)),
-    ("consumer.", ("consumer",)),
-    ("admin.", ("admin",)),
-    ("client.", ("producer", "consumer", "admin")),
-)
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The keys that ``subject``, a component with its version, knows, and those of any version of it."""
+
+    subject: str
+    known: frozenset[str]
+    ever: frozenset[str]
 
 
 @cache
@@ -60,28 +62,13 @@ def known_keys(component: Component, version: str) -> frozenset[str]:
 
     The catalogue's newest file at or below ``version`` counts; for a version below all of them, the oldest.
     """
-    return frozenset(_entries(component, version))
+    return frozenset(entries(component, version))
 
 
 @cache
 def takes(component: Component, version: str) -> Mapping[str, str]:
     """Return what the keys of a version take, as the catalogue has it; nothing of versions beyond it."""
-    return {} if beyond(component, version) else _entries(component, version)
-
-
-@cache
-def rest_takes(distribution: str, version: str) -> Mapping[str, str]:
-    """Return what keys of the clients inside a REST proxy take; of MapR's, which are its own, nothing."""
-    if distribution == "strimzi":
-        known = _client_entries("4.3")
-        return {f"kafka.{key}": form for key, form in known.items()} | {
-            f"kafka.{key.removeprefix('client.')}": form
-            for key, form in known.items()
-            if key.startswith("client.")
-        }
-    if distribution == "mapr":
-        return {}
-    return _client_entries(_client_version("8.3" if distribution == "sandbox" else version))
+    return {} if beyond(component, version) else entries(component, version)
 
 
 @cache
@@ -128,45 +115,34 @@ def check_keys(
     known = known_keys(component, version)
     if not known:
         return []
-    return [
-        _finding(
-            key,
-            f"{component} {version}",
-            known,
-            every_key(component),
-            where,
-            rule,
-            "error" if refused else "warning",
-            f": {refused}" if refused else _SILENT,
-        )
-        for key in keys
-        if key not in known and not key.startswith(_OPEN)
-    ]
+    return unread(
+        Read(f"{component} {version}", known, every_key(component)),
+        keys,
+        where,
+        rule,
+        "error" if refused else "warning",
+        f": {refused}" if refused else SILENT,
+    )
 
 
-def check_rest_keys(distribution: str, version: str, keys: Iterable[str], where: str) -> list[Finding]:
-    """Return a finding for each key that a REST proxy does not read, its clients' keys included.
+def unread(
+    read: Read,
+    keys: Iterable[str],
+    where: str,
+    rule: str,
+    severity: Severity,
+    consequence: str,
+    otherwise: str = "",
+) -> list[Finding]:
+    """Return a finding for each key that is not read.
 
-    One that no version knows is an error, but for the MapR build, of which not all keys are known.
-    ``distribution`` is confluent, sandbox, mapr or strimzi; the sandbox stands in for kafka-rest 8.3.
+    ``severity`` and ``consequence`` are those of a key that no version knows; ``otherwise`` is what can be
+    done beside taking such a key out.
     """
-    known, ever = _rest_catalogue(distribution, version)
-    if not known:
-        return []
-    subject = f"{'kafka-rest' if distribution in ('confluent', 'sandbox') else distribution} {version}"
     return [
-        _finding(
-            key,
-            subject,
-            known,
-            ever,
-            where,
-            "rest.keys",
-            "warning" if distribution == "mapr" else "error",
-            _SILENT,
-        )
+        _finding(key, read, where, rule, severity, consequence, otherwise)
         for key in keys
-        if key not in known and not key.startswith(_OPEN)
+        if key not in read.known and not key.startswith(_OPEN)
     ]
 
 
@@ -176,53 +152,8 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 @cache
-def _rest_catalogue(distribution: str, version: str) -> tuple[frozenset[str], frozenset[str]]:
-    if distribution == "strimzi":
-        own = known_keys("strimzi", version)
-        # kafka.KEY goes to every client, kafka.producer.KEY to one; the bridge carries the client of its day.
-        prefixed = {f"kafka.{key}" for key in _client_keys("4.3")}
-        plain = {f"kafka.{key.removeprefix('client.')}" for key in _client_keys("4.3")}
-        return (own | prefixed | plain if own else own), every_key("strimzi")
-    if distribution == "mapr":
-        own = known_keys("mapr", version)
-        # Its client is a Kafka client of 0.9 to 2.x: the catalogue's oldest comes nearest.
-        return (own | _client_keys("3.9") if own else own), every_key("mapr")
-    running = "8.3" if distribution == "sandbox" else version
-    own = known_keys("kafka-rest", running)
-    if not own:
-        return own, own
-    clients = _client_keys(_client_version(running))
-    serializers = {
-        f"{prefix}{name}"
-        for prefix in ("", "producer.", "consumer.", "client.")
-        for name in ("schema.registry.url", "schema.registry.basic.auth.user.info")
-    } | {"schema.registry.basic.auth.credentials.source"}
-    known = own | known_keys("rest-utils", running) | clients | serializers
-    return known, every_key("kafka-rest") | every_key("rest-utils") | known
-
-
-def _client_version(rest: str) -> str:
-    """Return the catalogue's version of the clients that a kafka-rest carries."""
-    return "3.9" if numbers(rest) < (8,) else "4.3"
-
-
-def _client_keys(version: str) -> frozenset[str]:
-    return frozenset(_client_entries(version))
-
-
-@cache
-def _client_entries(version: str) -> Mapping[str, str]:
-    return {
-        f"{prefix}{key}": form
-        for prefix, components in _CLIENTS
-        for component in components
-        for key, form in _entries(component, version).items()
-    }
-
-
-@cache
-def _entries(component: Component, version: str) -> Mapping[str, str]:
-    """Return the keys of a version with what they take, as ``known_keys`` chooses it."""
+def entries(component: Component, version: str) -> Mapping[str, str]:
+    """Return the keys of a version with what they take, '' where nothing is known of it."""
     wanted = numbers(version)
     files = {numbers(p.stem.removeprefix(f"{component}-")): p for p in _files(component)}
     same = sorted(v for v in files if v[0] == wanted[0])
@@ -232,33 +163,23 @@ def _entries(component: Component, version: str) -> Mapping[str, str]:
 
 
 def _finding(
-    key: str,
-    subject: str,
-    known: frozenset[str],
-    ever: frozenset[str],
-    where: str,
-    rule: str,
-    severity: Severity,
-    consequence: str,
+    key: str, read: Read, where: str, rule: str, severity: Severity, consequence: str, otherwise: str
 ) -> Finding:
-    """Return what is wrong with a key; ``severity`` and ``consequence`` are those of a wholly unknown one."""
-    if key in ever:
+    if key in read.ever:
         return Finding(
             "warning",
             rule,
             where,
-            f"{subject} does not read {key}, which other versions do",
+            f"{read.subject} does not read {key}, which other versions do",
             f"take {key} out",
         )
-    plugins = rule == "rest.keys"
-    of_a_plugin = "; one that a plugin reads belongs in kafka_rest_plugin_keys" if plugins else ""
-    near = nearest(key, known, 0.75)
+    near = nearest(key, sorted(read.known), 0.75)
     return Finding(
         severity,
         rule,
         where,
-        f"{subject} does not know {key}{consequence}",
-        f"did you mean {near}?" if near else f"take {key} out{of_a_plugin}",
+        f"{read.subject} does not know {key}{consequence}",
+        f"did you mean {near}?" if near else f"take {key} out{otherwise}",
     )
 
 

@@ -8,8 +8,10 @@ from typing import Final
 from evidence.nearest import nearest
 from sizing.core.settings import KIB, MIB, Sheet
 from sizing.host.variables import HostFacts
-from sizing.keys.catalogue import check_rest_keys
-from sizing.rest.memory import GUIDE, HEAP_LIMIT_MIB, MEASURED, Load, documented_heap, measured_heap, number
+from sizing.rest.distributions import DISTRIBUTIONS
+from sizing.rest.keys import check_rest_keys
+from sizing.rest.memory import GUIDE, MEASURED, number
+from sizing.rest.record import Distribution
 from sizing.rest.variables import KafkaRest
 
 #: The guide, Don't Touch These Settings, with their defaults.
@@ -25,20 +27,6 @@ _NO_EFFECT: Final = frozenset(
         "client.init.timeout.ms",
     }
 )
-#: What kafka-rest-run-class, the bridge's start script and its log4j settings read.
-_ENVIRONMENT: Final = (
-    "CLASSPATH",
-    "JAVA_HOME",
-    "JAVA_OPTS",
-    "JMX_PORT",
-    "KAFKAREST_HEAP_OPTS",
-    "KAFKAREST_JMX_OPTS",
-    "KAFKAREST_JVM_PERFORMANCE_OPTS",
-    "KAFKAREST_LOG4J_OPTS",
-    "KAFKAREST_OPTS",
-    "KAFKA_BRIDGE_LOG4J_OPTS",
-    "LOG_DIR",
-)
 #: Measurements, Garbage collectors, at a heap of 1 GB.
 _OTHER_COLLECTORS: Final = {
     "-XX:+UseZGC": "it did 42,100 records/s, and requests waited up to 226 ms for memory",
@@ -51,7 +39,7 @@ _LARGEST_BYTES: Final = 2 * MIB
 _MAX_REQUEST_BYTES: Final = MIB  # max.request.size of a producer
 
 
-def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
+def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRest) -> None:
     """Find own values that are better left, have no effect, or that this version does not read."""
     own = variables.settings
     for key in sorted(own.keys() & _DONT_TOUCH.keys() - _NO_EFFECT):
@@ -93,54 +81,23 @@ def check_settings(sheet: Sheet, variables: KafkaRest) -> None:
     _check_environment(sheet, sorted(key for key in own if key.isupper()))
     properties = [key for key in own if not key.isupper()]
     asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
-    for finding in check_rest_keys(variables.distribution, variables.version, asked, sheet.where):
+    for finding in check_rest_keys(distribution, variables.version, asked, sheet.where):
         sheet.findings.append(replace(finding, message=f"{finding.message} (kafka_rest_settings)"))
 
 
 def _check_environment(sheet: Sheet, names: list[str]) -> None:
     """Find environment variables that look like one of the start scripts' and are none of them."""
+    read = {name for each in DISTRIBUTIONS.values() for name in each.variables()}
     for name in names:
-        if name in _ENVIRONMENT:
+        if name in read:
             continue
-        near = nearest(name, _ENVIRONMENT, 0.75)
+        near = nearest(name, read, 0.75)
         if near or name.startswith("KAFKAREST_"):
             sheet.warning(
                 "rest.keys",
                 f"no start script of a REST proxy reads {name}",
                 f"did you mean {near}?" if near else f"take {name} out of kafka_rest_settings",
             )
-
-
-def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> None:
-    """Find a heap that is too large to pause shortly, or too small for what it has to hold."""
-    if heap_mib > HEAP_LIMIT_MIB:
-        sheet.warning(
-            "rest.heap.limit",
-            f"a heap of {heap_mib} MiB is above {HEAP_LIMIT_MIB}: its pauses cause time-outs of requests and "
-            f"disconnected consumers ({GUIDE}, JVM)",
-            "leave the heap to the plan, or raise kafka_rest_instances_per_host",
-        )
-    needed = measured_heap(load) if sheet.advice == "measured" else documented_heap(load.consumers)
-    if heap_mib < int(needed.value or 0):
-        sheet.warning(
-            "rest.heap.consumers",
-            f"a heap of {heap_mib} MiB is below the {needed.value} MiB that the workload asks for: "
-            f"{needed.because}",
-            f"set kafka_rest_heap_mib to {needed.value}, or take it out",
-        )
-    if buffer_bytes >= heap_mib * MIB:
-        sheet.error(
-            "rest.producer.buffer",
-            f"producer.buffer.memory is {buffer_bytes} bytes, and the whole heap has {heap_mib * MIB}",
-            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less, or give the process more heap",
-        )
-    elif buffer_bytes > heap_mib * MIB // 2:
-        sheet.warning(
-            "rest.producer.buffer",
-            f"producer.buffer.memory is {buffer_bytes} bytes, more than half of the heap of {heap_mib} MiB: "
-            "nothing is left for consumers and requests",
-            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less",
-        )
 
 
 def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None:

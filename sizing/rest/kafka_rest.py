@@ -1,14 +1,13 @@
-"""Rules for kafka-rest as Confluent builds it, and for the sandbox that stands in for it."""
+"""Rules for kafka-rest, whoever built it: what its builds have in common, and where they are told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
-from sizing.keys.catalogue import numbers
-from sizing.rest.checks import check_heap
 from sizing.rest.clients import put_client_profile
 from sizing.rest.consumers import (
     plan_client_keys,
@@ -21,48 +20,88 @@ from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, number
 from sizing.rest.process import Process
+from sizing.rest.record import Jvm, Keys
 from sizing.rest.security import plan_security
-from sizing.rest.unit import collectors, put_heap, put_options, put_unit
+from sizing.rest.unit import check_heap, collectors, put_heap, put_options, put_unit
 
 _RUN: Final = "kafka-rest-run-class"
 _CONFIG: Final = "kafka-rest, KafkaRestConfig"
 _ARTICLE: Final = "MapR article"
-#: zookeeper.connect is in 7.9 and gone in 8.0.
-_WITHOUT_ZOOKEEPER: Final = (8, 0)
-#: The MapR build of 2.0 carries a rest-utils that knows a port alone.
-_LISTENERS: Final = (4, 0)
-#: From here on log4j 2; client metrics have no bean unless a reporter is named; clients begin anew (KIP-899).
-_CLIENT_OF_4: Final = (8, 0)
+_HEAP: Final = "KAFKAREST_HEAP_OPTS"
 _JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
 
 
-def plan_process(sheet: Sheet, process: Process) -> None:
-    """Plan ``kafka-rest.properties``, the environment and the unit of one process."""
+#: What its start script hands to the JVM, and what else it reads.
+JVM: Final = Jvm(
+    _HEAP,
+    (
+        _HEAP,
+        "KAFKAREST_JMX_OPTS",
+        "KAFKAREST_JVM_PERFORMANCE_OPTS",
+        "KAFKAREST_LOG4J_OPTS",
+        "KAFKAREST_OPTS",
+    ),
+)
+ENVIRONMENT: Final = ("CLASSPATH", "JAVA_HOME", "JMX_PORT", "LOG_DIR")
+_SERIALIZERS: Final = frozenset(
+    f"{begin}{name}"
+    for begin in ("", "producer.", "consumer.", "client.")
+    for name in ("schema.registry.url", "schema.registry.basic.auth.user.info")
+) | {"schema.registry.basic.auth.credentials.source"}
+
+
+def catalogue(version: Callable[[str], str], clients: Callable[[str], str]) -> Keys:
+    """Return the keys of a build by the version of kafka-rest and of Kafka's clients that it stands for."""
+    return Keys("kafka-rest", ("kafka-rest", "rest-utils"), version, clients, more=_SERIALIZERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What tells one build of kafka-rest from another.
+
+    Attributes:
+        current: it has the consumers and the rest-utils of today, with Kafka's own clients.
+        since_8: it has what came with 8.0: log4j 2, Jetty 12 and clients of Kafka 4, whose metrics have no
+            bean unless a reporter is named, and which begin anew (KIP-899).
+        listeners: its rest-utils knows listeners, not a port alone.
+        advertises: a new consumer can be told any URL, by advertised.listeners.
+        deprecates_host_name: it calls host.name deprecated.
+        zookeeper: it reads zookeeper.connect.
+    """
+
+    current: bool = True
+    since_8: bool = True
+    listeners: bool = True
+    advertises: bool = True
+    deprecates_host_name: bool = True
+    zookeeper: bool = False
+
+
+def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: str = "") -> None:
+    """Plan the properties, the environment and the unit of one process.
+
+    The properties lie beside the environment, unless a package reads them from a place of its own.
+    """
     folder = f"/etc/kafka-rest/{process.port}"
-    plan_files(sheet, process, f"{folder}/kafka-rest.properties", f"{folder}/environment")
-
-
-def plan_files(
-    sheet: Sheet, process: Process, properties: str, environment: str, *, mapr: bool = False
-) -> None:
-    """Plan the files of a build of kafka-rest; ``mapr`` is the build that has no rest-utils of today."""
+    properties = properties or f"{folder}/{process.distribution.software.properties}"
+    environment = f"{folder}/environment"
     variables, workload = process.variables, process.variables.workload
-    _identity(sheet, properties, process, mapr=mapr)
-    heap_mib = put_heap(sheet, environment, "KAFKAREST_HEAP_OPTS", process)
+    _identity(sheet, properties, process, build)
+    heap_mib = put_heap(sheet, environment, _HEAP, process)
     threads = plan_consumers(
         sheet,
         properties,
         workload,
         process.stall_s,
-        threads_deadlock=mapr,
+        threads_deadlock=not build.current,
         subject=f"{variables.distribution} {variables.version}",
     )
     pool = 200
-    if not mapr:
+    if build.current:
         poll_ms = plan_reading(sheet, properties, workload)
         plan_request_bytes(sheet, properties, heap_mib, process.load)
         plan_client_keys(sheet, properties, process.stall_s, small_fetch=process.small_fetch)
-        if variables.distribution == "sandbox" or numbers(variables.version) >= _CLIENT_OF_4:
+        if build.since_8:
             plan_producer(sheet, properties, workload)
             plan_flood(sheet, properties, "client.metadata.recovery.strategy")
             sheet.put(
@@ -80,7 +119,7 @@ def plan_files(
         accept_queue_finding(sheet, process.instances)
         planned = {s.key: s.value for s in sheet.settings}
         pool = number(planned.get("thread.pool.max")) or pool
-    flags = [] if mapr else plan_security(sheet, properties, process)
+    flags = plan_security(sheet, properties, process, jetty_12=build.since_8) if build.current else []
     buffer = sheet.put(
         properties,
         "producer.buffer.memory",
@@ -92,17 +131,16 @@ def plan_files(
             f"{_ARTICLE}, How to increase the memory buffer",
         ),
     )
-    if not mapr:
-        put_client_profile(sheet, properties, "", variables)
+    put_client_profile(sheet, properties, process)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
-    _logging(sheet, properties, environment, process)
+    _logging(sheet, properties, environment, process, build)
     _environment(sheet, environment, process, heap_mib, flags)
     put_unit(sheet, process, heap_mib, threads, pool)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
 
 
-def _identity(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
+def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
     variables = process.variables
 
     def put(key: str, rule: str, documented: Choice | None, measured: Choice | None = None) -> None:
@@ -117,19 +155,18 @@ def _identity(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
             f"{GUIDE}, id",
         ),
     )
-    by_port = mapr and numbers(variables.version) < _LISTENERS
     put(
-        "port" if by_port else "listeners",
+        "listeners" if build.listeners else "port",
         "listeners",
         Choice(
-            process.port if by_port else f"{process.scheme}://0.0.0.0:{process.port}",
+            f"{process.scheme}://0.0.0.0:{process.port}" if build.listeners else process.port,
             f"instance {process.number + 1} of {process.instances} on the host, one port each from "
             f"{variables.first_port} up",
             f"{_ARTICLE}, Run two or more Proxy processes",
         ),
     )
-    _advertised(sheet, file, process, mapr=mapr)
-    if not mapr or process.servers:
+    _advertised(sheet, file, process, build)
+    if build.current or process.servers:
         put(
             "bootstrap.servers",
             "cluster",
@@ -150,7 +187,7 @@ def _identity(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
     )
     if variables.zookeeper_connect is None:
         return
-    if mapr or numbers(variables.version) < _WITHOUT_ZOOKEEPER:
+    if build.zookeeper:
         put(
             "zookeeper.connect",
             "zookeeper",
@@ -165,7 +202,7 @@ def _identity(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
         )
 
 
-def _advertised(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
+def _advertised(sheet: Sheet, file: str, process: Process, build: Build) -> None:
     """Plan the URL that a new consumer is told to follow."""
     variables = process.variables
     own = f"{process.scheme}://{process.address}:{process.port}"
@@ -175,8 +212,8 @@ def _advertised(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> Non
     )
     name = Choice(process.address, follow, f"{GUIDE}, host.name")
     if variables.consumers_via == "balancer":
-        _advertised_balancer(sheet, file, process, mapr=mapr)
-    elif variables.distribution == "sandbox" or mapr or sheet.advice == "documented":
+        _advertised_balancer(sheet, file, process, build)
+    elif not build.deprecates_host_name or sheet.advice == "documented":
         sheet.put(file, "host.name", "rest.identity", name)
     else:
         sheet.put(file, "advertised.listeners", "rest.identity", Choice(own, follow, _CONFIG))
@@ -188,12 +225,13 @@ def _advertised(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> Non
         )
 
 
-def _advertised_balancer(sheet: Sheet, file: str, process: Process, *, mapr: bool) -> None:
+def _advertised_balancer(sheet: Sheet, file: str, process: Process, build: Build) -> None:
     url = process.balancer_url
-    if mapr:
+    if not build.advertises:
         sheet.error(
             "rest.consumers_via",
-            "kafka_rest_consumers_via is balancer, and the MapR build knows host.name alone, not a URL",
+            f"kafka_rest_consumers_via is balancer, and {process.distribution.title} knows host.name alone, "
+            "not a URL",
             "write instance, and let clients reach each instance",
         )
     elif url is None:
@@ -216,14 +254,15 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, *, mapr: boo
         )
 
 
-def _logging(sheet: Sheet, properties: str, environment: str, process: Process) -> None:
+def _logging(sheet: Sheet, properties: str, environment: str, process: Process, build: Build) -> None:
     """Plan the log; that of a proxy which its package runs stays in the package's folders."""
     variables = process.variables
     place = PurePosixPath(properties).parent
     packaged = place.is_relative_to("/opt")
-    old = variables.distribution != "sandbox" and numbers(variables.version) < _CLIENT_OF_4
     logs = str(place.parent / "logs") if packaged else f"/var/log/kafka-rest/{process.port}"
-    plan_logs(sheet, environment, "KAFKAREST_LOG4J_OPTS", str(place), logs, variables.log_mib, old=old)
+    plan_logs(
+        sheet, environment, "KAFKAREST_LOG4J_OPTS", str(place), logs, variables.log_mib, old=not build.since_8
+    )
 
 
 def _environment(

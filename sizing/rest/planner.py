@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import declare, wrong_variable
+from sizing.core.messages import declare, either, wrong_choice, wrong_variable
 from sizing.core.plan import Instance, Part
 from sizing.core.settings import Advice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
 from sizing.inventory.service_levels import service_levels
-from sizing.keys.catalogue import numbers, rest_takes
 from sizing.keys.values import check_values
-from sizing.rest import kafka_rest
 from sizing.rest.checks import check_settings, check_workload
 from sizing.rest.clients import check_clients
-from sizing.rest.distributions import mapr, strimzi
+from sizing.rest.distributions import DISTRIBUTIONS
+from sizing.rest.keys import rest_takes
 from sizing.rest.process import SERVICE, Process, instance_count
+from sizing.rest.record import Distribution
 from sizing.rest.variables import KafkaRest, ready_topic
 from sizing.topics.variables import topic_names
-
-#: Versions that the rules know, per distribution: major.minor from .. to (to is left open).
-_VERSIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]]] = {
-    "confluent": ((7, 9), (9,), "7.9 and 8.x"),
-    "strimzi": ((0, 32), (2,), "0.32, 0.33 and 1.x"),
-    "mapr": ((2, 0), (6,), "2.0, 4.x and 5.x"),
-    "sandbox": ((1, 0), (2,), "1.x"),
-}
-_PLANNERS: Final[Mapping[str, Callable[[Sheet, Process], None]]] = {
-    "confluent": kafka_rest.plan_process,
-    "sandbox": kafka_rest.plan_process,
-    "mapr": mapr.plan_process,
-    "strimzi": strimzi.plan_process,
-}
-#: Distributions that are unpacked from an archive, whose checksum has to be known.
-_ARCHIVES: Final = ("confluent", "strimzi")
 
 
 def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Part:
@@ -54,19 +38,22 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
         if isinstance(read, list):
             findings += read
             continue
-        variables, facts = read
+        distribution, variables, facts = read
         about = Sheet(f"{host} {SERVICE}", advice, {})
         if variables.cluster not in servers:
             servers[variables.cluster] = bootstrap(inventory, variables.cluster, known[variables.cluster])
-        count, small_fetch = instance_count(about, variables, facts, advice, dedicated=host not in busy)
-        check_settings(about, variables)
-        check_clients(about, variables, service_levels(inventory))
+        count, small_fetch = instance_count(
+            about, distribution, variables, facts, advice, dedicated=host not in busy
+        )
+        check_settings(about, distribution, variables)
+        check_clients(about, distribution, variables, service_levels(inventory))
         check_workload(about, variables, facts)
         _check_place(about, inventory, host, variables, known[variables.cluster])
         findings += about.findings
         instances = []
         for number in range(count):
             process = Process(
+                distribution=distribution,
                 host=host,
                 address=inventory.address(host),
                 number=number,
@@ -79,18 +66,15 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 small_fetch=small_fetch,
                 security=known[variables.cluster].security,
             )
-            sheet = Sheet(f"{host} {SERVICE}@{process.port}", advice, _own(variables))
-            _PLANNERS[variables.distribution](sheet, process)
+            sheet = Sheet(f"{host} {SERVICE}@{process.port}", advice, variables.settings)
+            distribution.plan(sheet, process)
             findings += sheet.findings
-            instances.append(Instance(str(process.port), sheet.by_file(), process.port))
+            software = distribution.deployed(host, number, variables)
+            instances.append(Instance(str(process.port), sheet.by_file(), process.port, software))
         services[host] = {SERVICE: tuple(instances)}
-        commands = (
-            mapr.stream_commands(host, variables.first_port, inventory.address(host), variables)
-            if variables.distribution == "mapr" and host == inventory.group(SERVICE)[0]
-            else None
-        )
-        if commands:
-            services[host][mapr.STREAMS] = (commands,)
+        # A stream is created once.
+        if distribution.streams and host == inventory.group(SERVICE)[0]:
+            services[host] |= distribution.streams(host, inventory.address(host), variables)
     findings += _identities(services)
     findings += _ready_topics(inventory, known)
     findings += _balancing(inventory, services)
@@ -99,24 +83,20 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
 
 def _read(
     inventory: Inventory, host: str, known: Mapping[str, KafkaCluster]
-) -> tuple[KafkaRest, HostFacts] | list[Finding]:
+) -> tuple[Distribution, KafkaRest, HostFacts] | list[Finding]:
     values = inventory.hosts[host]
     variables = role_variables(KafkaRest, SERVICE, host, values)
     facts = host_facts(host, values)
-    if isinstance(variables, list) or isinstance(facts, list):
-        return [f for part in (variables, facts) if isinstance(part, list) for f in part]
-    taken = rest_takes(variables.distribution, variables.version)
+    parts = (variables, _unregistered(host, values), facts)
+    if isinstance(variables, list) or isinstance(facts, list) or parts[1]:
+        return [finding for part in parts if isinstance(part, list) for finding in part]
+    distribution = DISTRIBUTIONS[variables.distribution]
+    taken = rest_takes(distribution, variables.version)
     wrong = check_values(f"{SERVICE}_settings", host, variables.settings, taken)
-    low, high, names = _VERSIONS[variables.distribution]
-    if not low <= numbers(variables.version) < high:
-        wrong.append(
-            wrong_variable(
-                f"{SERVICE}_version",
-                host,
-                f"is {variables.version}, of which nothing is known for {variables.distribution}",
-                f"use a version of {names}",
-            )
-        )
+    wrong += [
+        wrong_variable(f"{SERVICE}_{name}", host, what, fix)
+        for name, what, fix in _wrong(distribution, variables, fleet=bool(values.get("fleet")))
+    ]
     declared = cluster_names(inventory)
     if variables.cluster not in declared:
         wrong.append(
@@ -127,72 +107,66 @@ def _read(
                 declare(declared),
             )
         )
-    if variables.distribution == "sandbox" and not values.get("fleet"):
-        wrong.append(
-            wrong_variable(
-                f"{SERVICE}_distribution",
-                host,
-                "is sandbox, which is no product and serves local fleets only",
-                "use confluent, strimzi or mapr",
-            )
-        )
-    needs_archive = variables.distribution in _ARCHIVES and variables.install != "package"
-    if needs_archive and not variables.archive:
-        wrong.append(
-            wrong_variable(
-                f"{SERVICE}_archive",
-                host,
-                f"is missing, and {variables.distribution} is installed from an archive",
-                "give its path on the machine that runs Ansible, or its URL",
-            )
-        )
-    named = needs_archive or (variables.archive and variables.distribution != "sandbox")
-    if named and not variables.archive_checksum:
-        wrong.append(
-            wrong_variable(
-                f"{SERVICE}_archive_checksum",
-                host,
-                "is missing, and nothing is installed that was not verified",
-                "give what sha256sum says of the archive",
-            )
-        )
-    if variables.install == "package" and variables.distribution in ("strimzi", "sandbox"):
-        wrong.append(
-            wrong_variable(
-                f"{SERVICE}_install",
-                host,
-                f"is package, and of {variables.distribution} there is none",
-                "take it out, and name the archive",
-            )
-        )
-    if variables.heap_mib and "KAFKAREST_HEAP_OPTS" in variables.settings:
-        wrong.append(
-            wrong_variable(
-                f"{SERVICE}_heap_mib",
-                host,
-                "contradicts KAFKAREST_HEAP_OPTS in kafka_rest_settings",
-                "keep one of the two",
-            )
-        )
-    if variables.distribution != "mapr" and variables.default_stream:
-        wrong.append(
-            wrong_variable(
-                f"{SERVICE}_default_stream",
-                host,
-                f"is set, and {variables.distribution} has topics, not streams",
-                "take it out, or set kafka_rest_distribution to mapr",
-            )
-        )
     # A cluster that is declared wrongly has a finding of its own.
-    return wrong if wrong or variables.cluster not in known else (variables, facts)
+    return wrong if wrong or variables.cluster not in known else (distribution, variables, facts)
 
 
-def _own(variables: KafkaRest) -> dict[str, Any]:
-    """Return a person's values; a heap in MiB becomes the flags that the start script takes."""
-    own: dict[str, Any] = dict(variables.settings)
-    if variables.heap_mib and variables.distribution != "strimzi":
-        own["KAFKAREST_HEAP_OPTS"] = f"-Xms{variables.heap_mib}m -Xmx{variables.heap_mib}m"
-    return own
+def _unregistered(host: str, values: Mapping[str, Any]) -> list[Finding]:
+    """Find a name that no distribution has."""
+    name = values.get(f"{SERVICE}_distribution")
+    if name in DISTRIBUTIONS or not isinstance(name, str):  # what is no name, the model finds
+        return []
+    return [wrong_choice(f"{SERVICE}_distribution", host, name, list(DISTRIBUTIONS))]
+
+
+def _wrong(
+    distribution: Distribution, variables: KafkaRest, *, fleet: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Find variables that do not go with the distribution: name, what is wrong, how to mend it."""
+    name, software, jvm = distribution.name, distribution.software, distribution.jvm
+    if not distribution.versions.have(variables.version):
+        yield (
+            "version",
+            f"is {variables.version}, of which nothing is known for {name}",
+            f"use a version of {distribution.versions.said}",
+        )
+    if distribution.fleet_only and not fleet:
+        yield (
+            "distribution",
+            f"is {name}, which is no product and serves local fleets only",
+            f"use {either(name for name, each in DISTRIBUTIONS.items() if not each.fleet_only)}",
+        )
+    needs_archive = distribution.way(variables) == "archive" and not software.built_here
+    if needs_archive and not variables.archive:
+        yield (
+            "archive",
+            f"is missing, and {name} is installed from an archive",
+            "give its path on the machine that runs Ansible, or its URL",
+        )
+    named = needs_archive or (variables.archive and not software.built_here)
+    if named and not variables.archive_checksum:
+        yield (
+            "archive_checksum",
+            "is missing, and nothing is installed that was not verified",
+            "give what sha256sum says of the archive",
+        )
+    if distribution.way(variables) not in software.ways:
+        yield (
+            "install",
+            f"is {variables.install}, and of {name} there is none",
+            f"take it out, and name the {software.ways[0]}",
+        )
+    if variables.heap_mib and jvm is None:
+        yield "heap_mib", f"is set, and {name} has no heap that is planned", "take it out"
+    if variables.heap_mib and jvm and jvm.heap in variables.settings:
+        yield "heap_mib", f"contradicts {jvm.heap} in kafka_rest_settings", "keep one of the two"
+    if distribution.streams is None and variables.default_stream:
+        others = either(name for name, each in DISTRIBUTIONS.items() if each.streams)
+        yield (
+            "default_stream",
+            f"is set, and {name} has topics, not streams",
+            f"take it out, or set kafka_rest_distribution to {others}",
+        )
 
 
 def _check_place(
@@ -238,7 +212,7 @@ def _identities(services: Mapping[str, Mapping[str, Iterable[Instance]]]) -> lis
     places: dict[str, list[str]] = {}
     for host, of_host in services.items():
         for instance in of_host[SERVICE]:
-            name = instance.value("id", instance.value("bridge.id"))
+            name = instance.value(str(instance.software["identity"]))
             places.setdefault(name, []).append(f"{host} {SERVICE}@{instance.name}")
     found = []
     for name, where in places.items():

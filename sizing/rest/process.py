@@ -20,6 +20,7 @@ from sizing.rest.memory import (
     load_of,
     measured_heap,
 )
+from sizing.rest.record import Distribution
 from sizing.rest.variables import KafkaRest
 
 SERVICE: Final = "kafka_rest"
@@ -40,6 +41,7 @@ class Process:
     what its cluster asks of clients.
     """
 
+    distribution: Distribution
     host: str
     address: str
     number: int
@@ -79,7 +81,13 @@ class Process:
 
 
 def instance_count(
-    sheet: Sheet, variables: KafkaRest, facts: HostFacts, advice: Advice, *, dedicated: bool
+    sheet: Sheet,
+    distribution: Distribution,
+    variables: KafkaRest,
+    facts: HostFacts,
+    advice: Advice,
+    *,
+    dedicated: bool,
 ) -> tuple[int, bool]:
     """Return the number of processes of a host, and whether their readers' fetches are bounded.
 
@@ -88,7 +96,7 @@ def instance_count(
     """
     documented = advice == "documented"
     given = variables.instances_per_host
-    if variables.heap_mib is not None:
+    if variables.heap_mib is not None or distribution.jvm is None:
         return given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated), False
     count = given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated)
     needed, small_fetch = instances_for_heap(variables, count, documented=documented)

@@ -6,29 +6,31 @@ from typing import Final
 
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.security import login_of, plan_client, put_file
-from sizing.keys.catalogue import numbers
 from sizing.rest.process import SERVICE, Process
-from sizing.rest.variables import KafkaRest
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
 _REALM: Final = "KafkaRest"
 _ROLE: Final = "client"
-#: Jetty 12 has its login modules in another package than 9.4, which 7.9 runs on.
-_JETTY_12: Final = (8, 0)
 
 
-def plan_security(sheet: Sheet, properties: str, process: Process) -> list[tuple[str, str]]:
-    """Plan the keys of TLS and authentication with their files; return JVM flags with their reasons."""
+def plan_security(
+    sheet: Sheet, properties: str, process: Process, *, jetty_12: bool
+) -> list[tuple[str, str]]:
+    """Plan the keys of TLS and authentication with their files; return JVM flags with their reasons.
+
+    ``jetty_12`` has its login modules in another package than 9.4.
+    """
     variables = process.variables
     folder = f"/etc/kafka-rest/{process.port}"
     login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
     plan_client(sheet, properties, "client.", f"{folder}/cluster-ca.pem", process.security, login)
     _listeners(sheet, properties, process, folder)
-    return _basic(sheet, properties, process, folder)
+    return _basic(sheet, properties, process, folder, jetty_12=jetty_12)
 
 
-def refuse_listeners(sheet: Sheet, variables: KafkaRest, what: str) -> None:
-    """Refuse TLS and logins of listeners for a build whose keys for them are not planned."""
+def refuse_listeners(sheet: Sheet, process: Process) -> None:
+    """Refuse TLS and logins of listeners for a distribution whose keys for them are not planned."""
+    variables, what = process.variables, process.distribution.title
     for name, value in (("tls", variables.tls), ("users", variables.users)):
         if value:
             sheet.error(
@@ -59,7 +61,9 @@ def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:
         put("ssl.client.authentication", tls.clients.upper(), f"kafka_rest_tls.clients is {tls.clients}")
 
 
-def _basic(sheet: Sheet, properties: str, process: Process, folder: str) -> list[tuple[str, str]]:
+def _basic(
+    sheet: Sheet, properties: str, process: Process, folder: str, *, jetty_12: bool
+) -> list[tuple[str, str]]:
     variables = process.variables
     if not variables.users:
         return []
@@ -78,15 +82,14 @@ def _basic(sheet: Sheet, properties: str, process: Process, folder: str) -> list
     put("authentication.method", "BASIC", many)
     put("authentication.realm", _REALM, "the section of the JAAS file")
     put("authentication.roles", _ROLE, "the role that each user has in the users' file")
-    modern = variables.distribution == "sandbox" or numbers(variables.version) >= _JETTY_12
-    package = "org.eclipse.jetty.security.jaas.spi" if modern else "org.eclipse.jetty.jaas.spi"
+    package = "org.eclipse.jetty.security.jaas.spi" if jetty_12 else "org.eclipse.jetty.jaas.spi"
     sheet.put(
         f"{folder}/jaas.conf",
         _REALM,
         "rest.basic",
         Choice(
             f'{package}.PropertyFileLoginModule required file="{folder}/users.properties";',
-            f"Jetty {'12' if modern else '9.4'} has its login modules there",
+            f"Jetty {'12' if jetty_12 else '9.4'} has its login modules there",
             _SOURCE,
         ),
     )

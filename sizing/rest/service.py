@@ -17,12 +17,10 @@ from sizing.core.service import (
     own_clusters,
     ready,
 )
-from sizing.keys.catalogue import numbers
+from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.planner import plan_rest
 from sizing.rest.process import SERVICE
 from sizing.rest.variables import KafkaRest
-
-_FACTS: Final = "REST proxy facts"
 
 
 def _plan(basis: Basis) -> Part:
@@ -33,15 +31,8 @@ def _plan(basis: Basis) -> Part:
 
 
 def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed | None:
-    distribution = str(variables.get(f"{SERVICE}_distribution"))
-    version = str(variables.get(f"{SERVICE}_version", ""))
-    what = f"{distribution} {version}"
-    if distribution == "mapr":  # on the Java that its cluster's software brings
-        return None
-    if distribution == "strimzi":
-        return JavaNeed(21 if numbers(version) >= (1,) else 17, f"{what}, its HTTP bridge,", _FACTS)
-    modern = distribution == "sandbox" or numbers(version) >= (8,)
-    return JavaNeed(17 if modern else 8, what, _FACTS)
+    version = str(variables[f"{SERVICE}_version"])
+    return DISTRIBUTIONS[variables[f"{SERVICE}_distribution"]].java_of(version)
 
 
 def _archives(variables: Mapping[str, Any]) -> Iterator[Archive]:

@@ -8,10 +8,11 @@ from typing import Final
 
 from sizing.core import jvm
 from sizing.core.service import put_stop
-from sizing.core.settings import Choice, Sheet
+from sizing.core.settings import MIB, Choice, Sheet
 from sizing.rest.jetty import requests_of
 from sizing.rest.memory import (
     GUIDE,
+    HEAP_LIMIT_MIB,
     MEASURED,
     Load,
     cached_buffers,
@@ -45,24 +46,65 @@ def heaps(process: Process) -> tuple[Choice, Choice]:
 
 
 def put_heap(sheet: Sheet, file: str, key: str, process: Process) -> int:
-    """Plan the heap under a variable of its own; return what its flags come to, in MiB."""
+    """Plan the heap under a variable of its own; return it in MiB."""
     documented, measured = heaps(process)
-    chosen = sheet.put(
-        file,
-        key,
-        "rest.heap.consumers",
-        Choice(jvm.heap(int(documented.value or 0)), documented.because, documented.source),
-        Choice(jvm.heap(int(measured.value or 0)), measured.because, measured.source),
-    )
-    mib = jvm.maximum_heap_mib(chosen or "")
+    forms = [
+        Choice(jvm.heap(int(form.value or 0)), form.because, form.source) for form in (documented, measured)
+    ]
+    given, planned = process.variables.heap_mib, measured if sheet.advice == "measured" else documented
+    heap_mib = written_heap(sheet, key, int(measured.value or 0)) or given or int(planned.value or 0)
+    sheet.put(file, key, "rest.heap.consumers", *forms, own=jvm.heap(given) if given else None)
+    return heap_mib
+
+
+def written_heap(sheet: Sheet, key: str, advised_mib: int) -> int | None:
+    """Return the heap in MiB that a person's own flags come to; None where there are none.
+
+    Flags that set no heap are an error, and come to what is advised.
+    """
+    flags = sheet.own(key)
+    if flags is None:
+        return None
+    mib = jvm.maximum_heap_mib(flags)
     if mib is None:
         sheet.error(
             "rest.heap.consumers",
-            f"{key} is {chosen!r} and sets no -Xmx: the process would take a quarter of the host's memory",
-            f"write both -Xms and -Xmx, such as {jvm.heap(int(measured.value or 0))}",
+            f"{key} is {flags!r} and sets no -Xmx: the process would take a quarter of the host's memory",
+            f"write both -Xms and -Xmx, such as {jvm.heap(advised_mib)}",
         )
-        return int(measured.value or 0)
-    return mib
+    return mib or advised_mib
+
+
+def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> None:
+    """Find a heap that is too large to pause shortly, or too small for what it has to hold."""
+    if heap_mib > HEAP_LIMIT_MIB:
+        sheet.warning(
+            "rest.heap.limit",
+            f"a heap of {heap_mib} MiB is above {HEAP_LIMIT_MIB}: its pauses cause time-outs of requests and "
+            f"disconnected consumers ({GUIDE}, JVM)",
+            "leave the heap to the plan, or raise kafka_rest_instances_per_host",
+        )
+    needed = measured_heap(load) if sheet.advice == "measured" else documented_heap(load.consumers)
+    if heap_mib < int(needed.value or 0):
+        sheet.warning(
+            "rest.heap.consumers",
+            f"a heap of {heap_mib} MiB is below the {needed.value} MiB that the workload asks for: "
+            f"{needed.because}",
+            f"set kafka_rest_heap_mib to {needed.value}, or take it out",
+        )
+    if buffer_bytes >= heap_mib * MIB:
+        sheet.error(
+            "rest.producer.buffer",
+            f"producer.buffer.memory is {buffer_bytes} bytes, and the whole heap has {heap_mib * MIB}",
+            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less, or give the process more heap",
+        )
+    elif buffer_bytes > heap_mib * MIB // 2:
+        sheet.warning(
+            "rest.producer.buffer",
+            f"producer.buffer.memory is {buffer_bytes} bytes, more than half of the heap of {heap_mib} MiB: "
+            "nothing is left for consumers and requests",
+            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less",
+        )
 
 
 def collectors(heap_mib: int, logs: str, load: Load) -> tuple[Choice, Choice]:

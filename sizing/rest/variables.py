@@ -72,18 +72,20 @@ class Metrics(Strict):
 class KafkaRest(Strict):
     """The variables of the role kafka_rest.
 
-    ``heap_mib`` fixes the heap of a process. ``profile`` is that of the clients inside, as of
-    ``kafka_clients``. ``consumers_via`` says where the URL points that a new consumer is told to follow: its
-    own instance, or the balancer. ``user`` and ``password`` are its login to the cluster, ``users`` those who
-    may log in to it (HTTP basic). ``install`` says how its software comes to a host: unpacked from
-    ``archive``, or as ``package``, from the host's repositories or from a file that ``archive`` names; MapR's
-    always is a package, all others are unpacked unless said otherwise. ``log_mib`` bounds the log of a
-    process, ``plugin_keys`` are keys that its plugins read, or what such keys begin with. Of the MapR build
-    are ``default_stream`` (a path), ``stream_nodes`` (nodes that hold the stream), ``stream_ttl_s``.
+    ``distribution`` is the name of one of ``sizing.rest.distributions``, whose records need this model:
+    the planner holds it against them. ``heap_mib`` fixes the heap of a process. ``profile`` is that of
+    the clients inside, as of ``kafka_clients``. ``consumers_via`` says where the URL points that a new
+    consumer is told to follow: its own instance, or the balancer. ``user`` and ``password`` are its login
+    to the cluster, ``users`` those who may log in to it (HTTP basic). ``install`` says how its software
+    comes to a host: unpacked from ``archive``, or as ``package``, from the host's repositories or from a
+    file that ``archive`` names; MapR's always is a package, all others are unpacked unless said
+    otherwise. ``log_mib`` bounds the log of a process, ``plugin_keys`` are keys that its plugins read, or
+    what such keys begin with. Of the MapR build are ``default_stream`` (a path), ``stream_nodes`` (nodes
+    that hold the stream), ``stream_ttl_s``.
     """
 
     cluster: str
-    distribution: Literal["confluent", "mapr", "strimzi", "sandbox"]
+    distribution: str
     version: Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+){0,2}$")]
     instances_per_host: Annotated[int, Field(gt=0, le=64)] | None = None
     first_port: Port = 8082

@@ -12,8 +12,9 @@ from control.rendering import render_instance
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Setting
 from sizing.inventory.reading import archive_files, read_archives
-from sizing.keys.catalogue import check_rest_keys
 from sizing.plan import make_plan
+from sizing.rest.distributions import DISTRIBUTIONS
+from sizing.rest.keys import check_rest_keys
 from sizing.services import SERVICES
 from tests.planned import streams
 from tests.rest_inventories import of_rule, planned, rest
@@ -57,7 +58,7 @@ def test_every_planned_key_is_one_that_the_version_reads(distribution: str, vers
     inventory = rest(distribution=distribution, version=version, workload=workload, common=FLEET)
     keys = named(inventory, "kafka-rest.properties", "application.properties")
     assert len(keys) > 5
-    assert check_rest_keys(distribution, version, keys, "here") == []
+    assert check_rest_keys(DISTRIBUTIONS[distribution], version, keys, "here") == []
 
 
 @pytest.mark.parametrize("version", ["7.9.9", "8.3.1"])
@@ -65,7 +66,7 @@ def test_every_key_of_a_secured_proxy_is_one_that_the_version_reads(version: str
     common = {"kafka_clusters": {"leaf": CLUSTER}}
     keys = named(rest(version=version, common=common, **SECURED), "kafka-rest.properties")
     assert {"ssl.keystore.location", "authentication.method", "client.sasl.jaas.config"} <= set(keys)
-    assert check_rest_keys("confluent", version, keys, "here") == []
+    assert check_rest_keys(DISTRIBUTIONS["confluent"], version, keys, "here") == []
 
 
 def test_the_bridge_logs_in_to_a_secured_cluster() -> None:
@@ -75,7 +76,7 @@ def test_the_bridge_logs_in_to_a_secured_cluster() -> None:
         rest(distribution="strimzi", version="1.1.0", common=common, **own), "application.properties"
     )
     assert {"kafka.security.protocol", "kafka.sasl.jaas.config", "kafka.ssl.truststore.location"} <= set(keys)
-    assert check_rest_keys("strimzi", "1.1.0", keys, "here") == []
+    assert check_rest_keys(DISTRIBUTIONS["strimzi"], "1.1.0", keys, "here") == []
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import confluent_kafka
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.keys.catalogue import Component, numbers, rest_takes, takes
+from sizing.keys.catalogue import Component, numbers, takes
 from sizing.keys.values import check_values
 from sizing.plan import make_plan
+from sizing.rest.distributions import DISTRIBUTIONS
+from sizing.rest.keys import rest_takes
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
@@ -108,8 +110,8 @@ def test_a_value_of_another_version_is_refused() -> None:
 
 
 def test_of_mapr_only_what_its_own_keys_are_called_is_known() -> None:
-    assert rest_takes("mapr", "5.1.2") == {}
-    assert "producer.acks" in rest_takes("sandbox", "1.0.0")
+    assert rest_takes(DISTRIBUTIONS["mapr"], "5.1.2") == {}
+    assert "producer.acks" in rest_takes(DISTRIBUTIONS["sandbox"], "1.0.0")
 
 
 def test_the_running_librdkafka_takes_what_the_catalogue_says_and_nothing_like_it() -> None:

@@ -6,7 +6,9 @@ import confluent_kafka
 import pytest
 
 from sizing.core.naming import compact
-from sizing.keys.catalogue import Component, check_keys, check_rest_keys, known_keys
+from sizing.keys.catalogue import Component, check_keys, known_keys
+from sizing.rest.distributions import DISTRIBUTIONS
+from sizing.rest.keys import check_rest_keys
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_an_unknown_key_is_an_error_where_it_is_refused_and_where_a_proxy_passes
     severities = [
         finding.severity
         for distribution, version in (("confluent", "8.3.1"), ("strimzi", "1.1.0"), ("mapr", "5.1.2"))
-        for finding in check_rest_keys(distribution, version, ["qqqqqqqqqq"], "here")
+        for finding in check_rest_keys(DISTRIBUTIONS[distribution], version, ["qqqqqqqqqq"], "here")
     ]
     assert severities == ["error", "error", "warning"]
 
@@ -89,10 +91,17 @@ def test_keys_of_the_clients_inside_a_proxy_are_checked_under_their_prefixes() -
         "admin.retries",
         "client.ssl.truststore.location",
     ]
-    assert check_rest_keys("confluent", "8.3.1", good, "here") == []
-    assert len(check_rest_keys("confluent", "8.3.1", ["producer.max.poll.records"], "here")) == 1
-    assert check_rest_keys("strimzi", "1.1.0", ["kafka.producer.acks", "kafka.ssl.protocol"], "here") == []
-    assert len(check_rest_keys("strimzi", "1.1.0", ["producer.acks"], "here")) == 1
+    assert check_rest_keys(DISTRIBUTIONS["confluent"], "8.3.1", good, "here") == []
+    assert (
+        len(check_rest_keys(DISTRIBUTIONS["confluent"], "8.3.1", ["producer.max.poll.records"], "here")) == 1
+    )
+    assert (
+        check_rest_keys(
+            DISTRIBUTIONS["strimzi"], "1.1.0", ["kafka.producer.acks", "kafka.ssl.protocol"], "here"
+        )
+        == []
+    )
+    assert len(check_rest_keys(DISTRIBUTIONS["strimzi"], "1.1.0", ["producer.acks"], "here")) == 1
 
 
 @pytest.mark.parametrize(

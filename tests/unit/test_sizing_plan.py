@@ -158,7 +158,7 @@ def test_no_planned_key_is_one_that_the_version_does_not_read() -> None:
 def test_the_json_has_the_documented_form() -> None:
     document = make_plan(rest(1)).to_json()
     instance = document["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]
-    assert set(instance) == {"name", "port", "settings"}
+    assert set(instance) == {"name", "port", "settings", "software"}
     assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source"}
     assert set(document["findings"][0]) == {"severity", "rule", "where", "message", "fix"}
     json.dumps(document)

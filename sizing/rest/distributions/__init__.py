@@ -1,1 +1,16 @@
-"""The distributions of the REST proxy, a module each."""
+"""The distributions of the REST proxy: a module each, which makes its record, and the list of all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.rest.distributions.confluent import CONFLUENT
+from sizing.rest.distributions.mapr import MAPR
+from sizing.rest.distributions.sandbox import SANDBOX
+from sizing.rest.distributions.strimzi import STRIMZI
+from sizing.rest.record import Distribution
+
+#: Each by its name, in the order in which findings name them.
+DISTRIBUTIONS: Final[dict[str, Distribution]] = {
+    each.name: each for each in (CONFLUENT, MAPR, STRIMZI, SANDBOX)
+}

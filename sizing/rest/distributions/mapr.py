@@ -9,34 +9,40 @@ from urllib.parse import quote
 from sizing.core.plan import Instance
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.keys.catalogue import numbers
-from sizing.rest.kafka_rest import plan_files
+from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, plan_kafka_rest
 from sizing.rest.memory import number
 from sizing.rest.process import Process
+from sizing.rest.record import Distribution, Keys, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.variables import KafkaRest
 
-#: Commands for a person to run once; no role carries them out.
-STREAMS: Final = "mapr_streams"
+#: What the plan calls the commands that create the default stream and try it, in the place of a service.
+_STREAMS: Final = "mapr_streams"
+#: Where the package puts itself.
+_HOME: Final = "/opt/mapr/kafka-rest/kafka-rest-{version}"
 _ARTICLE: Final = "MapR article"
 _FACTS: Final = "MapR kafka-rest, KafkaRestConfig of its tags"
 _BUFFER_MS: Final = 125
 _PARTITIONS_A_NODE: Final = 10
+#: The build of 2.0 carries a rest-utils that knows a port alone.
+_LISTENERS: Final = (4, 0)
 #: The build reads the buffer time under the producer's prefix since 2.0.1-mapr-1703, with 1 ms as default.
 _PREFIXED: Final = (2, 0, 1)
 
 
-def plan_process(sheet: Sheet, process: Process) -> None:
+def _plan(sheet: Sheet, process: Process) -> None:
     """Plan the properties, the environment and the unit of one process.
 
     The first instance of a host has the file that the package's own start script reads; the others, which the
     package does not know, have theirs under ``/etc/kafka-rest``.
     """
     variables = process.variables
-    folder = f"/etc/kafka-rest/{process.port}"
-    packaged = f"/opt/mapr/kafka-rest/kafka-rest-{variables.version}/config/kafka-rest.properties"
-    properties = packaged if process.number == 0 else f"{folder}/kafka-rest.properties"
+    name = process.distribution.software.properties
+    home = _HOME.format(version=variables.version) + "/config"
+    folder = home if process.number == 0 else f"/etc/kafka-rest/{process.port}"
+    properties = f"{folder}/{name}"
     _streams(sheet, properties, variables)
-    refuse_listeners(sheet, variables, "the MapR build")
+    refuse_listeners(sheet, process)
     if process.security is not None and process.security.protocol != "PLAINTEXT":
         sheet.error(
             "rest.tls",
@@ -44,14 +50,23 @@ def plan_process(sheet: Sheet, process: Process) -> None:
             "streams by the client that is installed on the host",
             "take security out of the cluster, and secure that client",
         )
-    plan_files(sheet, process, properties, f"{folder}/environment", mapr=True)
+    listeners = numbers(variables.version) >= _LISTENERS
+    build = Build(
+        current=False,
+        since_8=False,
+        listeners=listeners,
+        advertises=False,
+        deprecates_host_name=False,
+        zookeeper=True,
+    )
+    plan_kafka_rest(sheet, process, build, properties)
 
 
-def stream_commands(host: str, port: int, address: str, variables: KafkaRest) -> Instance | None:
-    """Return the commands that create the default stream and try it; None without a default stream."""
+def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str, tuple[Instance, ...]]:
+    """Return the commands that create the default stream and try it; none without a default stream."""
     path = variables.default_stream
     if path is None:
-        return None
+        return {}
     partitions = _PARTITIONS_A_NODE * variables.stream_nodes
     rows: Sequence[tuple[str, str, str, str]] = (
         (
@@ -66,7 +81,7 @@ def stream_commands(host: str, port: int, address: str, variables: KafkaRest) ->
             "produce",
             f"curl -X POST -H 'Content-Type: application/vnd.kafka.json.v2+json' "
             f'--data \'{{"records":[{{"value":{{"a":1}}}},{{"value":{{"a":2}}}}]}}\' '
-            f"http://{address}:{port}/topics/{topic_in_url(path, 'TOPIC')}",
+            f"http://{address}:{variables.first_port}/topics/{topic_in_url(path, 'TOPIC')}",
             "a path and a topic in a URL are encoded: / is %2F and : is %3A; with the default stream "
             "/topics/TOPIC does",
             f"{_ARTICLE}, About the URL for the topic",
@@ -75,7 +90,7 @@ def stream_commands(host: str, port: int, address: str, variables: KafkaRest) ->
     settings = tuple(
         Setting("", key, value, "rest.mapr.stream", because, source) for key, value, because, source in rows
     )
-    return Instance(f"{host}{path}", settings)
+    return {_STREAMS: (Instance(f"{host}{path}", settings),)}
 
 
 def topic_in_url(path: str, topic: str) -> str:
@@ -158,3 +173,26 @@ def _check_buffer(sheet: Sheet, milliseconds: int | None) -> None:
             f"at 0 one or two cores are busy all the time ({_ARTICLE}, Fix very high latency)",
             f"set it to {_BUFFER_MS} or more, unless the latency is worth the cores",
         )
+
+
+MAPR: Final = Distribution(
+    name="mapr",
+    title="the MapR build",
+    versions=Versions((2, 0), (6,), "2.0, 4.x and 5.x"),
+    plan=_plan,
+    software=Software(
+        ("package", "archive"),
+        package="mapr-kafka-rest",
+        package_home=_HOME,
+        user="mapr",
+        vendors_user=True,
+        control="kafka-rest",
+    ),
+    # Not all of its keys are known. Its client is one of Kafka 0.9 to 2.x, and the catalogue's oldest comes
+    # nearest.
+    keys=Keys("mapr", ("mapr",), clients=lambda _: "3.9", unknown="warning"),
+    java=lambda _: None,  # the cluster's software brings it
+    jvm=JVM,
+    environment=ENVIRONMENT,
+    streams=_stream_commands,
+)

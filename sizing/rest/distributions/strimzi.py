@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from evidence.dialect import Dialect
 from sizing.core import jvm
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
-from sizing.rest.checks import check_heap
 from sizing.rest.clients import put_client_profile
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, number
 from sizing.rest.process import SERVICE, Process
+from sizing.rest.record import Distribution, Java, Jvm, Keys, Software, Versions
 from sizing.rest.security import refuse_listeners
-from sizing.rest.unit import collectors, heaps, put_unit
+from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
 
+_PROPERTIES: Final = "application.properties"
+_HEAP: Final = "JAVA_OPTS"
+_LOG: Final = "KAFKA_BRIDGE_LOG4J_OPTS"
+_FACTS: Final = "REST proxy facts"
 _DOCUMENTATION: Final = "Strimzi HTTP bridge, Configuring HTTP Bridge properties"
 #: From here on health and metrics have a port of their own; 8081 by default, so two bridges would clash.
 _MANAGEMENT: Final = (1, 0)
@@ -24,10 +29,10 @@ _POOL: Final = 16
 _QUEUE: Final = 1000  # bridge.executor.queue.size
 
 
-def plan_process(sheet: Sheet, process: Process) -> None:
+def _plan(sheet: Sheet, process: Process) -> None:
     """Plan ``application.properties``, the environment and the unit of one bridge."""
     folder = f"/etc/kafka-rest/{process.port}"
-    properties, environment = f"{folder}/application.properties", f"{folder}/environment"
+    properties, environment = f"{folder}/{_PROPERTIES}", f"{folder}/environment"
     variables, workload = process.variables, process.variables.workload
 
     def put(key: str, rule: str, value: str | int, because: str, source: str = _DOCUMENTATION) -> str | None:
@@ -75,10 +80,10 @@ def plan_process(sheet: Sheet, process: Process) -> None:
         f"the default, {BUFFER_BYTES // MIB} MiB for the producer of a process",
         "MapR article, How to increase the memory buffer",
     )
-    put_client_profile(sheet, properties, "kafka.", variables)
+    put_client_profile(sheet, properties, process)
     login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
     plan_client(sheet, properties, "kafka.", f"{folder}/cluster-ca.pem", process.security, login)
-    refuse_listeners(sheet, variables, "the bridge")
+    refuse_listeners(sheet, process)
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
@@ -121,37 +126,69 @@ def _executor(sheet: Sheet, file: str, process: Process) -> None:
 
 
 def _environment(sheet: Sheet, file: str, process: Process) -> int:
-    documented, measured = heaps(process)
+    """Plan the variables of the start script; return the heap in MiB."""
     own = process.variables.heap_mib
-    sizes = [own or int(choice.value or 0) for choice in (documented, measured)]
     folder = f"/etc/kafka-rest/{process.port}"
     logs = f"/var/log/kafka-rest/{process.port}"
-    log_mib = process.variables.log_mib
-    plan_logs(sheet, file, "KAFKA_BRIDGE_LOG4J_OPTS", folder, logs, log_mib, old=False)
-    forms = []
-    for mib, heap, form in zip(sizes, (documented, measured), (0, 1), strict=True):
+    plan_logs(sheet, file, _LOG, folder, logs, process.variables.log_mib, old=False)
+    forms, sizes = [], []
+    for form, heap in enumerate(heaps(process)):
+        mib = own or int(heap.value or 0)
         flags = collectors(mib, logs, process.load)[form]
         because = f"kafka_rest_heap_mib is {own}" if own else heap.because
+        sizes.append(mib)
         forms.append(
             Choice(
-                f"-Xms{mib}m -Xmx{mib}m {flags.value}",
+                f"{jvm.heap(mib)} {flags.value}",
                 f"heap: {because}; collector: {flags.because}",
                 f"{heap.source}; {GUIDE}, JVM",
             )
         )
-    chosen = sheet.put(file, "JAVA_OPTS", "rest.heap.consumers", forms[0], forms[1])
+    documented, measured = sizes
+    planned = measured if sheet.advice == "measured" else documented
+    heap_mib = written_heap(sheet, _HEAP, measured) or planned
+    sheet.put(file, _HEAP, "rest.heap.consumers", *forms)
     sheet.put(
         file,
         "LOG_DIR",
         "rest.logs",
         Choice(logs, "one log folder an instance: two processes must not write to one file", _DOCUMENTATION),
     )
-    flagged = jvm.maximum_heap_mib(chosen or "")
-    if flagged is None:
-        sheet.error(
-            "rest.heap.consumers",
-            f"JAVA_OPTS is {chosen!r} and sets no -Xmx: the process would take a quarter of the host's "
-            "memory",
-            f"write both -Xms and -Xmx, such as -Xms{sizes[1]}m -Xmx{sizes[1]}m",
-        )
-    return flagged or sizes[1]
+    return heap_mib
+
+
+def _clients(version: str) -> str:
+    return "4.3" if numbers(version) >= _MANAGEMENT else "3.9"
+
+
+def _java(version: str) -> Java:
+    return Java(21 if numbers(version) >= _MANAGEMENT else 17, _FACTS, part=", its HTTP bridge,")
+
+
+STRIMZI: Final = Distribution(
+    name="strimzi",
+    title="the bridge",
+    versions=Versions((0, 32), (2,), "0.32, 0.33 and 1.x"),
+    plan=_plan,
+    software=Software(
+        ("archive",),
+        start="bin/kafka_bridge_run.sh --config-file={file}",
+        properties=_PROPERTIES,
+        accept_queue=4096,
+    ),
+    # kafka.KEY goes to every client, kafka.producer.KEY to one.
+    keys=Keys("strimzi", ("strimzi",), clients=lambda _: "4.3", prefix="kafka.", shared=("client.", "")),
+    java=_java,
+    jvm=Jvm(_HEAP, (_HEAP, _LOG)),
+    clients=_clients,
+    environment=("LOG_DIR",),
+    identity="bridge.id",
+    dialect=Dialect(
+        auto_commit="enable.auto.commit",
+        unknown_topic=404,
+        unknown_consumer=404,
+        wrong_content=400,
+        entry_errors=False,
+        brokers=False,
+    ),
+)

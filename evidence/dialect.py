@@ -1,0 +1,27 @@
+"""What clients of a REST proxy have to know of it: where proxies answer, and are asked, in their own way."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Dialect(BaseModel):
+    """How one REST proxy speaks the v2 API; the defaults are those of kafka-rest.
+
+    Attributes:
+        auto_commit: the key by which a new consumer says whether its offsets are committed for it.
+        unknown_topic: the error code of an answer about a topic that is not there.
+        unknown_consumer: the error code of an answer about a consumer that is not, or no longer, there.
+        wrong_content: the error code of an answer to a body of a kind that the proxy does not take.
+        entry_errors: whether an entry of a produce answer has ``error_code`` also where all went well.
+        brokers: whether there is ``/brokers``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    auto_commit: str = "auto.commit.enable"
+    unknown_topic: int = 40401
+    unknown_consumer: int = 40403
+    wrong_content: int = 415
+    entry_errors: bool = True
+    brokers: bool = True

@@ -1,0 +1,44 @@
+"""The REST proxy of Confluent: kafka-rest as it is published."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.core.settings import Sheet
+from sizing.keys.catalogue import numbers
+from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
+from sizing.rest.process import Process
+from sizing.rest.record import Distribution, Java, Software, Versions
+
+_FACTS: Final = "REST proxy facts"
+
+
+def _plan(sheet: Sheet, process: Process) -> None:
+    modern = _since_8(process.variables.version)
+    plan_kafka_rest(sheet, process, Build(since_8=modern, zookeeper=not modern))
+
+
+def _since_8(version: str) -> bool:
+    return numbers(version) >= (8,)
+
+
+def _clients(version: str) -> str:
+    return "4.3" if _since_8(version) else "3.9"
+
+
+def _java(version: str) -> Java:
+    return Java(17 if _since_8(version) else 8, _FACTS)
+
+
+CONFLUENT: Final = Distribution(
+    name="confluent",
+    title="kafka-rest",
+    versions=Versions((7, 9), (9,), "7.9 and 8.x"),
+    plan=_plan,
+    software=Software(("archive", "package"), package="confluent-kafka-rest"),
+    keys=catalogue(str, _clients),
+    java=_java,
+    jvm=JVM,
+    environment=ENVIRONMENT,
+    clients=_clients,
+)

@@ -1,0 +1,31 @@
+"""The sandbox of this kit, which stands in for kafka-rest 8.3 on local fleets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sizing.core.settings import Sheet
+from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
+from sizing.rest.process import Process
+from sizing.rest.record import Distribution, Java, Software, Versions
+
+_FACTS: Final = "REST proxy facts"
+
+
+def _plan(sheet: Sheet, process: Process) -> None:
+    plan_kafka_rest(sheet, process, Build(deprecates_host_name=False, zookeeper=True))
+
+
+SANDBOX: Final = Distribution(
+    name="sandbox",
+    title="the sandbox",
+    versions=Versions((1, 0), (2,), "1.x"),
+    plan=_plan,
+    software=Software(("archive",), built_here=True),
+    keys=catalogue(lambda _: "8.3", lambda _: "4.3"),
+    java=lambda _: Java(17, _FACTS),
+    jvm=JVM,
+    environment=ENVIRONMENT,
+    clients=lambda _: "4.3",
+    fleet_only=True,
+)

@@ -1,0 +1,190 @@
+"""What a distribution of the REST proxy is: one record, of which all that depends on it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from evidence.dialect import Dialect
+from sizing.core.findings import Severity
+from sizing.core.service import JavaNeed
+from sizing.keys.catalogue import Component, numbers
+
+if TYPE_CHECKING:  # they are written for any distribution, and read its record
+    from sizing.core.plan import Instance
+    from sizing.core.settings import Sheet
+    from sizing.rest.process import Process
+    from sizing.rest.variables import KafkaRest
+
+Way = Literal["archive", "package"]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions that the rules know: from ``low`` on and before ``end``; ``said`` names them."""
+
+    low: tuple[int, ...]
+    end: tuple[int, ...]
+    said: str
+
+    def have(self, version: str) -> bool:
+        """Return whether the rules know a version."""
+        return self.low <= numbers(version) < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """How the software of a proxy comes to a host, and how it is started there.
+
+    Attributes:
+        ways: how it is installed; the first unless a person says otherwise.
+        start: the start script with its arguments, in the archive's folder or the package's; ``{file}`` is
+            the path of the properties.
+        properties: the name of the file that the start script is given.
+        package: the package's name in a host's repositories.
+        package_home: where a package has put itself; ``{version}`` is the proxy's.
+        built_here: its archive is built on this machine: none has to be named, nor to have a checksum.
+        user: the user that it runs as, which the kit makes unless it is ``vendors_user``.
+        control: the service by which Warden runs the first instance of a host; empty where systemd runs all.
+        accept_queue: connections that it asks the kernel to keep waiting; the kernel bounds them.
+    """
+
+    ways: tuple[Way, ...]
+    start: str = "bin/kafka-rest-start {file}"
+    properties: str = "kafka-rest.properties"
+    package: str = ""
+    package_home: str = "/usr"
+    built_here: bool = False
+    user: str = "kafka-rest"
+    vendors_user: bool = False
+    control: str = ""
+    accept_queue: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Jvm:
+    """A JVM whose heap is planned: the variable of its start script that has it, and all that has flags."""
+
+    heap: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """The least release of the host's Java, where that is known from, and which part of a proxy needs it."""
+
+    least: int
+    source: str
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Which keys a proxy reads, its clients' keys included.
+
+    Attributes:
+        subject: what reads them, as a finding says it.
+        components: the catalogues of its own keys; nothing is said of a version that the first has not.
+        version: the version of these catalogues for a version of the proxy.
+        clients: the version of the catalogues of Kafka's clients for a version of the proxy; None where no
+            keys of clients are passed on.
+        prefix: what the keys of its clients begin with.
+        shared: what keys begin with, after the prefix, that go to every client; ``producer.`` goes to one.
+        more: keys that are in no catalogue.
+        unknown: the severity of a key that no version knows.
+    """
+
+    subject: str
+    components: tuple[Component, ...] = ()
+    version: Callable[[str], str] = str
+    clients: Callable[[str], str] | None = None
+    prefix: str = ""
+    shared: tuple[str, ...] = ("client.",)
+    more: frozenset[str] = frozenset()
+    unknown: Severity = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A distribution of the REST proxy: all that sets it apart from others.
+
+    Attributes:
+        name: as ``kafka_rest_distribution`` has it.
+        title: what findings call it.
+        versions: those that the rules know.
+        plan: plans the settings of one process.
+        software: how it is installed and started.
+        keys: what a person's own keys are held against.
+        java: the Java of the host that a version needs; None where it brings its own, or needs none.
+        jvm: the JVM whose heap is planned; None where there is none, so that instances follow from cores
+            and load alone.
+        clients: the version of Kafka's clients in a version of the proxy; None where its clients are others,
+            with keys of their own.
+        environment: further variables that its start script reads.
+        identity: the key of an instance's id.
+        ready: the kind of the probe that says that an instance does its job.
+        fleet_only: it serves local fleets, and is no product.
+        streams: returns the commands, by service, that create its default stream and try it, given a host,
+            its address and variables; None where it has topics, and the groups of a Kafka cluster.
+        dialect: how clients speak with it.
+    """
+
+    name: str
+    title: str
+    versions: Versions
+    plan: Callable[[Sheet, Process], None]
+    software: Software
+    keys: Keys
+    java: Callable[[str], Java | None]
+    jvm: Jvm | None = None
+    clients: Callable[[str], str] | None = None
+    environment: tuple[str, ...] = ()
+    identity: str = "id"
+    ready: str = "http_produce"
+    fleet_only: bool = False
+    streams: Callable[[str, str, KafkaRest], Mapping[str, tuple[Instance, ...]]] | None = None
+    dialect: Dialect = field(default_factory=Dialect)
+
+    def java_of(self, version: str) -> JavaNeed | None:
+        """Return the Java of the host that a version needs; None for none."""
+        java = self.java(version)
+        return JavaNeed(java.least, f"{self.name} {version}{java.part}", java.source) if java else None
+
+    def way(self, variables: KafkaRest) -> Way:
+        """Return how the software comes to a host."""
+        return variables.install or self.software.ways[0]
+
+    def variables(self) -> tuple[str, ...]:
+        """Return the environment variables that its start script reads."""
+        return (*self.environment, *(self.jvm.options if self.jvm else ()))
+
+    def deployed(self, host: str, number: int, variables: KafkaRest) -> dict[str, object]:
+        """Return what roles and state tests need to know of an instance beside its settings.
+
+        ``number`` counts the instances of the host from 0. JSON: ``install`` is a way; ``package`` and
+        ``home`` are there for a package alone; ``start`` is relative to the folder of the software, ``%i``
+        in it the instance's name; ``control`` (service, node) is there where Warden runs the instance;
+        ``kafka_groups`` says whether its consumers form groups of its Kafka cluster; ``jvm_options`` are the
+        variables whose words are flags of its JVM; ``dialect`` is what is otherwise than of kafka-rest.
+        """
+        software, way = self.software, self.way(variables)
+        found: dict[str, object] = {
+            "install": way,
+            "start": software.start.format(file=f"/etc/kafka-rest/%i/{software.properties}"),
+            "properties": software.properties,
+            "user": software.user,
+            "own_user": not software.vendors_user,
+            "ready": self.ready,
+            "identity": self.identity,
+            "kafka_groups": self.streams is None,
+            "jvm_options": list(self.jvm.options) if self.jvm else [],
+            "accept_queue": software.accept_queue,
+            "dialect": self.dialect.model_dump(exclude_defaults=True),
+        }
+        if way == "package":
+            found["package"] = variables.package or software.package
+            found["home"] = software.package_home.format(version=variables.version)
+        if software.control and number == 0:
+            found["control"] = {"service": software.control, "node": variables.node or host}
+        return found
