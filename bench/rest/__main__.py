@@ -28,6 +28,7 @@ from bench.rest.drive import LoadError, produce, read
 from bench.rest.fleet import FleetError, Proxies, deployed, end, proxies, put_back
 from bench.rest.restarts import Group
 from sizing.inventory.yaml_files import InventoryError
+from sizing.rest.distributions import DISTRIBUTIONS
 
 #: A part's figures: case -> measure -> one value a repetition.
 Figures = dict[str, dict[str, list[float]]]
@@ -196,11 +197,12 @@ def report(result: Mapping[str, Any]) -> str:
         "range of the repetitions over the median. A ratio is to the first case of its table; one within the "
         "spread is none.",
     ]
-    if result["distribution"] == "sandbox":
+    measured = DISTRIBUTIONS[result["distribution"]]
+    if measured.fleet_only:
         lines += [
             "",
-            "**These are figures of the sandbox**, which stands in for a vendor's proxy: its clients are "
-            "Kafka's own, its HTTP side is not the vendor's. A vendor's proxy has to be measured itself.",
+            f"**These are figures of {measured.title}**, which stands in for a vendor's proxy: its clients "
+            "are Kafka's own, its HTTP side is not the vendor's. A vendor's proxy has to be measured itself.",
         ]
     figures = result["figures"]
     for part in sorted(figures, key=lambda table: PARTS.index(table.split(",")[0])):

@@ -42,18 +42,24 @@ def named(instances: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[
     return [i for i in instances if i["name"] in wanted]
 
 
-def http_produce_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[str, str]:
+def rest_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[str, str]:
     """Return the probe that asks a REST instance for an offset; a login in it has marks for its secret."""
     found = {s["key"]: str(s["value"]) for s in instance["settings"] if not s.get("copied")}
     files = {PurePosixPath(s["file"]).name: s["file"] for s in instance["settings"]}
     scheme = "https" if "listener.pem" in files else "http"
-    probe = {"kind": "http_produce", "url": f"{scheme}://{address}:{instance['port']}", "topic": topic}
+    kind = instance["software"]["ready"]
+    probe = {"kind": kind, "url": f"{scheme}://{address}:{instance['port']}", "topic": topic}
     if "listener-ca.pem" in files:
         probe["ca"] = files["listener-ca.pem"]
     if "ssl.client.authentication" in found:
         probe["certificate"] = files["listener.pem"]
     user = next((s for s in instance["settings"] if s["file"].endswith("/users.properties")), None)
     return probe | ({"user": user["key"], "login": user["value"]} if user else {})
+
+
+def vendor_controls(instances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return instance name to who starts and stops it, of those that a vendor's control runs."""
+    return {i["name"]: i["software"]["control"] for i in instances if "control" in i["software"]}
 
 
 def kafka_probe(instance: Mapping[str, Any], address: str) -> dict[str, Any]:
@@ -257,7 +263,8 @@ class FilterModule:
             "planned_value": planned_value,
             "planned_rollout": planned_rollout,
             "named": named,
-            "http_produce_probe": http_produce_probe,
+            "rest_probe": rest_probe,
+            "vendor_controls": vendor_controls,
             "state_file_probe": state_file_probe,
             "kafka_probe": kafka_probe,
             "brokers_of": brokers_of,

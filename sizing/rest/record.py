@@ -10,6 +10,7 @@ from evidence.dialect import Dialect
 from sizing.core.findings import Severity
 from sizing.core.service import JavaNeed
 from sizing.keys.catalogue import Component, numbers
+from sizing.rest.jetty import ACCEPT_QUEUE
 
 if TYPE_CHECKING:  # they are written for any distribution, and read its record
     from sizing.core.plan import Instance
@@ -59,7 +60,7 @@ class Software:
     user: str = "kafka-rest"
     vendors_user: bool = False
     control: str = ""
-    accept_queue: int = 50
+    accept_queue: int = ACCEPT_QUEUE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,33 +6,22 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sizing.rest.jetty import ACCEPT_QUEUE
 from verify.state.conftest import Instances, contents, differing, in_file, value
 
 testinfra_hosts = ["ansible://kafka_rest"]
 Planned = Callable[[str], Instances]
 USER = "kafka-rest"
-#: The variables whose words the start scripts hand to the JVM.
-FLAGS = (
-    "JAVA_OPTS",
-    "KAFKAREST_HEAP_OPTS",
-    "KAFKAREST_JMX_OPTS",
-    "KAFKAREST_JVM_PERFORMANCE_OPTS",
-    "KAFKAREST_LOG4J_OPTS",
-    "KAFKAREST_OPTS",
-    "KAFKA_BRIDGE_LOG4J_OPTS",
-)
 
 
 def ours(planned: Planned) -> Instances:
     """The planned instances that systemd runs; Warden runs the first one of a MapR host."""
-    return [i for i in planned("kafka_rest") if not any(s["file"].startswith("/opt/") for s in i["settings"])]
+    return [i for i in planned("kafka_rest") if "control" not in i["software"]]
 
 
 def properties(instance: dict[str, Any]) -> str:
     """The file that the start script is given, by its name in this distribution."""
-    names = ("kafka-rest.properties", "application.properties")
-    return next(str(s["file"]) for s in instance["settings"] if s["file"].endswith(names))
+    name = str(instance["software"]["properties"])
+    return next(str(s["file"]) for s in instance["settings"] if s["file"].endswith(f"/{name}"))
 
 
 def main_pid(host: Any, instance: dict[str, Any]) -> int:
@@ -89,12 +78,9 @@ def test_metrics_are_told_where_they_were_asked_for(host: Any, planned: Planned)
 def test_the_accept_queue_is_what_the_plan_says_of_it(host: Any, planned: Planned) -> None:
     for instance in ours(planned):
         (line,) = host.check_output("ss -Hltn sport = :%s", str(instance["port"])).splitlines()
-        # Of a listening socket this column is its backlog: kafka-rest leaves it to Java, the bridge asks for
-        # all that the host allows.
-        bridge = min(4096, int(host.sysctl("net.core.somaxconn")))
-        assert int(line.split()[2]) == (
-            ACCEPT_QUEUE if properties(instance).endswith("kafka-rest.properties") else bridge
-        )
+        # Of a listening socket this column is its backlog: no longer than the host allows.
+        allowed = int(host.sysctl("net.core.somaxconn"))
+        assert int(line.split()[2]) == min(instance["software"]["accept_queue"], allowed)
 
 
 def test_configuration_is_readable_by_the_service_and_nobody_else(host: Any, planned: Planned) -> None:
@@ -115,7 +101,7 @@ def test_each_instance_writes_to_a_log_folder_of_its_own(host: Any, planned: Pla
 
 
 def test_ids_are_unique_on_the_host(host: Any, planned: Planned) -> None:
-    ids = [s["value"] for i in ours(planned) for s in i["settings"] if s["key"] in ("id", "bridge.id")]
+    ids = [value(i, i["software"]["identity"]) for i in ours(planned)]
     assert len(set(ids)) == len(ids)
 
 
@@ -129,12 +115,13 @@ def test_planned_properties_are_the_ones_in_force(host: Any, planned: Planned) -
 
 
 def test_planned_jvm_flags_are_really_in_force(host: Any, planned: Planned) -> None:
-    for instance in ours(planned):
+    for instance in (i for i in ours(planned) if i["software"]["jvm_options"]):
         pid = main_pid(host, instance)
         lines = jcmd(host, pid, "VM.command_line").splitlines()
         (line,) = [x for x in lines if x.startswith("jvm_args:")]
         arguments = line.split()
-        variables = {s["key"]: s["value"] for s in instance["settings"] if s["key"] in FLAGS}
+        options = instance["software"]["jvm_options"]
+        variables = {s["key"]: s["value"] for s in instance["settings"] if s["key"] in options}
         for key, planned_flags in variables.items():
             missing = [flag for flag in planned_flags.split() if flag not in arguments]
             assert not missing, f"{key} of kafka-rest@{instance['name']}"

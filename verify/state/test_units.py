@@ -34,7 +34,7 @@ def units(plan: dict[str, Any], host: Any) -> list[str]:
         for service, part in of_host.items()
         if service in UNITS
         for instance in part["instances"]
-        if not any(s["file"].startswith("/opt/mapr/") for s in instance["settings"])
+        if "control" not in instance.get("software", {})
     ]
 
 
