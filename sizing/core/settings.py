@@ -75,36 +75,25 @@ class Sheet:
         self.findings: list[Finding] = []
 
     def put(
-        self,
-        file: str,
-        key: str,
-        rule: str,
-        documented: Choice | None,
-        measured: Choice | None = None,
-        *,
-        own: str | None = None,
+        self, file: str, key: str, rule: str, documented: Choice | None, measured: Choice | None = None
     ) -> str | None:
-        """Choose the value of a key, record it and return it; None when the key is left out.
-
-        ``own`` is a person's value that another variable than the settings gives.
-        """
+        """Choose the value of a key, record it and return it; None when the key is left out."""
         chosen = (
             measured
             if measured is not None and (self.advice == "measured" or documented is None)
             else documented
         )
-        if (written := self._own.pop(key, own)) is not None:
+        if key in self._own:
+            own = self._own.pop(key)
             planned = (
                 f"; the plan would have said {_text(chosen.value)}: {chosen.because}"
                 if chosen and chosen.value is not None
                 else ""
             )
             self.settings.append(
-                Setting(
-                    file, key, written, rule, f"set in the inventory{planned}", "the inventory", by="person"
-                )
+                Setting(file, key, own, rule, f"set in the inventory{planned}", "the inventory", by="person")
             )
-            return written
+            return own
         if chosen is None:
             return None
         if chosen is measured and documented is not None and documented.value != measured.value:
@@ -145,6 +134,10 @@ class Sheet:
     def own(self, key: str) -> str | None:
         """Return the person's value of a key that no rule has named yet; None where there is none."""
         return self._own.get(key)
+
+    def give(self, key: str, value: str) -> None:
+        """Take a person's value of a key from another variable than the settings."""
+        self._own[key] = value
 
     def error(self, rule: str, message: str, fix: str) -> None:
         """Add a finding that stops every playbook."""

@@ -53,7 +53,9 @@ def put_heap(sheet: Sheet, file: str, key: str, process: Process) -> int:
     ]
     given, planned = process.variables.heap_mib, measured if sheet.advice == "measured" else documented
     heap_mib = written_heap(sheet, key, int(measured.value or 0)) or given or int(planned.value or 0)
-    sheet.put(file, key, "rest.heap.consumers", *forms, own=jvm.heap(given) if given else None)
+    if given:
+        sheet.give(key, jvm.heap(given))
+    sheet.put(file, key, "rest.heap.consumers", *forms)
     return heap_mib
 
 
