@@ -10,6 +10,7 @@ import pytest
 from sizing.core.settings import Choice, Sheet
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from tests.rules import ROOT, inventories, settings
 from tests.sources import DOCS, PAGE, found, page, parts, read
 
@@ -35,7 +36,7 @@ def printed() -> Iterator[set[str]]:
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(Sheet, "put", noted)
-        for inventory in (*inventories(), read_inventory(ROOT / "tests" / "e2e" / "inventory_rest")):
+        for inventory in (*inventories(), read_inventory(ROOT / "tests" / "e2e" / "inventory_rest", SERVICES)):
             for advice in ("documented", "measured"):
                 seen.update(s.source for s in settings(make_plan(inventory, advice)))  # type: ignore[arg-type] # a literal of two
         yield seen
