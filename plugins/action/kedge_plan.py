@@ -29,6 +29,7 @@ from sizing.inventory.reading import archive_files, prefixes, read_archives, res
 from sizing.inventory.recommendations import with_recommendations
 from sizing.inventory.secrets import private, seal
 from sizing.inventory.security import librdkafka
+from sizing.inventory.versions import versions
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
 from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
@@ -179,7 +180,7 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
 def _beside(
     inventory: Inventory, archives: Mapping[str, Any], clients: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Return what is needed beside the hosts' plans: archives, clusters, flows, applications."""
+    """Return what is needed beside the hosts' plans: archives, clusters, versions, flows, applications."""
     return {
         "archives": {path: has for path, has in archives.items() if has},
         "archive_files": {path: str(file) for path, file in archive_files(inventory, SERVICES).items()},
@@ -191,6 +192,7 @@ def _beside(
             }
             for name, cluster in clusters(inventory)[0].items()
         },
+        "versions": versions(inventory),
         "flows": flows_json(inventory),
         "applications": applications_json(inventory),
     }
