@@ -6,7 +6,9 @@ load. Ends with the status of the verification; 2 where what was asked for canno
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +21,7 @@ from rich.table import Table
 
 from local.demo import load
 from local.demo.asked import INVENTORY, Asked, parse
-from local.demo.inventory import derive
+from local.demo.inventory import DERIVED, derive
 from local.paths import PROJECT
 from local.problem import Problem
 from sizing.inventory.reading import read_inventory
@@ -111,10 +113,17 @@ def inventory_of(asked: Asked, say: Callable[[str], None]) -> str:
         held = "as CHECKSUM says" if vendor.compared else "compare it with what its publisher says"
         say(f"proxy: {vendor.distribution} {vendor.version} from {vendor.archive}")
         say(f"SHA-256: {vendor.checksum}, {held}")
-    folder = derive(PROJECT / INVENTORY, chosen, asked.vendor)
-    say(f"inventory: {folder.relative_to(PROJECT)}, made from {INVENTORY}")
-    _plan(folder)
-    return str(folder.relative_to(PROJECT))
+    # What is refused leaves the inventory of the fleet that runs as it was.
+    folder = derive(PROJECT / INVENTORY, chosen, asked.vendor, DERIVED.with_name(f"{DERIVED.name}-planned"))
+    try:
+        _plan(folder)
+        shutil.rmtree(DERIVED, ignore_errors=True)
+        folder.rename(DERIVED)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    shown = os.path.relpath(DERIVED, PROJECT)
+    say(f"inventory: {shown}, made from {INVENTORY}")
+    return shown
 
 
 def _plan(folder: Path) -> None:

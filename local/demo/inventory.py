@@ -18,7 +18,7 @@ DERIVED: Final = GENERATED / "demo"
 _SECONDS: Final = 100
 
 
-def derive(base: Path, load: int, vendor: Vendor | None, to: Path = DERIVED) -> Path:
+def derive(base: Path, load: int, vendor: Vendor | None, to: Path) -> Path:
     """Copy an inventory with this load (Kafka records/s) and proxy in it; return the copy's folder.
 
     What is sent by REST, the levels of throughput and the least number of records keep their proportion.

@@ -225,17 +225,40 @@ def test_another_checksum_is_refused_with_both(pack: Pack) -> None:
 
 
 def test_nothing_is_started_for_what_the_plan_refuses(
-    pack: Pack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def start(*_: object) -> None:
         raise AssertionError("a phase began")
 
     monkeypatch.setattr(demo, "run", start)
+    monkeypatch.setattr(demo, "DERIVED", tmp_path / "demo")
     archive = pack("confluent-5.0.0", CONFLUENT)
     words = ["--load=6000", "--distribution=confluent", "--version=5.0.0", f"--archive={archive}"]
     assert demo.main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "5.0.0" in line
+    assert not (tmp_path / "demo").exists()
+
+
+def test_the_demo_deploys_the_inventory_that_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "DERIVED", tmp_path / "demo")
+    commands: list[tuple[str, ...]] = []
+
+    def run(phase: demo.Phase) -> tuple[float, int]:
+        commands.append(phase.command)
+        return 1.0, 0
+
+    monkeypatch.setattr(demo, "run", run)
+    monkeypatch.setattr(load, "cores", lambda: 2.0)
+    monkeypatch.setattr(load, "busy_cores", lambda: 0.5)
+    assert demo.main([]) == 0
+    assert "load: 21,000 Kafka and 2,100 REST records/s: 0.5 of 2 cores are busy" in capsys.readouterr().out
+    made = {word for command in commands for word in command if word.endswith("/demo")}
+    assert {(ROOT / word).resolve() for word in made} == {tmp_path / "demo"}
+    variables = yaml.safe_load((tmp_path / "demo/group_vars/all/main.yml").read_text())
+    assert variables["verify"]["kafka"]["records_per_s"] == 21_000
 
 
 def test_make_hands_over_the_command_line_and_not_the_environment() -> None:
