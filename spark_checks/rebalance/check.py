@@ -125,8 +125,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if levels.rebalance.min_restarts is not None and finished < levels.rebalance.min_restarts:
         doubts.append(f"{finished} restarts, the run must hold {levels.rebalance.min_restarts}")
     text = ", ".join(f"{_MEASURES[name]} {value:.2f} s" for name, value in worst.items())
-    # What has a level first, in the order of a restart.
-    figures = sorted([_restarts(finished, levels), *figures], key=lambda one: one.level is None)
+    figures = sorted([*figures, _restarts(finished, levels)], key=lambda one: one.level is None)
     verdict, because = judge(
         problems, doubts, f"{finished} restarts; at worst {text}", judged=judged(figures)
     )

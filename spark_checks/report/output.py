@@ -177,9 +177,9 @@ def _without(figure: Figure, *, none: bool) -> str:
 
 
 def _fitting(said: Sequence[str], width: int) -> str:
-    """Return as many of them as fit, and how many more there are."""
+    """Return as many of them as fit, and the number of the others."""
     for count in range(len(said), 0, -1):
-        more = f"; {len(said) - count} more" if count < len(said) else ""
+        more = f"; +{len(said) - count}" if count < len(said) else ""
         line = "; ".join(said[:count]) + more
         if len(line) <= width:
             return line

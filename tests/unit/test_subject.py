@@ -110,5 +110,8 @@ def test_a_machine_tells_its_cores_and_memory_and_what_it_lacks_is_left_out() ->
     here = machine(done.stdout.splitlines())
     assert here["cores"] >= 1
     assert here["memory_mib"] > 100
-    assert machine(["id", "", "2048", "", ""]) == {"boot_id": "id", "memory_mib": 2}
+    assert machine(["boot_id=id", "cores=", "memory_kib=2048", "haproxy="]) == {
+        "boot_id": "id",
+        "memory_mib": 2,
+    }
     assert machine([]) == {}

@@ -144,6 +144,12 @@ def test_what_decided_the_verdict_comes_first() -> None:
     assert output.summary(unready, 90) == "rest1 8082 did not become ready again"
 
 
+def test_what_does_not_fit_is_counted() -> None:
+    costs = [Figure(f"{what} stall", 2.16, 5, "s") for what in ("produce", "consume", "third", "fourth")]
+    said = output.summary(Result("rebalance", "pass", "fine", figures=tuple(costs)), 78)
+    assert said == "produce stall 2.16 s of 5 s allowed; consume stall 2.16 s of 5 s allowed; +2"
+
+
 @pytest.mark.parametrize("verdict", ["pass", "fail", "unknown", "measured"])
 @pytest.mark.parametrize("count", [0, 1, 3, 40])
 def test_a_line_fits_a_hundred_columns(verdict: Verdict, count: int) -> None:
@@ -153,7 +159,7 @@ def test_a_line_fits_a_hundred_columns(verdict: Verdict, count: int) -> None:
     lines = shown(latency(verdict, figures, "long " * 60))
     line = next(line for line in lines if line.startswith(f"{verdict:<8}  latency"))
     assert len(line) <= 100
-    assert count < 40 or "more" in line or verdict in ("fail", "unknown")
+    assert count < 40 or "; +" in line or verdict in ("fail", "unknown")
 
 
 def test_verdicts_tell_each_figure_with_its_level() -> None:

@@ -14,17 +14,16 @@ _NO_SERVICES: Final = frozenset({"host_tuning", "java"})
 _DIGITS: Final = 16
 _SIZES: Final = ("records_per_s", "record_bytes", "records_per_request", "producers", "consumers")
 
-#: Tells of the machine on which it runs: a line each of what is asked, empty where there is no answer.
-MACHINE: Final = "; ".join(
-    f'echo "$({command})"'
-    for command in (
-        "cat /proc/sys/kernel/random/boot_id",
-        "nproc",
-        "awk '/^MemTotal/ {print $2}' /proc/meminfo",
-        ". /etc/os-release; echo $PRETTY_NAME",
-        "haproxy -v 2>/dev/null | awk 'NR == 1 {print $3}'",
-    )
-)
+#: What a machine is asked, by name.
+_ASKED: Final = {
+    "boot_id": "cat /proc/sys/kernel/random/boot_id",
+    "cores": "nproc",
+    "memory_kib": "awk '/^MemTotal/ {print $2}' /proc/meminfo",
+    "system": ". /etc/os-release; echo $PRETTY_NAME",
+    "haproxy": "haproxy -v 2>/dev/null | awk 'NR == 1 {print $3}'",
+}
+#: Tells of the machine on which it runs: a line ``name=answer`` each.
+MACHINE: Final = "; ".join(f'echo "{name}=$({command})"' for name, command in _ASKED.items())
 
 
 def fingerprint(plan: Mapping[str, Any]) -> str:
@@ -40,12 +39,11 @@ def fingerprint(plan: Mapping[str, Any]) -> str:
 
 def machine(lines: Iterable[str]) -> dict[str, Any]:
     """Return what :data:`MACHINE` printed: boot_id, cores, memory_mib, system and haproxy, those it has."""
-    given = [line.strip() for line in lines]
-    names = ("boot_id", "cores", "memory_mib", "system", "haproxy")
-    found: dict[str, Any] = {name: line for name, line in zip(names, given, strict=False) if line}
-    for name, unit in (("cores", 1), ("memory_mib", 1024)):
-        if name in found:
-            found[name] = int(found[name]) // unit
+    said = {name: answer.strip() for name, _, answer in (line.partition("=") for line in lines)}
+    found: dict[str, Any] = {name: said[name] for name in ("boot_id", "system", "haproxy") if said.get(name)}
+    for name, key, unit in (("cores", "cores", 1), ("memory_mib", "memory_kib", 1024)):
+        if said.get(key, "").isdigit():
+            found[name] = int(said[key]) // unit
     return found
 
 
