@@ -108,6 +108,7 @@ class ActionModule(ActionBase):
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
         users = {name: scram_users(cluster.security) for name, cluster in known.items() if cluster.brokers}
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
+        document["versions"] = versions(inventory, plan.services)
         document["users"] = {name: how for name, (how, _) in users.items() if how}
         if dest := self._task.args.get("dest"):
             _write(Path(dest), document)
@@ -180,7 +181,7 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
 def _beside(
     inventory: Inventory, archives: Mapping[str, Any], clients: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Return what is needed beside the hosts' plans: archives, clusters, versions, flows, applications."""
+    """Return what is needed beside the hosts' plans: archives, clusters, flows, applications."""
     return {
         "archives": {path: has for path, has in archives.items() if has},
         "archive_files": {path: str(file) for path, file in archive_files(inventory, SERVICES).items()},
@@ -192,7 +193,6 @@ def _beside(
             }
             for name, cluster in clusters(inventory)[0].items()
         },
-        "versions": versions(inventory),
         "flows": flows_json(inventory),
         "applications": applications_json(inventory),
     }

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sizing.core.inventory import Inventory
 from sizing.inventory.clusters import clusters
 
-#: The services, each with the variable that names its distribution, kind or program.
-_SERVICES: Final = {
-    "kafka_broker": "",
-    "kafka_rest": "kafka_rest_distribution",
-    "rest_balancer": "",
-    "mirror_maker": "mirror_maker_kind",
-    "streams_app": "streams_app_name",
-}
+#: What a service calls the one of its kind that it is, the most telling first.
+_KINDS: Final = ("distribution", "kind", "name")
 
 
-def versions(inventory: Inventory) -> dict[str, dict[str, dict[str, str]]]:
-    """Return service -> host -> ``distribution`` and ``version``, each only where the inventory says it.
+def versions(
+    inventory: Inventory, services: Mapping[str, Iterable[str]]
+) -> dict[str, dict[str, dict[str, str]]]:
+    """Return host -> service -> ``distribution`` and ``version``, each only where the inventory says it.
 
-    A broker has the version of its cluster. A balancer's is that of its host's package, so it is not here.
+    ``services`` is host -> the names of its planned services. A broker has the version of its cluster. A
+    balancer's is that of its host's package, so it is not here.
     """
     of_broker = {
         host: cluster.version
@@ -28,13 +26,15 @@ def versions(inventory: Inventory) -> dict[str, dict[str, dict[str, str]]]:
         for host in inventory.group(cluster.brokers or f"kafka_{name}")
     }
     found: dict[str, dict[str, dict[str, str]]] = {}
-    for service, names in _SERVICES.items():
-        for host in inventory.group(service):
-            variables = inventory.hosts[host]
+    for host, names in services.items():
+        variables = inventory.hosts[host]
+        for service in names:
+            kinds = (variables.get(f"{service}_{kind}") for kind in _KINDS)
+            version = of_broker.get(host) if service == "kafka_broker" else None
             known = {
-                "distribution": variables.get(names) if names else None,
-                "version": of_broker.get(host) or variables.get(f"{service}_version"),
+                "distribution": next(filter(None, kinds), None),
+                "version": version or variables.get(f"{service}_version"),
             }
-            said = {key: str(value) for key, value in known.items() if value}
-            found.setdefault(service, {})[host] = said
+            if said := {key: str(value) for key, value in known.items() if value}:
+                found.setdefault(host, {})[service] = said
     return found

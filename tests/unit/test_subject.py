@@ -40,8 +40,9 @@ RUN = {
 @pytest.fixture(scope="module")
 def plan() -> dict[str, Any]:
     inventory = read_inventory(ROOT / "inventories/local")
-    document: dict[str, Any] = json.loads(json.dumps(make_plan(inventory).to_json()))
-    return document | {"versions": versions(inventory), "archive_files": {"a": "/here/a"}}
+    planned = make_plan(inventory)
+    document: dict[str, Any] = json.loads(json.dumps(planned.to_json()))
+    return document | {"versions": versions(inventory, planned.services), "archive_files": {"a": "/here/a"}}
 
 
 def lines(run: dict[str, Any]) -> dict[str, list[str]]:
@@ -63,6 +64,23 @@ def test_the_head_names_software_hosts_topics_load_and_machines(plan: dict[str, 
     ]
     assert found["Plan"] == [f"fingerprint {fingerprint(plan)}"]
     assert found["Run"] == ["r, 2026-11-22 08:08:51 to 08:12:25 UTC"]
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "service", "said"),
+    [
+        ("local-mirror", "mirror1", "mirror_maker", {"distribution": "classic", "version": "3.9.2"}),
+        ("local-streams", "streams1", "streams_app", {"distribution": "joins", "version": "4.3.1"}),
+        ("local-streams", "leaf1", "kafka_broker", {"version": "4.3.1"}),
+    ],
+)
+def test_each_service_has_its_kind_and_its_version(
+    name: str, host: str, service: str, said: dict[str, str]
+) -> None:
+    inventory = read_inventory(ROOT / "inventories" / name)
+    found = versions(inventory, make_plan(inventory).services)
+    assert found[host][service] == said
+    assert "host_tuning" not in found[host]
 
 
 def test_machines_of_their_own_stand_apart_from_that_of_the_load(plan: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def _services(plan: Mapping[str, Any], machines: Mapping[str, Mapping[str, Any]]
         for service, of_service in part["services"].items():
             if service in _NO_SERVICES:
                 continue
-            said = known.get(service, {}).get(host, {})
+            said = known.get(host, {}).get(service, {})
             version, distribution = said.get("version", ""), said.get("distribution", "")
             if service == "rest_balancer":
                 # The package of its host: no variable says which.
