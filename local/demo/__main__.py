@@ -27,6 +27,7 @@ from local.problem import Problem
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 
 _RECAP = re.compile(r"changed=(\d+)")
 
@@ -129,7 +130,7 @@ def inventory_of(asked: Asked, say: Callable[[str], None]) -> str:
 def _plan(folder: Path) -> None:
     """Plan as a deploy would; raises Problem with the first error."""
     try:
-        plan = make_plan(read_inventory(folder))
+        plan = make_plan(read_inventory(folder, SERVICES))
     except InventoryError as error:
         raise Problem(str(error)) from None
     for finding in plan.findings:

@@ -19,6 +19,7 @@ from local.demo.inventory import derive
 from local.problem import Problem
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "inventories/local"
@@ -103,10 +104,10 @@ def test_a_load_keeps_the_proportions_of_the_inventory_and_plans_without_an_erro
     assert (levels["kafka"]["records_per_s"], levels["rest"]["records_per_s"]) == (19_231, 1_923)
     assert verify["min_records"] == 2_000_000
     least = derive(BASE, load.LEAST, None, tmp_path / "least")
-    plan = make_plan(read_inventory(least))
+    plan = make_plan(read_inventory(least, SERVICES))
     assert [one for one in plan.findings if one.severity != "note"] == []
     # Another load is another verification, and not another plan of the hosts.
-    assert plan.to_json()["hosts"] == make_plan(read_inventory(BASE)).to_json()["hosts"]
+    assert plan.to_json()["hosts"] == make_plan(read_inventory(BASE, SERVICES)).to_json()["hosts"]
 
 
 def test_what_inventories_local_sends_is_the_most_that_is_chosen() -> None:
@@ -145,7 +146,7 @@ def test_a_vendors_archive_is_taken_with_its_checksum(pack: Pack, tmp_path: Path
     assert variables["kafka_rest_distribution"] == "confluent"
     assert variables["kafka_rest_archive_checksum"] == has
     assert variables["kafka_rest_workload"]["consumers"] == 4
-    rest = make_plan(read_inventory(folder)).services["rest1"]["kafka_rest"]
+    rest = make_plan(read_inventory(folder, SERVICES)).services["rest1"]["kafka_rest"]
     assert len(rest) == 2
 
 

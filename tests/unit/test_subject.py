@@ -14,6 +14,7 @@ from evidence.run import parse_run
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.versions import versions
 from sizing.plan import make_plan
+from sizing.services import SERVICES
 from spark_checks.report.subject import head
 from verify.collect.subject import MACHINE, fingerprint, machine, subject
 
@@ -39,7 +40,7 @@ RUN = {
 
 @pytest.fixture(scope="module")
 def plan() -> dict[str, Any]:
-    inventory = read_inventory(ROOT / "inventories/local")
+    inventory = read_inventory(ROOT / "inventories/local", SERVICES)
     planned = make_plan(inventory)
     document: dict[str, Any] = json.loads(json.dumps(planned.to_json()))
     return document | {"versions": versions(inventory, planned.services), "archive_files": {"a": "/here/a"}}
@@ -77,7 +78,7 @@ def test_the_head_names_software_hosts_topics_load_and_machines(plan: dict[str, 
 def test_each_service_has_its_kind_and_its_version(
     name: str, host: str, service: str, said: dict[str, str]
 ) -> None:
-    inventory = read_inventory(ROOT / "inventories" / name)
+    inventory = read_inventory(ROOT / "inventories" / name, SERVICES)
     found = versions(inventory, make_plan(inventory).services)
     assert found[host][service] == said
     assert "host_tuning" not in found[host]
