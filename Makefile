@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup setup-tests demo demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test bench-clients clean distclean
+.PHONY: help setup setup-tests demo demo-asked demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test bench-clients clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,8 +15,16 @@ setup: ## install what is missing: system packages, .venv, jars, the sandbox pro
 setup-tests: ## what the tests need beside that
 	@$(PYTHON) -m local.setup --fleet-if-possible --for-tests
 
-demo: setup ## deploy a local fleet, load it, restart it under load, audit it
-	@$(RUN) $(BIN)/python -m local.demo
+demo: demo-asked setup ## deploy a local fleet, load it, restart it under load, audit it (README: LOAD=, DISTRIBUTION=)
+	@$(RUN) $(BIN)/python -m local.demo $(ASKED)
+
+# Values of the command line alone: a VERSION that is in somebody's environment is meant for something else.
+asked = $(if $(filter command,$(origin $(1))),--$(2)='$(subst ','\'',$($(1)))')
+ASKED = $(call asked,LOAD,load) $(call asked,DISTRIBUTION,distribution) $(call asked,VERSION,version) \
+	$(call asked,ARCHIVE,archive) $(call asked,CHECKSUM,checksum)
+
+demo-asked:
+	@$(PYTHON) -m local.demo.asked $(ASKED)
 
 demo-streams: setup ## the same with a Streams application of eight windowed joins
 	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-streams

@@ -123,6 +123,60 @@ class Application(_Part):
     exactly_once: bool = False
 
 
+class DeployedService(_Part):
+    """A service in one version on some hosts; what is empty is not recorded."""
+
+    service: str
+    distribution: str = ""
+    version: str = ""
+    hosts: list[str] = []
+    instances: int | None = None
+
+
+class PlannedTopic(_Part):
+    """A topic of the load, as planned."""
+
+    cluster: str
+    topic: str
+    partitions: int | None = None
+    replication: int | None = None
+
+
+class IntendedLoad(_Part):
+    """What was to be sent by one interface, by all of its producers together."""
+
+    via: str
+    topic: str
+    records_per_s: float | None = None
+    record_bytes: int | None = None
+    records_per_request: int | None = None
+    producers: int | None = None
+    consumers: int | None = None
+
+
+class Machine(_Part):
+    """A machine and the hosts on it: several are containers that share what it has.
+
+    ``load`` says whether the load and the audit ran there too.
+    """
+
+    hosts: list[str] = []
+    load: bool = False
+    cores: int | None = None
+    memory_mib: int | None = None
+    system: str = ""
+
+
+class Subject(_Part):
+    """What a run tested, for people; no check reads it. ``plan`` is the fingerprint of plan.json."""
+
+    plan: str = ""
+    services: list[DeployedService] = []
+    topics: list[PlannedTopic] = []
+    load: list[IntendedLoad] = []
+    machines: list[Machine] = []
+
+
 class Run(_Part):
     """The whole of run.json.
 
@@ -145,6 +199,8 @@ class Run(_Part):
     sampling_us: dict[str, int] = {}
     measurement: dict[str, Any] | None = None
     keys_per_producer: int | None = None
+    #: Evidence from before it was recorded has none.
+    subject: Subject = Subject()
 
     @property
     def measured_from_us(self) -> int:

@@ -7,8 +7,9 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
@@ -19,12 +20,16 @@ from spark_checks.engine import session
 from spark_checks.job import audit
 from spark_checks.report import output
 from spark_checks.report import page as report
+from spark_checks.results import Verdict
+
+_STATUS: Final[Mapping[Verdict, int]] = {"pass": 0, "fail": 1, "unknown": 1, "measured": 3}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Audit evidence; return 0 for pass, 1 for fail or unknown, 2 for evidence that cannot be read.
 
-    With ``compare`` as the first argument, compare two runs that were audited.
+    3 says that nothing was judged, for want of levels: a pipeline is not to be green for that, and can allow
+    it by its number. With ``compare`` as the first argument, compare two runs that were audited.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["compare"]:
@@ -52,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     output.show(result, console)
     console.print(f"report: {options.out / 'report.html'}, {time.monotonic() - begin:.1f} s", highlight=False)
-    return 0 if result.verdict == "pass" else 1
+    return _STATUS[result.verdict]
 
 
 @contextlib.contextmanager

@@ -35,6 +35,8 @@ _ASKED: Final = re.compile(
     r"offered_records_per_s$|target_records_per_s$|\.partitions$|^rebalance\.restarts$"
 )
 _ASKED_DIFFERS: Final = 0.05
+#: What was only measured is neither better nor worse than what passed.
+_RANKS: Final = {"pass": 0, "measured": 0, "unknown": 1, "fail": 2}
 _STYLES: Final = {"better": "green", "worse": "bold red", "new": "yellow", "gone": "yellow", "same": ""}
 
 
@@ -88,6 +90,7 @@ def read(places: str) -> list[dict[str, Any]]:
         try:
             document = json.loads(file.read_text(encoding="utf-8"))
             documents.append({key: document[key] for key in ("run_id", "verdict", "checks")})
+            _RANKS[document["verdict"]]
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise EvidenceError(
                 f"{file}: is no verdicts.json of an audit: {one_line(repr(error), 80)}"
@@ -165,7 +168,25 @@ def not_alike(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, 
 
 
 def _rank(documents: Sequence[Mapping[str, Any]]) -> int:
-    return max(("pass", "unknown", "fail").index(document["verdict"]) for document in documents)
+    return max(_RANKS[document["verdict"]] for document in documents)
+
+
+def judged_otherwise(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the checks that one side judged and the other only measured, for want of a level."""
+
+    def verdicts(documents: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for document in documents:
+            for check in document["checks"]:
+                found.setdefault(check["name"], set()).add(check["verdict"])
+        return found
+
+    ours, theirs = verdicts(before), verdicts(after)
+    return [
+        f"{name} was {' or '.join(sorted(ours[name]))} and is {' or '.join(sorted(theirs[name]))}"
+        for name in ours
+        if name in theirs and ("measured" in ours[name]) != ("measured" in theirs[name])
+    ]
 
 
 def show(
@@ -178,6 +199,8 @@ def show(
     """Print the verdicts, what changed, and how noise was known."""
     for line in not_alike(before, after):
         console.print(f"not the same trial: {line}", style="yellow")
+    for line in judged_otherwise(before, after):
+        console.print(f"not the same levels: {line}", style="yellow")
     verdicts = [" ".join(f"{run['run_id']} {run['verdict']}" for run in side) for side in (before, after)]
     console.print(f"before: {verdicts[0]}\nafter:  {verdicts[1]}", markup=False)
     table = Table("", "measure", "before", "after", "change", "noise")

@@ -29,6 +29,7 @@ from sizing.inventory.reading import archive_files, prefixes, read_archives, res
 from sizing.inventory.recommendations import with_recommendations
 from sizing.inventory.secrets import private, seal
 from sizing.inventory.security import librdkafka
+from sizing.inventory.versions import versions
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
 from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
@@ -107,6 +108,7 @@ class ActionModule(ActionBase):
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
         users = {name: scram_users(cluster.security) for name, cluster in known.items() if cluster.brokers}
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
+        document["versions"] = versions(inventory, plan.services)
         document["users"] = {name: how for name, (how, _) in users.items() if how}
         if dest := self._task.args.get("dest"):
             _write(Path(dest), document)

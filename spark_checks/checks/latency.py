@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from spark_checks.engine.facts import ONE, aggregated, given_to, intact_of, to_g
 from spark_checks.engine.folds import BLOCK_BITS
 from spark_checks.engine.partial import second as second_of
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Result, judge
+from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
 _JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)
@@ -70,7 +71,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             part[f"{stage}_before_intended_records"] = figures["negative"]
     shifted = clocks.shifted(evidence)
     slo = given(levels.latency)
-    problems, doubts = _against(slo, measured, run.clock_error_us / 1000, bool(shifted))
+    shown = _figures(slo, measured)
+    problems, doubts, unsure = _against(slo, measured, run.clock_error_us / 1000, bool(shifted))
+    shown = [replace(one, doubtful=one.key in unsure) for one in shown]
     short = []
     for via, part in measured.items():
         if "ack_p99_ms" in part:
@@ -87,8 +90,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         )
     measured["clock_error_ms"] = run.clock_error_us / 1000
     measured["clock_offsets_ms"] = {host: c.offset_us / 1000 for host, c in run.clock_offsets.items()}
-    fine = "; ".join(short) if slo else "no level given; " + "; ".join(short)
-    verdict, because = judge(problems, doubts, fine)
+    verdict, because = judge(problems, doubts, "; ".join(short), judged=judged(shown))
     return Result(
         "latency",
         verdict,
@@ -96,7 +98,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         slo=slo,
         measured=measured,
         anomalies={"clock_shifted": Anomaly(len(shifted), tuple(shifted[: examples()]))} if shifted else {},
-        short="; ".join(short),
+        figures=tuple(shown),
         series={
             "curve": {
                 f"{via} {stage}": [[point, span["at"][float(point)] / 1000] for point in CURVE]
@@ -110,9 +112,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
 def _against(
     slo: Mapping[str, Any], measured: Mapping[str, Any], error_ms: float, shifted: bool
-) -> tuple[list[str], list[str]]:
-    """Return what is above its level, and what cannot be told."""
-    problems, doubts = [], []
+) -> tuple[list[str], list[str], set[str]]:
+    """Return what is above its level, what cannot be told, and the keys of the levels of that."""
+    problems, doubts, unsure = [], [], set()
     for via, wanted in slo.items():
         for key, level in wanted.items():
             value = measured.get(via, {}).get(key)
@@ -120,14 +122,29 @@ def _against(
             if value is None:
                 doubts.append(f"{via}: {key} was not measured")
             elif shifted and key.startswith("append"):
+                unsure.add(f"latency.{via}.{key}")
                 doubts.append(f"{via}: {key} was measured by a shifted clock")
             elif across and abs(value - level) <= error_ms:
+                unsure.add(f"latency.{via}.{key}")
                 doubts.append(
                     f"{via}: {key} {value:,.1f} is within the clock error of its level {level:,.0f}"
                 )
             elif value > level:
                 problems.append(f"{via}: {key} {value:,.1f}, the level is {level:,.0f}")
-    return problems, doubts
+    return problems, doubts, unsure
+
+
+def _figures(slo: Mapping[str, Any], measured: Mapping[str, Any]) -> list[Figure]:
+    """Return what has a level, and of all else the 99th percentiles of acknowledgement and delivery."""
+    found = []
+    for via in dict.fromkeys((*measured, *slo)):
+        levels, part = slo.get(via, {}), measured.get(via, {})
+        told = [key for key in ("ack_p99_ms", "delivery_p99_ms") if key in part]
+        for key in dict.fromkeys((*levels, *told)):
+            what = f"{via} {key.removesuffix('_ms').replace('_', ' ')}"
+            level, name = levels.get(key), f"latency.{via}.{key}"
+            found.append(Figure(what, part.get(key), level, "ms", key=name))
+    return sorted(found, key=lambda one: one.level is None)
 
 
 def latencies(evidence: Evidence) -> DataFrame:

@@ -15,7 +15,7 @@ from evidence.levels import Levels, MemoryLevels, given
 from evidence.run import Run
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.results import Anomaly, Recommendation, Result, judge
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 
 Who = tuple[str, str]
 
@@ -104,7 +104,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         doubts.append("the rocksdb table is empty: no Streams application told of its memory")
     most = max((one["rss_percent_of_plan"] for one in measured.values()), default=0)
     short = f"{len(measured)} instances, RSS at most {most:g} % of the plan"
-    verdict, because = judge(problems, doubts, short)
+    figures = _highest(peaks, bounds, levels.memory)
+    verdict, because = judge(problems, doubts, short, judged=judged(figures))
     return Result(
         "memory",
         verdict,
@@ -113,7 +114,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         measured=measured,
         anomalies={kind: Anomaly(len(rows), tuple(rows)) for kind, rows in found.items()},
         recommendations=tuple(_advice(share) for share in sorted(blamed)),
-        short=short,
+        figures=figures,
         series={"memory": series, "bounds": _lines(bounds, set(peaks))},
     )
 
@@ -206,16 +207,38 @@ def _figures(peak: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     }
 
 
+def _planned(bounds: Bounds) -> dict[str, int]:
+    return {"rss": bounds.limit, "rocksdb": bounds.rocksdb, "beside": bounds.beside}
+
+
+def _most(peak: Mapping[str, Any], name: str) -> int:
+    return int(peak[f"at_{name}"]["rss_bytes" if name == "rss" else name])
+
+
+def _highest(
+    peaks: Mapping[Who, Mapping[str, Any]], bounds: Mapping[Who, Bounds], levels: MemoryLevels
+) -> tuple[Figure, ...]:
+    """Return the highest percent of the plan that any instance reached, by what a level bounds."""
+    found = []
+    for name, what in (("rss", "RSS"), ("rocksdb", "RocksDB"), ("beside", "beside both")):
+        shares = [
+            100 * _most(peaks[who], name) / planned
+            for who, one in bounds.items()
+            if who in peaks and (planned := _planned(one)[name])
+        ]
+        if shares:
+            level = getattr(levels, f"{name}_percent")
+            key = f"memory.{name}_percent"
+            found.append(Figure(f"{what} at most", max(shares), level, "%", key=key))
+    return tuple(found)
+
+
 def _over(peak: Mapping[str, Any], bounds: Bounds, levels: MemoryLevels) -> dict[str, dict[str, Any]]:
     """Return the sample that passed its bound furthest, by anomaly."""
     found = {}
-    for name, planned, percent in (
-        ("rss", bounds.limit, levels.rss_percent),
-        ("rocksdb", bounds.rocksdb, levels.rocksdb_percent),
-        ("beside", bounds.beside, levels.beside_percent),
-    ):
-        sample = peak[f"at_{name}"]
-        value = sample["rss_bytes" if name == "rss" else name]
+    for name, planned in _planned(bounds).items():
+        percent = getattr(levels, f"{name}_percent")
+        sample, value = peak[f"at_{name}"], _most(peak, name)
         # Without a bound RocksDB has nothing of its own to pass: its cache then counts towards the limit.
         if percent is None or not planned or value * 100 <= planned * percent:
             continue

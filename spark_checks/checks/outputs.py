@@ -12,7 +12,7 @@ from evidence.run import Application, Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.facts import applied, at_place
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Result, judge
+from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
 KINDS: Final = ("missing", "duplicated", "unexpected")
 _ID: Final = ["application", "producer", "seq"]
@@ -47,6 +47,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     doubts: list[str] = []
     measured: dict[str, Any] = {}
     anomalies: dict[str, Anomaly] = {}
+    figures: list[Figure] = []
     for app in audited:
         allowed = levels.outputs.model_dump()
         if app.exactly_once and allowed["duplicated"] is None:
@@ -63,6 +64,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         doubts += unseen
         latency = _latency(records, app, run)
         measured[app.name] = totals | latency
+        figures += _figures(app, totals, latency, allowed)
         if allowed["p99_ms"] is not None and not latency:
             doubts.append(f"{app.name}: no latency, as its output topic has no times of the broker")
         elif allowed["p99_ms"] is not None and latency["latency_p99_ms"] > allowed["p99_ms"]:
@@ -84,8 +86,31 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     due = sum(one["due_records"] for one in measured.values())
     missing = sum(one["missing"] for one in measured.values())
     short = f"{missing:,} missing of {due:,} outputs due"
-    verdict, because = judge(problems, doubts, short)
-    return Result("outputs", verdict, because, slo=slo, measured=measured, anomalies=anomalies, short=short)
+    verdict, because = judge(problems, doubts, short, judged=judged(figures))
+    return Result(
+        "outputs",
+        verdict,
+        because,
+        slo=slo,
+        measured=measured,
+        anomalies=anomalies,
+        figures=tuple(figures),
+    )
+
+
+def _figures(
+    app: Application, totals: dict[str, Any], latency: dict[str, float], allowed: dict[str, Any]
+) -> list[Figure]:
+    due = totals["due_records"]
+    counts = [
+        Figure(f"{app.name} outputs {kind}", totals[kind], allowed[kind], key=f"outputs.{kind}",
+               of=due if kind == "missing" else None)
+        for kind in KINDS
+    ]  # fmt: skip
+    p99 = latency.get("latency_p99_ms")
+    if p99 is None and allowed["p99_ms"] is None:
+        return counts
+    return [*counts, Figure(f"{app.name} p99", p99, allowed["p99_ms"], "ms", key="outputs.p99_ms")]
 
 
 def _by_record(records: DataFrame, app: Application) -> DataFrame:

@@ -13,7 +13,7 @@ from evidence.levels import Levels
 from sizing.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
 from sizing.topics.planner import partitions_needed
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Recommendation, Result, judge, more_partitions
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
 
 #: Not "partitions", which a load is judged by: this is a measurement of its own kind.
 NAME: Final = "partition_rates"
@@ -32,7 +32,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     further point is not more than 10 % (or the spread, if that is more) above the best before it. A target
     needs max(t / t_production, t / t_consumption) partitions, times its growth; one that lies above the
     highest point of a curve that stopped for another reason than the clients, cannot be reached by any number
-    of partitions, and fails. Without a measurement in the evidence nothing is known.
+    of partitions, and fails. Without targets nothing is judged. Without a measurement in the evidence
+    nothing is known.
     """
     del levels  # the target is the topic's own
     asked = evidence.run.measurement
@@ -73,7 +74,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "kafka_partition_rates", [rates]))  # fmt: skip
     one = measured["production"]["one_mb_per_s"], measured["consumption"]["one_mb_per_s"]
     short = f"one partition: {one[0]:,.1f} MB/s in, {one[1]:,.1f} MB/s out"
-    verdict, because = judge(problems, doubts, short)
+    verdict, because = judge(problems, doubts, short, judged=bool(asked["targets"]))
     return Result(
         NAME,
         verdict,
@@ -82,10 +83,23 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         measured=measured,
         anomalies={"not_acknowledged": Anomaly(lost)} if lost else {},
         recommendations=tuple(recommendations),
-        short=short,
+        figures=_figures(measured),
         series={"curves": {name: sorted((int(n), v) for n, v in measured[name]["curve_mb_per_s"].items())
                            for name in _PHASES.values()}},
     )  # fmt: skip
+
+
+def _figures(measured: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """Return each target beside the most that any number of partitions carries, and what one carries."""
+    found = []
+    for target in measured["targets"]:
+        for name in _PHASES.values():
+            curve = measured[name]
+            most = None if is_clients(curve["limited_by"]) else curve["ceiling_mb_per_s"]
+            found.append(Figure(f"{target['topic']} {name}", target["target_mb_per_s"], most, "MB/s"))
+    rates = [Figure(f"one partition {name}", measured[name]["one_mb_per_s"], None, "MB/s")
+             for name in _PHASES.values()]  # fmt: skip
+    return (*found, *rates)
 
 
 def volume(

@@ -14,7 +14,7 @@ from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import delivered_grains, ledger_seconds
 from spark_checks.engine.gaps import GRAIN_US
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Recommendation, Result, judge, more_partitions
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged, more_partitions
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.
 _PERCENTILE: Final = 0.95
@@ -31,10 +31,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     - starved: a partition that got no record in the window, or less than a hundredth of its share.
 
-    skew is the busiest partition's records over the mean; it is judged where a level is given. A topic
-    without an acknowledged record is unknown.
+    skew is the busiest partition's records over the mean; it is judged where a level is given. Without a
+    target the number is only measured. A topic without an acknowledged record is unknown.
     """
-    run, slo = evidence.run, given(levels.partitions)
+    run = evidence.run
+    slo: dict[str, Any] = given(levels.partitions)
     produced = _produced(evidence)
     consumed = _consumed(evidence)
     problems: list[str] = []
@@ -42,6 +43,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     starved: list[dict[str, Any]] = []
     advice: list[Recommendation] = []
     measured: dict[str, Any] = {}
+    needs: list[Figure] = []
+    skews: list[Figure] = []
     for topic in run.source_topics():
         mine = {p: produced.get((topic.topic, p), {}) for p in range(topic.partitions)}
         records = {p: sum(n for n, _ in seconds.values()) for p, seconds in mine.items()}
@@ -68,6 +71,13 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "partition_production_mb_per_s": round(best * size / 1e6, 3),
             "skew": skew,
         }
+        if target:
+            slo.setdefault("target_records_per_s", {})[topic.topic] = round(target, 1)
+        said = f"{topic.topic} needs {needed} of {topic.partitions}" if target else ""
+        there = topic.partitions if target else None
+        needs.append(Figure(f"{topic.topic} needs", needed, there, "partitions", said=said))
+        skews.append(Figure(f"{topic.topic} skew", skew, levels.partitions.max_skew, "times",
+                            key="partitions.max_skew"))  # fmt: skip
         if any(read):
             rate = min(rate for rate in read if rate)
             measured[topic.topic]["partition_consumption_records_per_s"] = round(rate, 1)
@@ -91,7 +101,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         f"{name} has {part['partitions']}, needs {part['needed_partitions']}"
         for name, part in measured.items()
     )
-    verdict, because = judge(problems, doubts, short)
+    verdict, because = judge(problems, doubts, short, judged=judged([*needs, *skews]))
     return Result(
         "partitions",
         verdict,
@@ -100,7 +110,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         measured=measured,
         anomalies={"starved": Anomaly(len(starved), tuple(starved[: examples()]))} if starved else {},
         recommendations=tuple(advice),
-        short=short,
+        figures=(*needs, *skews),
     )
 
 

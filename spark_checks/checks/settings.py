@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from evidence.levels import Levels, given
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Recommendation, Result, judge
+from spark_checks.results import Figure, Recommendation, Result, judge
 
 _ORDER = ["host", "service", "instance", "file", "key"]
 
@@ -65,7 +65,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if not whole:
         doubts.append("the settings table is empty: no host was planned, or none could be read")
     short = f"{whole:,} settings, {different:,} different"
-    verdict, because = judge(problems, doubts, short)
+    level = levels.settings.different
+    verdict, because = judge(problems, doubts, short, judged=level is not None)
     return Result(
         "settings",
         verdict,
@@ -74,7 +75,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         measured={"settings": whole, "different": different, "unread": unread, "by_service": by_service},
         anomalies=anomalies,
         recommendations=_recommend(different),
-        short=short,
+        figures=(Figure("different", different, level, key="settings.different", of=whole),),
     )
 
 

@@ -12,7 +12,7 @@ from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import ledger_seconds
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.results import Anomaly, Result, judge
+from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -51,6 +51,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     problems: list[str] = []
     doubts: list[str] = []
     measured: dict[str, Any] = {}
+    shown: list[Figure] = []
     empty: list[dict[str, Any]] = []
     for via in sorted({*by_via, *(producer.via for producer in run.producers.values())}):
         figures = rates([by_via[via].get(n, 0) for n in range(seconds)])
@@ -64,15 +65,18 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         gaps = unexplained(by_via[via], seconds, restarts, run.measured_from_us)
         empty += [{"via": via, "second": gap} for gap in gaps]
         target = getattr(levels.throughput, via).records_per_s if via in ("kafka", "rest") else None
+        problem, doubt = _against(via, target, figures, len(gaps)) if target else ([], [])
+        shown += _figures(via, target, figures, len(gaps), doubtful=bool(doubt))
         if target:
             figures["share_of_level"] = round(figures["mean_records_per_s"] / target, 3)
-            problem, doubt = _against(via, target, figures, len(gaps))
             problems += problem
             doubts += doubt
     if not rows or seconds < 1:
         doubts.append("no record was acknowledged in a steady window of a second or more")
     short = [f"{via} {figures['mean_records_per_s']:,.0f}/s" for via, figures in measured.items()]
-    verdict, because = judge(problems, doubts, "; ".join(short) + f" over {seconds} s")
+    # Rates first: they are what was asked for.
+    shown.sort(key=lambda one: not one.least)
+    verdict, because = judge(problems, doubts, "; ".join(short) + f" over {seconds} s", judged=judged(shown))
     return Result(
         "throughput",
         verdict,
@@ -80,7 +84,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         slo=given(levels.throughput),
         measured={"window_s": seconds, **measured},
         anomalies={"empty_second": Anomaly(len(empty), tuple(empty[: examples()]))} if empty else {},
-        short=", ".join(short),
+        figures=tuple(shown),
         series={"by_via": {via: sorted(counts.items()) for via, counts in by_via.items()}},
     )
 
@@ -96,6 +100,15 @@ def _against(via: str, target: float, figures: dict[str, Any], gaps: int) -> tup
             return [], [f"{text}; only {offered:,.0f} were offered"]
         return [text], []
     return ([f"{via}: {gaps} seconds without an acknowledgement outside of restarts"] if gaps else []), []
+
+
+def _figures(
+    via: str, target: float | None, figures: dict[str, Any], gaps: int, *, doubtful: bool
+) -> list[Figure]:
+    key = f"throughput.{via}.records_per_s"
+    rate = Figure(via, figures["mean_records_per_s"], target, "/s", key=key, least=True, doubtful=doubtful)
+    silent = Figure(f"{via} seconds without a record", gaps, 0 if target else None)
+    return [rate, silent] if gaps else [rate]
 
 
 def rates(counts: list[int]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from evidence.levels import Levels, given
 from evidence.run import Run
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Recommendation, Result, judge
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
 
 NAME: Final = "zombies"
 #: Shorter silences are a slow first read: 5.2 s were measured through a REST proxy with default settings.
@@ -36,8 +36,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     missing = sorted(run.groups.keys() - watched)
     if assignments is None or delivered is None or missing:
         doubt = f"nothing is known of who owned what in {', '.join(missing) or 'any group'}"
-        verdict, because = judge([], [doubt], "")
-        return Result(NAME, verdict, because, slo=slo, short="not known")
+        return Result(NAME, "unknown", doubt, slo=slo)
     rows = (
         silent(owned(assignments, run), delivered, acked_grains(evidence), blind_us(run))
         .where(F.col("held_us") >= LEAST_S * 1e6)
@@ -54,7 +53,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     fine = (
         f"{len(rows)} members held partitions that nobody read, {longest:.1f} s at most" if rows else "none"
     )
-    verdict, because = judge(problems, [], fine)
+    verdict, because = judge(problems, [], fine, judged=level is not None)
     examples = tuple(_example(row.asDict(), run) for row in rows[:_EXAMPLES])
     return Result(
         NAME,
@@ -64,7 +63,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         measured={"zombies": len(rows), "held_s": longest},
         anomalies={"zombie": Anomaly(len(rows), examples)} if rows else {},
         recommendations=(_advice(longest, run, {row["group"] for row in rows}),) if rows else (),
-        short=f"{len(rows)} found" + (f", {longest:.1f} s at most" if rows else ""),
+        figures=(Figure("longest unread hold", longest, level, "s", key="zombies.held_s"),),
     )
 
 

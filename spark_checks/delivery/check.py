@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from evidence.levels import Levels, given
+from evidence.levels import DeliveryLevels, Levels, given
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import TopicHop, topic_hop
 from spark_checks.delivery.topic_to_group import GroupHop, group_hop
 from spark_checks.engine.anomalies import add
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Recommendation, Result, judge
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 
 KINDS: Final = (
     "lost",
@@ -116,8 +116,8 @@ def _result(
     if counts["unledgered"]:
         where = _first(anomalies["unledgered"])
         doubts.insert(0, f"the ledger lacks {counts['unledgered']:,} rows that were written{where}")
-    verdict, because = judge(problems, doubts, fine)
-    bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
+    figures = _figures(counts, allowed, topic, group)
+    verdict, because = judge(problems, doubts, fine, judged=judged(figures))
     return Result(
         "delivery",
         verdict,
@@ -126,7 +126,28 @@ def _result(
         measured=measured,
         anomalies={kind: anomalies[kind] for kind in KINDS if kind in anomalies},
         recommendations=_recommend(counts),
-        short=f"{counts['lost']:,} lost, {bad:,} anomalies of {acked:,} acknowledged",
+        figures=figures,
+    )
+
+
+def _figures(
+    counts: dict[str, int], allowed: dict[str, int | None], topic: TopicHop, group: GroupHop | None
+) -> tuple[Figure, ...]:
+    """Return what came of records first, as most people ask for it, then each other anomaly."""
+    whole = {"lost": int(topic.totals["acked"])}
+    if group is not None:
+        whole["undelivered"] = int(group.totals["expected"])
+    order = [*(kind for kind in whole if kind in counts), *(kind for kind in counts if kind not in whole)]
+    return tuple(
+        Figure(
+            kind.replace("_", " "),
+            counts[kind],
+            allowed[kind],
+            key=f"delivery.{kind}" if kind in DeliveryLevels.model_fields else "",
+            of=whole.get(kind),
+        )
+        for kind in order
+        if kind != "unledgered" or counts[kind]
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from evidence.levels import Levels, given
@@ -11,7 +11,7 @@ from spark_checks.engine.readers import Evidence
 from spark_checks.mirror import batch_advice as mirror_batches
 from spark_checks.mirror.lag import Lag, lags
 from spark_checks.mirror.parity import mirror_hop
-from spark_checks.results import Anomaly, Result, judge
+from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
 KINDS: Final = (
     "missing",
@@ -85,20 +85,22 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         doubts += run.doubts_about(mirror.source, mirror.target)
     ends = evidence.table("end_offsets")
     seen = lags(records, ends, run) if ends is not None else [Lag() for _ in run.mirrors]
+    lagging: list[Figure] = []
     for mirror, lag in zip(run.mirrors, seen, strict=True):
-        behind, unclear = late(_name(mirror), lag, allowed, run.clock_error_us / 1000)
+        behind, unclear, timed = late(_name(mirror), lag, allowed, run.clock_error_us / 1000)
         problems += behind
         doubts += unclear
+        lagging += timed
     copied = sum(totals["source"] for totals in hop.totals)
     topics = f"{len(run.mirrors)} mirrored topic" + ("s" if len(run.mirrors) > 1 else "")
     fine = f"{copied:,} records of {topics}, each in its target as it was"
-    verdict, because = judge(problems, doubts, fine)
+    figures = (*_counts(run.mirrors, hop.totals, counts, allowed, copied), *lagging)
+    verdict, because = judge(problems, doubts, fine, judged=judged(figures))
     batches = mirror_batches.batches_of(evidence)
     by_mirror = {
         f"{m.flow} {m.source.topic}": _figures(t) | _behind(lag)
         for m, t, lag in zip(run.mirrors, hop.totals, seen, strict=True)
     }
-    bad = sum(counts[kind] for kind in counts if allowed[kind] is not None)
     return Result(
         "mirror",
         verdict,
@@ -112,7 +114,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         },
         anomalies={kind: hop.anomalies[kind] for kind in KINDS if kind in hop.anomalies},
         recommendations=mirror_batches.recommendations(batches),
-        short=f"{counts['missing']:,} missing, {bad:,} anomalies of {copied:,} mirrored",
+        figures=figures,
         series={
             **mirror_batches.series(batches),
             "lag": {m.flow: lag.by_second for m, lag in zip(run.mirrors, seen, strict=True) if lag.samples},
@@ -123,6 +125,30 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 def _name(mirror: Mirror) -> str:
     source, target = mirror.source, mirror.target
     return f"{mirror.flow}: {source.cluster}/{source.topic} to {target.cluster}/{target.topic}"
+
+
+def _counts(
+    mirrors: Sequence[Mirror],
+    totals: Sequence[Any],
+    counts: Mapping[str, int],
+    allowed: Mapping[str, Any],
+    copied: int,
+) -> list[Figure]:
+    """Return each anomaly beside what is allowed; what is promised exactly once has no level of its own."""
+    found = [
+        Figure(
+            kind.replace("_", " "),
+            count,
+            allowed[kind],
+            key=f"mirror.{kind}",
+            of=copied if kind == "missing" else None,
+        )
+        for kind, count in counts.items()
+    ]
+    promised = [one["duplicated"] for m, one in zip(mirrors, totals, strict=True) if m.exactly_once]
+    if promised:
+        found.insert(1, Figure("duplicated against a promise", sum(promised), 0))
+    return found
 
 
 def _figures(totals: Any) -> dict[str, Any]:
@@ -151,27 +177,34 @@ def _behind(lag: Lag) -> dict[str, Any]:
 
 def late(
     name: str, lag: Lag, allowed: Mapping[str, Any], clock_error_ms: float
-) -> tuple[list[str], list[str]]:
-    """Return what is later than its level, and what cannot be told."""
+) -> tuple[list[str], list[str], list[Figure]]:
+    """Return what is later than its level, what cannot be told, and the figures of both."""
     problems, doubts = [], []
     most = allowed["lag_records"]
     if most is not None and lag.most_records is None:
         doubts.append(f"{name}: the ends of its topics were not sampled, so its lag is not known")
     elif most is not None and lag.most_records is not None and lag.most_records > most:
         problems.append(f"{name}: {lag.most_records:,} records behind, the level is {most:,}")
+    flow = name.partition(":")[0]
+    figures = [Figure(f"{flow} lag", lag.most_records, most, "records", key="mirror.lag_records")]
     for point in ("p50", "p99", "max"):
         level = allowed[f"delay_{point}_ms"]
-        if level is None:
-            continue
-        if lag.delay_ms is None:
+        value = None if lag.delay_ms is None else lag.delay_ms[point]
+        unclear = False
+        if level is not None and value is None:
             doubts.append(f"{name}: delay_{point}_ms was not measured")
-            continue
-        value, early = lag.delay_ms[point], clock_error_ms + (lag.widest_gap_ms or 0)
-        if value - early > level:
-            problems.append(f"{name}: delay_{point}_ms {value:,}, the level is {level:,.0f}")
-        elif value + clock_error_ms > level:
-            doubts.append(f"{name}: delay_{point}_ms {value:,} is within its error of the level {level:,.0f}")
-    return problems, doubts
+        elif level is not None and value is not None:
+            early = clock_error_ms + (lag.widest_gap_ms or 0)
+            unclear = value - early <= level < value + clock_error_ms
+            if value - early > level:
+                problems.append(f"{name}: delay_{point}_ms {value:,}, the level is {level:,.0f}")
+            elif unclear:
+                doubts.append(
+                    f"{name}: delay_{point}_ms {value:,} is within its error of the level {level:,.0f}"
+                )
+        key = f"mirror.delay_{point}_ms"
+        figures.append(Figure(f"{flow} delay {point}", value, level, "ms", key=key, doubtful=unclear))
+    return problems, doubts, [one for one in figures if one.value is not None or one.level is not None]
 
 
 def _first(anomaly: Anomaly) -> str:

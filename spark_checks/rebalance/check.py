@@ -18,7 +18,7 @@ from spark_checks.rebalance.applications import by_partition, restores
 from spark_checks.rebalance.restarts import Restart, as_frame, read_restarts
 from spark_checks.rebalance.unannounced import unannounced
 from spark_checks.rebalance.watched import watched
-from spark_checks.results import Anomaly, Recommendation, Result, judge
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 
 _MEASURES: Final = {
     "produce_gap_s": "produce gap",
@@ -75,10 +75,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
         if levels.rebalance.min_restarts == 0:
             verdict, because = judge(
-                [], [], f"no restart was made, and min_restarts 0 asks for none: {missing}"
+                [], [], f"no restart was made, and min_restarts 0 asks for none: {missing}", judged=True
             )
         else:
-            verdict, because = judge([], [f"nothing is known of restarts: {missing}"], "")
+            verdict, because = "unknown", f"nothing is known of restarts: {missing}"
         return Result(
             "rebalance",
             verdict,
@@ -86,7 +86,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             slo=slo,
             measured={"restarts": 0},
             anomalies=seen,
-            short="no restart",
+            figures=(_restarts(0, levels),),
         )
     cells, outside, lag_series = _measure(evidence, restarts)
     rocksdb = evidence.table("rocksdb")
@@ -99,9 +99,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     problems: list[str] = []
     doubts: list[str] = []
     worst: dict[str, float] = {}
+    figures: list[Figure] = []
     for measure, words in _MEASURES.items():
         values = [(row[measure], row) for row in table if row[measure] is not None]
-        level = getattr(levels.rebalance, measure)
+        level, known = getattr(levels.rebalance, measure), len(doubts)
         if values:
             value, row = max(values, key=lambda pair: pair[0])
             worst[measure] = value
@@ -114,13 +115,20 @@ def check(evidence: Evidence, levels: Levels) -> Result:
                 doubts.append(f"{words}: the next restart came, or the load ended, before lag was back")
         elif level is not None:
             doubts.append(f"{words} was not measured: its evidence is missing")
+        if values or level is not None:
+            key = f"rebalance.{measure}"
+            unclear = len(doubts) > known
+            figures.append(Figure(words, worst.get(measure), level, "s", key=key, doubtful=unclear))
     unfinished = [restart for restart in restarts if restart.end_us is None]
     problems += [f"{restart.name} did not become ready again" for restart in unfinished]
     finished = len(restarts) - len(unfinished)
     if levels.rebalance.min_restarts is not None and finished < levels.rebalance.min_restarts:
         doubts.append(f"{finished} restarts, the run must hold {levels.rebalance.min_restarts}")
     text = ", ".join(f"{_MEASURES[name]} {value:.2f} s" for name, value in worst.items())
-    verdict, because = judge(problems, doubts, f"{finished} restarts; at worst {text}")
+    figures = sorted([*figures, _restarts(finished, levels)], key=lambda one: one.level is None)
+    verdict, because = judge(
+        problems, doubts, f"{finished} restarts; at worst {text}", judged=judged(figures)
+    )
     return Result(
         "rebalance",
         verdict,
@@ -136,9 +144,20 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         },
         anomalies=seen | _not_ready(unfinished),
         recommendations=_recommend(worst, levels),
-        short=f"{finished} restarts, gap {worst.get('produce_gap_s', 0):.2f} s, "
-        f"stall {worst.get('consume_stall_s', 0):.2f} s, not stable {worst.get('not_stable_s', 0):.2f} s",
+        figures=tuple(figures),
         series={"lag": lag_series, "ownership": ownership.bars(moved, run)},
+    )
+
+
+def _restarts(finished: int, levels: Levels) -> Figure:
+    asked = levels.rebalance.min_restarts
+    return Figure(
+        "restarts",
+        finished,
+        asked,
+        key="rebalance.min_restarts",
+        least=True,
+        doubtful=finished < (asked or 0),
     )
 
 

@@ -1,23 +1,28 @@
-"""What the audit leaves behind beside its report: verdicts.json, junit.xml, recommendations.yml, a table."""
+"""What the audit leaves beside its report: verdicts.json, junit.xml, recommendations.yml, a summary."""
 
 from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from xml.etree import ElementTree
 
 import yaml
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from sizing.inventory.recommendations import NAME, laid_over
 from spark_checks.job import Audit
-from spark_checks.results import Result
+from spark_checks.results import Figure, Result
 
-_STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
+_STYLES: Final = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "measured": "bold cyan"}
+#: Columns of a line of the summary: what a terminal, and a log of a pipeline, shows unbroken.
+_WIDTH: Final = 100
+#: What a run comes to of which no check was judged.
+_NOT_JUDGED: Final = "no check had a level, so nothing was judged (service_levels)"
 
 
 def verdicts(audit: Audit) -> dict[str, Any]:
@@ -30,6 +35,17 @@ def verdicts(audit: Audit) -> dict[str, Any]:
                 "name": result.name,
                 "verdict": result.verdict,
                 "slo": result.slo,
+                "figures": [
+                    {
+                        "what": figure.what,
+                        "value": figure.value,
+                        "unit": figure.unit,
+                        "level": figure.level,
+                        "verdict": figure.verdict,
+                        "service_level": figure.key or None,
+                    }
+                    for figure in result.figures
+                ],
                 "measured": result.measured,
                 "anomalies": {
                     kind: {"count": anomaly.count, "examples": list(anomaly.examples)}
@@ -52,7 +68,10 @@ def write(audit: Audit, out: Path) -> None:
 
 
 def junit(audit: Audit) -> str:
-    """Return one test case a check: fail is a failure, unknown an error."""
+    """Return one test case a check: fail is a failure, unknown an error, measured is skipped.
+
+    The figures of a check are the properties of its case.
+    """
     counts = [result.verdict for result in audit.results]
     suite = ElementTree.Element(
         "testsuite",
@@ -60,11 +79,19 @@ def junit(audit: Audit) -> str:
         tests=str(len(counts)),
         failures=str(counts.count("fail")),
         errors=str(counts.count("unknown")),
+        skipped=str(counts.count("measured")),
         time=str(audit.seconds["all"]),
     )
     for result in audit.results:
         seconds = str(audit.seconds.get(result.name, 0))
         case = ElementTree.SubElement(suite, "testcase", classname="kedge", name=result.name, time=seconds)
+        if result.figures:
+            properties = ElementTree.SubElement(case, "properties")
+            for figure in result.figures:
+                said = f"{figure.verdict}: {figure.words()}"
+                ElementTree.SubElement(properties, "property", name=figure.what, value=said)
+        if result.verdict == "measured":
+            ElementTree.SubElement(case, "skipped", message=result.because)
         tag = {"fail": "failure", "unknown": "error"}.get(result.verdict)
         if tag:
             problem = ElementTree.SubElement(case, tag, message=result.because, type=result.verdict)
@@ -76,7 +103,7 @@ def junit(audit: Audit) -> str:
 def recommendations(audit: Audit) -> str:
     """Return a vars file: what to set below ``recommended``, each variable with its reasons above it.
 
-    Advice without a variable is a comment.
+    Advice without a variable is a comment, and so are the levels that would have what was measured judged.
     """
     advice: list[str] = []
     reasons: dict[str, list[str]] = {}
@@ -90,6 +117,7 @@ def recommendations(audit: Audit) -> str:
         f"# Recommended after run {audit.run_id} (verdict {audit.verdict}). What it would change:\n"
         "#   ansible-playbook -i INV plan.yml -e @THIS_FILE\n",
         *advice,
+        *_not_judged(audit),
         f"---\n{NAME}:{'' if values else ' {}'}\n",
     ]
     for variable, value in values.items():
@@ -98,24 +126,64 @@ def recommendations(audit: Audit) -> str:
     return "".join(parts)
 
 
+def _not_judged(audit: Audit) -> list[str]:
+    """Return a comment of the checks that were only measured, with the levels that they lack."""
+    lines = [
+        f"#   service_levels.{figure.key}: {figure.found()}\n"
+        for result in audit.results
+        if result.verdict == "measured"
+        for figure in result.figures
+        if figure.key
+    ]
+    return ["# Measured and not judged, for want of a level:\n", *lines] if lines else []
+
+
 def show(audit: Audit, console: Console) -> None:
-    """Print the verdict table."""
-    table = Table(title=f"Audit of run {audit.run_id}", title_justify="left", expand=False)
-    for column in ("verdict", "check", "measured", "because"):
-        table.add_column(column, overflow="fold")
+    """Print a line a check: what was measured against which level; then why a check did not pass."""
+    console.print(f"Audit of run {audit.run_id}", style="italic", highlight=False)
+    wide = max(len(result.name) for result in audit.results)
     for result in audit.results:
-        same = result.verdict == "pass" or result.because == result.short
-        table.add_row(
-            f"[{_STYLES[result.verdict]}]{result.verdict}[/]",
-            result.name,
-            result.short,
-            "within its service level" if same else result.because,
+        line = Text(f"{result.verdict:<8}", style=_STYLES[result.verdict]).append(
+            f"  {result.name:<{wide}}  ", style="default not bold"
         )
-    console.print(table)
+        line.append(summary(result, _WIDTH - len(line)), style="default not bold")
+        console.print(line, soft_wrap=True)
     for result in audit.results:
-        for line in _lines(result) if result.verdict != "pass" else []:
-            console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"verdict: [{_STYLES[audit.verdict]}]{audit.verdict}[/]")
+        if result.verdict in ("fail", "unknown"):
+            because = Text(f"{result.name}: ", style=_STYLES[result.verdict]).append(
+                result.because, style="default not bold"
+            )
+            console.print(because, soft_wrap=True)
+            for line_of in _lines(result):
+                console.print(f"  {line_of}", highlight=False, markup=False, soft_wrap=True)
+    end = Text("verdict: ").append(audit.verdict, style=_STYLES[audit.verdict])
+    console.print(end.append(f": {_NOT_JUDGED}" if audit.verdict == "measured" else ""), soft_wrap=True)
+
+
+def summary(result: Result, width: int) -> str:
+    """Return as many of a check's figures as fit, those that decided its verdict first."""
+    decisive = sorted(result.figures, key=lambda one: one.verdict != result.verdict)
+    if not decisive or (result.verdict in ("fail", "unknown") and decisive[0].verdict != result.verdict):
+        return textwrap.shorten(result.because, width, placeholder=" ...")
+    none = result.verdict == "measured"
+    said = [one.words() + _without(one, none=none) for one in decisive]
+    end = "; no level given" if none else ""
+    return _fitting(said, width - len(end)) + end
+
+
+def _without(figure: Figure, *, none: bool) -> str:
+    """Mark a figure without a level beside others that have one."""
+    return "" if none or figure.level is not None else " (no level)"
+
+
+def _fitting(said: Sequence[str], width: int) -> str:
+    """Return as many of them as fit, and the number of the others."""
+    for count in range(len(said), 0, -1):
+        more = f"; +{len(said) - count}" if count < len(said) else ""
+        line = "; ".join(said[:count]) + more
+        if len(line) <= width:
+            return line
+    return textwrap.shorten(said[0], width, placeholder=" ...")
 
 
 def _lines(result: Result) -> list[str]:

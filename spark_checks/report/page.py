@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spark_checks.job import Audit
-from spark_checks.report import charts
+from spark_checks.report import charts, subject
+from spark_checks.report.output import summary
 
 #: Suffixes of measured keys and the units that they stand for, longest first.
 _UNITS = (
@@ -22,6 +22,9 @@ _UNITS = (
     ("_ms", "ms"),
     ("_s", "s"),
 )
+
+#: Letters of a check's figures in the table of verdicts: two lines of it.
+_SUMMARY = 220
 
 
 def render(audit: Audit) -> str:
@@ -37,6 +40,7 @@ def render(audit: Audit) -> str:
     environment.filters["number"] = number
     environment.filters["table"] = columns
     environment.filters["prose"] = prose
+    environment.filters["summary"] = lambda result: summary(result, _SUMMARY)
     run = audit.evidence.run
     fill, compression = charts.batch_fill(audit), charts.batch_compression(audit)
     owners = charts.ownership(audit)
@@ -44,7 +48,7 @@ def render(audit: Audit) -> str:
     return environment.get_template("page.html.j2").render(
         audit=audit,
         run=run,
-        started=datetime.fromtimestamp(run.started_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        head=subject.head(run),
         lasted=(run.measured_until_us - run.started_us) / 1e6,
         restarts=results["rebalance"].measured.get("by_restart", []) if "rebalance" in results else [],
         figures_json=_embed(

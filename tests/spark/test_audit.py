@@ -17,9 +17,11 @@ import yaml
 from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
+from evidence.levels import DeliveryLevels, Levels
+from evidence.run import DeployedService, Machine, Subject
 from local.setup import packages as machine
 from spark_checks.__main__ import main
+from spark_checks.checks import partitions
 from spark_checks.engine import session
 from spark_checks.faults.synthetic import write_evidence
 from spark_checks.job import Audit, audit
@@ -44,9 +46,13 @@ def passed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aud
 
 
 def test_good_evidence_passes_every_check(passed: Audit) -> None:
-    assert {result.name: result.verdict for result in passed.results} == dict.fromkeys(
-        ("delivery", "throughput", "latency", "rebalance", "zombies", "settings", "partitions"), "pass"
-    )
+    wanted = dict.fromkeys(("delivery", "throughput", "latency", "rebalance"), "pass")
+    # Nobody gave a level of zombies.
+    wanted |= {"zombies": "measured", "settings": "pass", "partitions": "pass"}
+    assert {result.name: result.verdict for result in passed.results} == wanted
+    for result in passed.results:
+        assert result.verdict in {figure.verdict for figure in result.figures}, result.name
+        assert {figure.verdict for figure in result.figures} <= {"pass", "measured"}, result.name
     assert passed.verdict == "pass"
     assert not [result.anomalies for result in passed.results if result.anomalies]
 
@@ -54,7 +60,7 @@ def test_good_evidence_passes_every_check(passed: Audit) -> None:
 def test_verdicts_have_the_shape_that_others_read(passed: Audit) -> None:
     document = json.loads(json.dumps(output.verdicts(passed)))
     assert set(document) == {"run_id", "verdict", "checks"}
-    keys = {"name", "verdict", "slo", "measured", "anomalies", "because", "recommendations"}
+    keys = {"name", "verdict", "slo", "figures", "measured", "anomalies", "because", "recommendations"}
     assert all(set(check) == keys for check in document["checks"])
 
 
@@ -68,6 +74,52 @@ def test_the_report_stands_alone_and_says_what_was_counted(passed: Audit) -> Non
     assert len(bands) == len(passed.restarts) == 2
     axes = [axis for key, axis in figures["timeline"]["layout"].items() if "axis" in key]
     assert all(axis["title"]["text"] for axis in axes)
+
+
+def test_the_head_of_the_report_says_what_was_tested_and_what_is_not_recorded(passed: Audit) -> None:
+    before = report.render(passed).partition('id="verdicts"')[0]
+    assert "not recorded" in before.partition('id="tested"')[2]
+    about = Subject(
+        plan="0123456789abcdef",
+        services=[DeployedService(service="kafka_rest", distribution="confluent", version="8.3.1",
+                                hosts=["rest1", "rest2"], instances=4)],
+        machines=[Machine(hosts=["rest1", "rest2"], load=True, cores=2, memory_mib=24105)],
+    )  # fmt: skip
+    run = passed.evidence.run.model_copy(update={"subject": about})
+    page = report.render(replace(passed, evidence=replace(passed.evidence, run=run)))
+    head = page.partition('id="tested"')[2].partition("</section>")[0]
+    for said in (
+        run.run_id,
+        "kafka_rest: confluent 8.3.1, 4 instances on rest1, rest2",
+        "one machine with 2 cores, 23.5 GiB",
+        "fingerprint 0123456789abcdef",
+    ):
+        assert said in head
+
+
+def test_what_was_only_measured_is_not_green(passed: Audit) -> None:
+    page = report.render(passed)
+    section = page.partition('<section id="zombies">')[2].partition("</section>")[0]
+    assert '<span class="badge measured">measured</span> zombies' in section
+    assert "none given" in section
+    assert 'class="badge pass"' not in section
+
+
+def test_a_run_without_levels_ends_with_a_status_of_its_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "start", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    write_evidence(tmp_path / "evidence", 11_000)
+    slo = tmp_path / "slo.yml"
+    none = dict.fromkeys(DeliveryLevels.model_fields)
+    slo.write_text(yaml.safe_dump({"delivery": none, "settings": {"different": None}}))
+    # What is not known stays unknown, level or not.
+    arguments = ["--evidence", str(tmp_path / "evidence"), "--slo", str(slo), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(partitions, "_target", lambda *_: 0.0)
+    assert main(arguments) == 3
+    assert "verdict: measured: no check had a level" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "verdicts.json").read_text())["verdict"] == "measured"
 
 
 def test_one_missing_record_fails_the_command_and_is_named(
@@ -97,6 +149,8 @@ def test_one_missing_record_fails_the_command_and_is_named(
     assert place.items() <= lost["examples"][0].items()
     suite = ElementTree.parse(out / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("7", "1", "0")
+    # Nobody gave a level of latency, throughput or zombies.
+    assert suite.get("skipped") == "3"
     assert (out / "report.html").stat().st_size > 1_000_000
     assert "acks=all" in (out / "recommendations.yml").read_text()
 

@@ -48,7 +48,7 @@ def test_one_failed_check_fails_and_one_unknown_does_not_pass() -> None:
     assert compose(["pass", "unknown"]) == "unknown"
     assert compose(["pass", "pass"]) == "pass"
     assert compose([]) == "unknown"
-    assert judge([], ["d"], "fine") == ("unknown", "d")
+    assert judge([], ["d"], "fine", judged=True) == ("unknown", "d")
 
 
 def test_a_rate_met_over_the_window_passes(spark: SparkSession) -> None:
@@ -75,6 +75,41 @@ def test_an_empty_second_fails_unless_a_restart_explains_it(spark: SparkSession)
     assert alone.verdict == "fail"
     assert [one["second"] for one in alone.anomalies["empty_second"].examples] == [3, 4]
     assert throughput.check(evidence(spark, ledger=rows, actions=RESTART), level).verdict == "pass"
+
+
+def test_what_has_no_level_is_measured_and_does_not_pass(spark: SparkSession) -> None:
+    tables = evidence(spark, ledger=steady(), actions=RESTART)
+    found = {
+        check.__module__: check(tables, levels())
+        for check in (throughput.check, latency.check, rebalance.check)
+    }
+    for result in found.values():
+        assert result.verdict == "measured"
+        assert result.because.startswith("no level given; ")
+        assert {figure.verdict for figure in result.figures} == {"measured"}
+    # Of two interfaces that one has a level of does not judge the other.
+    rest = levels(throughput={"rest": {"records_per_s": 4}})
+    (kafka,) = throughput.check(evidence(spark, ledger=steady()), rest).figures
+    assert (kafka.what, kafka.verdict) == ("kafka", "measured")
+
+
+def test_figures_tell_what_their_check_tells(spark: SparkSession) -> None:
+    given = levels(
+        throughput={"kafka": {"records_per_s": 5}},
+        latency={"kafka": {"ack_p99_ms": 1e6, "delivery_p99_ms": 1}},
+        rebalance={"produce_gap_s": 0.1, "min_restarts": 2, "ownerless_s": 1},
+    )
+    tables = evidence(spark, ledger=steady(), actions=RESTART)
+    found = {f.key: f.verdict for check in (throughput.check, latency.check, rebalance.check)
+             for f in check(tables, given).figures if f.level is not None}  # fmt: skip
+    assert found == {
+        "throughput.kafka.records_per_s": "unknown",  # no more were offered
+        "latency.kafka.ack_p99_ms": "pass",
+        "latency.kafka.delivery_p99_ms": "unknown",
+        "rebalance.min_restarts": "unknown",
+        "rebalance.produce_gap_s": "fail",
+        "rebalance.ownerless_s": "unknown",
+    }
 
 
 def test_latency_counts_from_the_intended_time_and_drops_the_warm_up(spark: SparkSession) -> None:

@@ -65,6 +65,19 @@ def test_what_differs_by_more_than_the_noise_got_better_or_worse(
     assert changes(before, after) == expected
 
 
+def test_a_check_that_lost_its_level_is_named_and_is_not_worse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = run(), run()
+    after["checks"][2]["verdict"] = after["verdict"] = "measured"
+    for name, document in (("a", before), ("b", after)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
+    said = capsys.readouterr().out
+    assert "not the same levels: latency was pass and is measured" in said
+    assert "r measured" in said
+
+
 def test_a_load_that_was_not_the_same_is_named() -> None:
     assert not_alike([run()], [run(offered=40_000)]) == [
         "throughput.kafka.offered_records_per_s was 50,000 and is 40,000"

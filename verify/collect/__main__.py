@@ -1,14 +1,15 @@
 """`python -m verify.collect --run-dir runs/ID --inventory INV`: evidence that only the hosts have.
 
-Writes the tables actions (from actions.jsonl), settings, gc_pauses and rocksdb, and the clock offsets into
-run.json. A host that cannot be read is one line on stderr and missing evidence. Exit 0 also then; 2 when the
-run's folder or the inventory cannot be read.
+Writes the tables actions (from actions.jsonl), settings, gc_pauses and rocksdb, and into run.json the clock
+offsets and what was tested. A host that cannot be read is one line on stderr and missing evidence. Exit 0
+also then; 2 when the run's folder or the inventory cannot be read.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ from verify.collect.reading import (
 from verify.collect.reading import wanted_settings as wanted_of
 from verify.collect.remote import RemoteError, Shell, on_all, round_trips
 from verify.collect.rocksdb import samples
+from verify.collect.subject import MACHINE, machine, subject
 from verify.process import now_us
 
 
@@ -52,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 def collect(run_dir: Path, inventory: str) -> None:
     """Collect the evidence of a run's hosts; raises CollectError when its input cannot be read."""
     run, plan = _read(run_dir / "evidence" / "run.json"), _read(run_dir / "plan.json")
+    load = _read(run_dir / "load.json") if (run_dir / "load.json").exists() else {}
     actions = _replace(run_dir, "actions", read_actions(run_dir / "actions.jsonl"))
     wanted, logs, told = wanted_of(plan), gc_logs(plan), sample_logs(plan)
     hosts = sorted({w.host for w in wanted} | {log.host for log in logs} | {log.host for log in told})
@@ -61,15 +64,17 @@ def collect(run_dir: Path, inventory: str) -> None:
 
     reads: dict[str, Read] = {}
     clocks: dict[str, Offset] = {}
+    machines: dict[str, dict[str, Any]] = {}
     for host, result in sorted(results.items()):
         if isinstance(result, RemoteError):
             print(f"{result}; its settings, pauses and clock are missing in the evidence", file=sys.stderr)
         else:
-            reads[host], clocks[host] = result
+            reads[host], clocks[host], machines[host] = result
     settings = _replace(run_dir, "settings", settings_rows(wanted, reads))
     found = _replace(run_dir, "gc_pauses", _pause_rows(logs, reads, run))
     sampled = _replace(run_dir, "rocksdb", _sample_rows(told, reads, run)) if told else 0
     run["clock_offsets"] = {host: clock._asdict() for host, clock in clocks.items()}
+    run["subject"] = subject(plan, load, machines, _this_machine())
     write_json(run_dir / "evidence" / "run.json", run)
     print(
         f"{len(reads)} of {len(hosts)} hosts: {settings} settings, {found} pauses, {sampled} samples; "
@@ -79,14 +84,19 @@ def collect(run_dir: Path, inventory: str) -> None:
 
 def _of_host(
     host: str, shell: Shell, wanted: list[Wanted], logs: list[GcLog], told: list[SampleLog]
-) -> tuple[Read, Offset]:
+) -> tuple[Read, Offset, dict[str, Any]]:
     files = sorted({each.file for each in wanted if each.host == host})
     command = read_command(
         files,
         [log.path for log in logs if log.host == host],
         [log.path for log in told if log.host == host],
     )
-    return read_output(shell(command)), offset(round_trips(shell))
+    return read_output(shell(command)), offset(round_trips(shell)), machine(shell(MACHINE))
+
+
+def _this_machine() -> dict[str, Any]:
+    answer = subprocess.run(["sh", "-c", MACHINE], capture_output=True, text=True, check=False)
+    return machine(answer.stdout.splitlines())
 
 
 def _sample_rows(

@@ -1,25 +1,34 @@
 """``make demo`` and its like: the whole loop on a local fleet, with the time of each phase.
 
 Set up the fleet, deploy, deploy once more (which must change nothing), verify with a rolling restart under
-load. Ends with the status of the verification.
+load. Ends with the status of the verification; 2 where what was asked for cannot be, before a node starts.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parents[1]
-INVENTORY = "inventories/local"
+from local.demo import load
+from local.demo.asked import INVENTORY, Asked, parse
+from local.demo.inventory import DERIVED, derive
+from local.paths import PROJECT
+from local.problem import Problem
+from sizing.inventory.reading import read_inventory
+from sizing.inventory.yaml_files import InventoryError
+from sizing.plan import make_plan
+from sizing.services import SERVICES
+
 _RECAP = re.compile(r"changed=(\d+)")
 
 
@@ -67,7 +76,12 @@ def run(phase: Phase) -> tuple[float, int]:
     began = time.monotonic()
     lines: list[str] = []
     with subprocess.Popen(
-        phase.command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        phase.command,
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -81,16 +95,63 @@ def run(phase: Phase) -> tuple[float, int]:
     return seconds, process.returncode
 
 
-def main(arguments: list[str] | None = None) -> int:
+def inventory_of(asked: Asked, say: Callable[[str], None]) -> str:
+    """Return the inventory that is deployed, planned without an error; say which load and proxy, and why.
+
+    Raises:
+        Problem: with the plan's first error.
+    """
+    if asked.inventory != INVENTORY:
+        return asked.inventory
+    chosen = asked.load
+    if chosen is None:
+        cores, busy = load.cores(), load.busy_cores()
+        chosen = load.suited(cores, busy)
+        say(load.why(chosen, cores, busy))
+    else:
+        say(f"load: {chosen:,} Kafka and {chosen * load.REST_SHARE:,.0f} REST records/s, as asked for")
+    if vendor := asked.vendor:
+        held = "as CHECKSUM says" if vendor.compared else "compare it with what its publisher says"
+        say(f"proxy: {vendor.distribution} {vendor.version} from {vendor.archive}")
+        say(f"SHA-256: {vendor.checksum}, {held}")
+    # What is refused leaves the inventory of the fleet that runs as it was.
+    folder = derive(PROJECT / INVENTORY, chosen, asked.vendor, DERIVED.with_name(f"{DERIVED.name}-planned"))
+    try:
+        _plan(folder)
+        shutil.rmtree(DERIVED, ignore_errors=True)
+        folder.rename(DERIVED)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    shown = os.path.relpath(DERIVED, PROJECT)
+    say(f"inventory: {shown}, made from {INVENTORY}")
+    return shown
+
+
+def _plan(folder: Path) -> None:
+    """Plan as a deploy would; raises Problem with the first error."""
+    try:
+        plan = make_plan(read_inventory(folder, SERVICES))
+    except InventoryError as error:
+        raise Problem(str(error)) from None
+    for finding in plan.findings:
+        if finding.severity == "error":
+            raise Problem(f"{finding.where}: {finding.message}. Mend: {finding.fix}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; return the status of the first phase that fails, or 0."""
-    parser = argparse.ArgumentParser(prog="python -m local.demo", description=__doc__)
-    parser.add_argument("--inventory", default=INVENTORY, help="of the fleet (default: %(default)s)")
-    options = parser.parse_args(arguments)
     console = Console()
+    try:
+        inventory = inventory_of(
+            parse(arguments), lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True)
+        )
+    except Problem as problem:
+        print(f"make demo: {problem}", file=sys.stderr)
+        return 2
     table = Table("phase", "seconds", "target", title="The demo in phases")
     total = time.monotonic()
     status = 0
-    for phase in phases(options.inventory):
+    for phase in phases(inventory):
         console.rule(phase.name)
         try:
             seconds, status = run(phase)
@@ -103,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
     table.add_row("all", f"{time.monotonic() - total:.1f}", "240 when cached", end_section=True)
     console.print(table)
     if status == 0:
-        console.print(f"Report: {ROOT / 'runs/latest/report/report.html'}")
+        console.print(f"Report: {PROJECT / 'runs/latest/report/report.html'}")
         console.print("The fleet goes on running: make fleet-down ends it.")
     return status
 

@@ -1,0 +1,60 @@
+"""The inventory of a demo: a copy of inventories/local with another load, or with a vendor's proxy."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from local.demo.asked import Vendor
+from local.demo.load import REST_SHARE
+from local.paths import GENERATED, PROJECT
+
+#: As deep below the project as inventories/local: kit_dir is told from there.
+DERIVED: Final = GENERATED / "demo"
+#: Seconds in which a load is to have sent what the audit asks for at least.
+_SECONDS: Final = 100
+
+
+def derive(base: Path, load: int, vendor: Vendor | None, to: Path) -> Path:
+    """Copy an inventory with this load (Kafka records/s) and proxy in it; return the copy's folder.
+
+    What is sent by REST, the levels of throughput and the least number of records keep their proportion.
+    """
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(base, to)
+    _change(to / "group_vars/all/main.yml", lambda variables: _loaded(variables, load), base)
+    if vendor is not None:
+        _change(to / "group_vars/kafka_rest/main.yml", lambda variables: variables | _proxy(vendor), base)
+    return to
+
+
+def _loaded(variables: dict[str, Any], load: int) -> dict[str, Any]:
+    verify, levels = variables["verify"], variables["service_levels"]
+    rates = {"kafka": load, "rest": round(load * REST_SHARE)}
+    for via, rate in rates.items():
+        level = levels["throughput"][via]
+        level["records_per_s"] = round(level["records_per_s"] * rate / verify[via]["records_per_s"])
+        verify[via]["records_per_s"] = rate
+    verify["min_records"] = min(verify["min_records"], sum(rates.values()) * _SECONDS)
+    return variables
+
+
+def _proxy(vendor: Vendor) -> dict[str, str]:
+    return {
+        "kafka_rest_distribution": vendor.distribution,
+        "kafka_rest_version": vendor.version,
+        "kafka_rest_archive": str(vendor.archive),
+        "kafka_rest_archive_checksum": vendor.checksum,
+    }
+
+
+def _change(file: Path, change: Any, base: Path) -> None:
+    variables = change(yaml.safe_load(file.read_text(encoding="utf-8")))
+    where = base.relative_to(PROJECT) if base.is_relative_to(PROJECT) else base
+    text = yaml.safe_dump(variables, sort_keys=False, width=1000, allow_unicode=True)
+    file.write_text(
+        f"# Made by make demo from {where}; the next one makes it anew.\n{text}", encoding="utf-8"
+    )

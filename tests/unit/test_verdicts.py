@@ -1,0 +1,194 @@
+"""What checks answer, in words: a level for each figure or none, a line a check, and what a run comes to."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from rich.console import Console
+
+from spark_checks.__main__ import _STATUS
+from spark_checks.job import Audit
+from spark_checks.report import output
+from spark_checks.results import Anomaly, Figure, Result, Verdict, compose, judge, judged, rounded
+
+ACK = Figure("kafka ack p99", 182.34, 500, "ms", key="latency.kafka.ack_p99_ms")
+LOST = Figure("lost", 0, 0, key="delivery.lost", of=4_912_332)
+RATE = Figure("kafka", 50_112.4, 50_000, "/s", key="throughput.kafka.records_per_s", least=True)
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict", "words"),
+    [
+        (ACK, "pass", "kafka ack p99 182 ms of 500 ms allowed"),
+        (replace(ACK, value=3301.7), "fail", "kafka ack p99 3,302 ms of 500 ms allowed"),
+        (replace(ACK, level=None), "measured", "kafka ack p99 182 ms"),
+        (replace(ACK, value=None), "unknown", "kafka ack p99 not measured of 500 ms allowed"),
+        (replace(ACK, doubtful=True), "unknown", "kafka ack p99 182 ms of 500 ms allowed"),
+        # What three digits do not tell from the level is told with more of them.
+        (replace(ACK, value=500.04), "fail", "kafka ack p99 500.04 ms of 500 ms allowed"),
+        (LOST, "pass", "0 lost of 4,912,332"),
+        (replace(LOST, value=3), "fail", "3 lost of 4,912,332, 0 allowed"),
+        (replace(LOST, value=3, level=5), "pass", "3 lost of 4,912,332, 5 allowed"),
+        (Figure("redelivered", 26_330, None), "measured", "26,330 redelivered"),
+        (Figure("duplicated", 2, 1), "fail", "2 duplicated of 1 allowed"),
+        (RATE, "pass", "kafka 50,112/s of 50,000/s asked"),
+        (replace(RATE, value=43_377.2), "fail", "kafka 43,377/s of 50,000/s asked"),
+        (Figure("restarts", 3, 4, least=True), "fail", "3 restarts of 4 asked"),
+        (Figure("delay", 0.0, 0.0, "s"), "pass", "delay 0 s of 0 s allowed"),
+        (Figure("t needs", 7, 6, "partitions", said="t needs 7 of 6"), "fail", "t needs 7 of 6"),
+    ],
+)
+def test_a_figure_says_what_was_measured_against_which_level(
+    figure: Figure, verdict: Verdict, words: str
+) -> None:
+    assert (figure.verdict, figure.words()) == (verdict, words)
+
+
+@pytest.mark.parametrize(
+    ("value", "beside", "text"),
+    [
+        (0.1234, None, "0.123"),
+        (29_400.6, None, "29,401"),
+        (499.996, 500.0, "499.996"),
+        (12.0, 12.0, "12"),
+        (1e-9, 0.0, "1e-09"),
+    ],
+)
+def test_a_figure_has_as_many_digits_as_it_takes(value: float, beside: float | None, text: str) -> None:
+    assert rounded(value, beside) == text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "whole"),
+    [
+        (["pass", "measured"], "pass"),
+        (["measured", "measured"], "measured"),
+        (["measured", "unknown"], "unknown"),
+        (["measured", "unknown", "fail"], "fail"),
+        ([], "unknown"),
+    ],
+)
+def test_what_was_only_measured_counts_neither_for_nor_against(
+    verdicts: list[Verdict], whole: Verdict
+) -> None:
+    assert compose(verdicts) == whole
+
+
+def test_without_a_level_nothing_passes_and_what_is_wrong_still_counts() -> None:
+    assert judge([], [], "fine", judged=True) == ("pass", "fine")
+    assert judge([], [], "fine", judged=False) == ("measured", "no level given; fine")
+    assert judge([], ["not seen"], "fine", judged=False) == ("unknown", "not seen")
+    assert judge(["gone"], [], "fine", judged=False) == ("fail", "gone")
+    assert (judged([ACK, replace(ACK, level=None)]), judged([replace(ACK, level=None)])) == (True, False)
+
+
+def test_a_pipeline_is_green_only_where_something_was_judged() -> None:
+    assert _STATUS == {"pass": 0, "fail": 1, "unknown": 1, "measured": 3}
+
+
+def of(*results: Result) -> Audit:
+    verdict = compose(result.verdict for result in results)
+    return Audit("r", verdict, results, cast(Any, None), (), None, {"all": 1.0})
+
+
+def latency(verdict: Verdict, figures: Sequence[Figure], because: str = "because") -> Result:
+    return Result("latency", verdict, because, figures=tuple(figures))
+
+
+UNJUDGED = latency("measured", [replace(ACK, level=None)], "no level given; kafka ack p99 182.3 ms")
+
+
+def shown(*results: Result) -> list[str]:
+    text = io.StringIO()
+    output.show(of(*results), Console(file=text, width=40))
+    return text.getvalue().splitlines()
+
+
+def test_the_summary_has_a_line_a_check_with_figures_and_levels_in_columns() -> None:
+    delivery = Result("delivery", "pass", "all there", figures=(LOST,))
+    throughput = Result("throughput", "fail", "kafka: 43,377 records/s, the level is 50,000",
+                        figures=(replace(RATE, value=43_377.2),))  # fmt: skip
+    assert shown(delivery, throughput, UNJUDGED) == [
+        "Audit of run r",
+        "pass      delivery    0 lost of 4,912,332",
+        "fail      throughput  kafka 43,377/s of 50,000/s asked",
+        "measured  latency     kafka ack p99 182 ms; no level given",
+        "throughput: kafka: 43,377 records/s, the level is 50,000",
+        "verdict: fail",
+    ]
+
+
+def test_a_run_of_which_nothing_was_judged_says_so() -> None:
+    assert shown(UNJUDGED)[-1].startswith("verdict: measured: no check had a level, so nothing was judged")
+
+
+def test_a_figure_without_a_level_is_marked_beside_one_that_has_a_level() -> None:
+    result = latency("pass", [ACK, Figure("rest ack p99", 9.0, None, "ms")])
+    assert (
+        output.summary(result, 90) == "kafka ack p99 182 ms of 500 ms allowed; rest ack p99 9 ms (no level)"
+    )
+
+
+def test_what_decided_the_verdict_comes_first() -> None:
+    result = latency("fail", [ACK, replace(ACK, what="rest ack p99", value=900)])
+    assert output.summary(result, 90).startswith("rest ack p99 900 ms of 500 ms allowed; kafka ack")
+    # A reason that is no figure's is said in its own words.
+    unready = Result("rebalance", "fail", "rest1 8082 did not become ready again", figures=(ACK,))
+    assert output.summary(unready, 90) == "rest1 8082 did not become ready again"
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    costs = [Figure(f"{what} stall", 2.16, 5, "s") for what in ("produce", "consume", "third", "fourth")]
+    said = output.summary(Result("rebalance", "pass", "fine", figures=tuple(costs)), 78)
+    assert said == "produce stall 2.16 s of 5 s allowed; consume stall 2.16 s of 5 s allowed; +2"
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown", "measured"])
+@pytest.mark.parametrize("count", [0, 1, 3, 40])
+def test_a_line_fits_a_hundred_columns(verdict: Verdict, count: int) -> None:
+    figures = [replace(ACK, what=f"a-topic-with-a-long-name-{n} delivery p99") for n in range(count)]
+    if verdict == "measured":
+        figures = [replace(one, level=None) for one in figures]
+    lines = shown(latency(verdict, figures, "long " * 60))
+    line = next(line for line in lines if line.startswith(f"{verdict:<8}  latency"))
+    assert len(line) <= 100
+    assert count < 40 or "; +" in line or verdict in ("fail", "unknown")
+
+
+def test_verdicts_tell_each_figure_with_its_level() -> None:
+    document = json.loads(json.dumps(output.verdicts(of(latency("pass", [ACK, RATE])))))
+    assert document["checks"][0]["figures"][0] == {
+        "what": "kafka ack p99",
+        "value": 182.34,
+        "unit": "ms",
+        "level": 500,
+        "verdict": "pass",
+        "service_level": "latency.kafka.ack_p99_ms",
+    }
+
+
+def test_in_junit_what_was_only_measured_is_skipped_with_the_reason() -> None:
+    failed = Result("delivery", "fail", "3 lost", anomalies={"lost": Anomaly(3)}, figures=(LOST,))
+    suite = ElementTree.fromstring(output.junit(of(failed, UNJUDGED)))
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "2", "failures": "1", "errors": "0", "skipped": "1"
+    }  # fmt: skip
+    skipped = suite.find("testcase[@name='latency']/skipped")
+    assert skipped is not None
+    assert (skipped.get("message") or "").startswith("no level given")
+    values = [one.get("value") for one in suite.iter("property")]
+    assert values == ["pass: 0 lost of 4,912,332", "measured: kafka ack p99 182 ms"]
+
+
+def test_recommendations_name_the_levels_that_would_have_it_judged() -> None:
+    text = output.recommendations(of(Result("delivery", "pass", "fine", figures=(LOST,)), UNJUDGED))
+    assert "#   service_levels.latency.kafka.ack_p99_ms: kafka ack p99 182 ms\n" in text
+    assert "delivery.lost" not in text
+    assert yaml.safe_load(text) == {"recommended": {}}
