@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import hashlib
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from local import children
 from local.fleet.engine import Engine
 from local.fleet.lock import alone
 from local.paths import PROJECT, cache_root
@@ -110,38 +110,18 @@ def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
         work = Path(tempfile.mkdtemp(prefix="kedge-node-", dir=WORK))
         work.chmod(0o755)
         try:
-            _follow(engine, _bootstrap_command(unfinished), work, say)
+            children.run(
+                ["env", f"TMPDIR={work}", *_bootstrap_command(unfinished)],
+                "mmdebstrap could not make the nodes' root",
+                prefix=engine.prefix,
+                line=lambda text: say(text[3:].strip().rstrip(".")) if text.startswith(STEPS) else None,
+            )
         finally:
             subprocess.run([*engine.prefix, "rm", "-rf", "--one-file-system", str(work)], check=False)
         unfinished.replace(target)
     for former in target.parent.glob("node-*.tar"):
         if former != target:
             former.unlink()
-
-
-def _follow(engine: Engine, command: list[str], work: Path, say: Callable[[str], None]) -> None:
-    """Run mmdebstrap with its steps told; interrupted, it is ended with all that it started."""
-    last: collections.deque[str] = collections.deque(maxlen=15)
-    bootstrap = subprocess.Popen(
-        [*engine.prefix, "env", f"TMPDIR={work}", *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        for line in bootstrap.stdout or ():
-            last.append(line.rstrip())
-            if line.startswith(STEPS):
-                say(line[3:].strip().rstrip("."))
-        failed = bootstrap.wait() != 0
-    except KeyboardInterrupt:
-        subprocess.run([*engine.prefix, "kill", "-KILL", "--", f"-{bootstrap.pid}"], check=False)
-        bootstrap.wait()
-        raise
-    if failed:
-        raise Problem("mmdebstrap could not make the nodes' root; its last lines:\n" + "\n".join(last))
 
 
 def ensure(engine: Engine, say: Callable[[str], None]) -> bool:
