@@ -70,7 +70,7 @@ def locked(text: str) -> list[tuple[str, str]]:
 
 
 def make(files: Sequence[str], say: Callable[[str], None]) -> None:
-    """Install what is missing of these files and the kit itself.
+    """Install what is missing of these files, and the kit itself.
 
     Raises Problem with the installer's own words; a file counts as installed only when all of it is.
     """
@@ -119,9 +119,12 @@ def _with_pip(told: Sequence[str]) -> None:
 
 
 def _with_uv(told: Sequence[str], say: Callable[[str], None]) -> None:
-    command = _pip("--require-hashes", "--only-binary", ":all:", *_absolute(["-r", _UV]))
-    children.run(command, "pip could not install it", environment=_environment())
-    environment = {**uv_settings(_pip_settings()), **_environment(), "VIRTUAL_ENV": str(VENV)}
+    if absent([_UV]):
+        command = _pip("--require-hashes", "--only-binary", ":all:", *_absolute(["-r", _UV]))
+        children.run(command, "pip could not install it", environment=_environment())
+        _marker(_UV).write_text(_key(_UV) + "\n", encoding="utf-8")
+    told_to_pip = uv_settings(_pip_settings())
+    environment = {"UV_SYSTEM_CERTS": "true", **told_to_pip, **_environment(), "VIRTUAL_ENV": str(VENV)}
     install = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--no-build-isolation"]
     # A package of 400 MB, packed only to be unpacked again: compressing it took 30 of 40 s.
     quick = ["--config-settings-package", "pyspark:--build-option=--compression=stored"]

@@ -92,6 +92,7 @@ FLEET = (
     _program("mmdebstrap", "mmdebstrap"),
     Package("debian-archive-keyring", (), KEYRING.is_file),
     _program("openssh-client", "ssh", "ssh-keygen"),
+    _program("procps", "kill"),
 )
 OF_ENGINE = (*ENGINE, *FLEET)
 VENV = Package("python3-venv", (), lambda: importlib.util.find_spec("ensurepip") is not None)
@@ -124,7 +125,8 @@ def wanted(target: Target) -> tuple[Package, ...]:
 def programs(target: Target) -> frozenset[str]:
     """Every program that set-up of this target sees to, those of any Debian system included."""
     packages = {*wanted(target), *(ENGINE if target.fleet else ())}
-    return ESSENTIAL | {program for package in packages for program in package.programs}
+    own = {"go"} if target.link else set()  # from PyPI, as Debian's is too old
+    return ESSENTIAL | own | {program for package in packages for program in package.programs}
 
 
 def docker_alone() -> bool:

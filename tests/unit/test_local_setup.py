@@ -181,6 +181,8 @@ def test_installation_counts_until_its_lock_changes(monkeypatch: pytest.MonkeyPa
     assert environment.wanting([BASE]).startswith("installs 2 locked Python packages")
     monkeypatch.setattr(environment.children, "run", lambda *command, **options: None)
     (tmp_path / "venv").mkdir()
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "uv.txt").write_text("uv==1\n")
     environment.make([BASE], lambda line: None)
     assert environment.wanting([BASE]) == ""
     (tmp_path / BASE).write_text("a==1\nb==3\n")
@@ -198,6 +200,8 @@ def test_interrupted_installation_is_done_again(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(environment.children, "run", interrupted)
     (tmp_path / "venv").mkdir()
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "uv.txt").write_text("uv==1\n")
     with pytest.raises(KeyboardInterrupt):
         environment.make([BASE], lambda line: None)
     assert environment.wanting([BASE])
