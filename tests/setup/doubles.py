@@ -57,7 +57,7 @@ esac""",
 }
 _IN_VENV = ("python", "uv")
 _FROM_APT = ("mmdebstrap", "podman")
-_REAL = ("env", "rm", "sh", "unshare")
+_REAL = ("env", "kill", "rm", "sh", "unshare")
 
 
 @dataclass(frozen=True)
