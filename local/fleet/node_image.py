@@ -74,13 +74,15 @@ def debian_sources(targets: Iterable[str]) -> list[str]:
     return [f"deb {uri} {release} {' '.join(names)}" for (uri, release), names in components.items()]
 
 
-def _machine_sources() -> list[str]:
+def machine_sources() -> list[str]:
+    """This machine's sources of the nodes' suite, for a root that is made here; empty where it has none."""
     command = ["apt-get", "indextargets", "--format", _TARGETS, "Identifier: Packages"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return debian_sources(done.stdout.splitlines())
 
 
-def _proxies() -> list[str]:
+def proxies() -> list[str]:
+    """The proxies that this machine's apt goes through, as options of apt."""
     done = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=False)
     return [line.rstrip(";") for line in done.stdout.splitlines() if "::Proxy " in line]
 
@@ -95,10 +97,10 @@ def _bootstrap_command(target: Path) -> list[str]:
     command += ['--setup-hook=mkdir -p "$1/usr/share/man/man1"']  # Java's alternatives end in a link there
     command += [f'--customize-hook={RECIPE / "customize.sh"} "$1"']
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-    command += [f"--aptopt={option}" for option in ['Acquire::Languages "none"', *_proxies()]]
+    command += [f"--aptopt={option}" for option in ['Acquire::Languages "none"', *proxies()]]
     if KEYRING.is_file():
         command.append(f"--keyring={KEYRING}")
-    return [*command, SUITE, str(target), *_machine_sources()]
+    return [*command, SUITE, str(target), *machine_sources()]
 
 
 def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
