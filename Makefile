@@ -78,7 +78,7 @@ test-fleet: ## all other molecule scenarios and tests on a fleet
 	$(RUN) python -m pytest -m "fleet and not long" --ignore=tests/e2e/test_demo.py
 
 test-bare: ## set-up on a Debian that has nothing
-	$(SET_UP)
+	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -m bare
 
 test-rest: test-kafka test-fleet test-bare ## what test-all adds to test

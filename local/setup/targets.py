@@ -71,7 +71,7 @@ TARGETS = {
         link=True,
         programs=("curl", "dpkg-deb", "ssh"),
     ),
-    "test-bare": replace(_TESTS, programs=("git", "mmdebstrap")),
+    "test-bare": replace(_TESTS, fleet=True, programs=("git",)),
     "bench": replace(
         _BENCH,
         jars=(KAFKA, SPARK, STREAMS, CLASSIC_KAFKA),
