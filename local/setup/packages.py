@@ -151,8 +151,13 @@ def root_prefix() -> list[str] | None:
     return None
 
 
-def install(names: Sequence[str], say: Callable[[str], None] = lambda text: None) -> None:
-    """Install packages; raises Problem with the command for the person where this account may not."""
+def install(
+    names: Sequence[str], say: Callable[[str], None] = lambda text: None, *, refresh: bool = True
+) -> None:
+    """Install packages, apt's lists made new with `refresh`.
+
+    Raises Problem with the command for the person where this account may not.
+    """
     by_hand = f"sudo apt-get install -y --no-install-recommends {' '.join(names)}"
     if not shutil.which("apt-get"):
         raise Problem(
@@ -165,7 +170,7 @@ def install(names: Sequence[str], say: Callable[[str], None] = lambda text: None
     # The first finishes what an interrupted run of apt-get left half done.
     for command in (
         ["dpkg", "--configure", "-a"],
-        ["apt-get", "update", "-q"],
+        *([["apt-get", "update", "-q"]] if refresh else []),
         ["apt-get", "install", "-y", "-q", "--no-install-recommends", *names],
     ):
         _patiently([*quiet, *command], prefix, by_hand, say)

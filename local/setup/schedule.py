@@ -45,8 +45,8 @@ def wantings(phases: Sequence[Phase]) -> dict[str, str]:
         )
 
 
-def run(phases: Sequence[Phase]) -> None:
-    """Make what is missing, each phase with its time.
+def run(phases: Sequence[Phase]) -> dict[str, float]:
+    """Make what is missing; return the seconds that each phase took which was not there.
 
     A phase that fails ends those that come after it, and no other: what is done need not be done again.
     Raises Problem with what every failed phase said.
@@ -56,7 +56,8 @@ def run(phases: Sequence[Phase]) -> None:
     left = [phase for phase in phases if wanted[phase.name]]
     check_space((folder, size, phase.name) for phase in left for folder, size in phase.needs)
     problems: list[str] = []
-    at_work: dict[Future[None], Phase] = {}
+    seconds: dict[str, float] = {}
+    at_work: dict[Future[float], Phase] = {}
     with ThreadPoolExecutor(max(1, len(left))) as pool:
         try:
             while left or at_work:
@@ -67,7 +68,7 @@ def run(phases: Sequence[Phase]) -> None:
                 for future in wait(at_work, return_when=FIRST_COMPLETED).done:
                     phase = at_work.pop(future)
                     try:
-                        future.result()
+                        seconds[phase.name] = future.result()
                     except (Problem, JarError, OSError) as problem:
                         problems.append(f"{phase.name}: {problem}")
                         say(f"{phase.name}: failed")
@@ -78,13 +79,16 @@ def run(phases: Sequence[Phase]) -> None:
     if problems:
         raise Problem("\n".join(problems))
     say(f"complete ({time.monotonic() - began:.1f} s)")
+    return seconds
 
 
-def _make(phase: Phase, wanting: str) -> None:
+def _make(phase: Phase, wanting: str) -> float:
     began = time.monotonic()
     say(f"{phase.name}: {wanting}")
     phase.make(lambda line: say(f"{phase.name}: {line}"))
-    say(f"{phase.name}: done in {time.monotonic() - began:.1f} s")
+    seconds = time.monotonic() - began
+    say(f"{phase.name}: done in {seconds:.1f} s")
+    return seconds
 
 
 def _without(phases: list[Phase], name: str) -> list[Phase]:
