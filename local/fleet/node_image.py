@@ -96,7 +96,8 @@ def _bootstrap_command(target: Path) -> list[str]:
     command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}"]
     command += ['--setup-hook=mkdir -p "$1/usr/share/man/man1"']  # Java's alternatives end in a link there
     command += [f'--customize-hook={RECIPE / "customize.sh"} "$1"']
-    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    # What is packed as soon as it is there need not be on the disk after every package.
+    command += ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT)]
     command += [f"--aptopt={option}" for option in ['Acquire::Languages "none"', *proxies()]]
     if KEYRING.is_file():
         command.append(f"--keyring={KEYRING}")

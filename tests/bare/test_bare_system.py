@@ -82,6 +82,7 @@ def bare(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[l
     proxies = folder / "proxies"
     proxies.write_text("".join(f"{line};\n" for line in node_image.proxies()))
     command = ["mmdebstrap", "--variant=minbase", "--include=python3,make,git,ca-certificates"]
+    command += ["--dpkgopt=force-unsafe-io"]
     command += [f"--aptopt={line}" for line in node_image.proxies()]
     if AUTHORITIES.is_dir():
         command += [f"--customize-hook=copy-in {AUTHORITIES} {AUTHORITIES.parent}"]
