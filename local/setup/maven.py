@@ -85,6 +85,7 @@ def fetch(wanted: Mapping[Path, Sequence[Jar]], address: str) -> None:
 
 
 def _fetch(jar: Jar, folders: Sequence[Path], address: str) -> None:
+    children.go_on()
     url = f"{address}/{jar.group.replace('.', '/')}/{jar.artifact}/{jar.version}/{jar.file_name}"
     request = urllib.request.Request(url, headers={"User-Agent": "kedge"})  # noqa: S310 - https alone, see above
     digest = hashlib.sha256()
