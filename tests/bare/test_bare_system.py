@@ -43,7 +43,8 @@ PHASES = (
 
 #: Set up twice, then look: the kit can be imported from anywhere, and the engine has the image.
 SET_UP = """
-git -c safe.directory='*' clone -q /kit.git ~/kedge
+git config --global --add safe.directory /kit.git
+git clone -q /kit.git ~/kedge
 if [ -e /machine/settings.xml ]; then mkdir -p ~/.m2 && cp /machine/settings.xml ~/.m2/; fi
 cd ~/kedge
 make setup
