@@ -3,19 +3,24 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
+# What a target needs is named in local/setup/targets.py, by the target's name.
+SET_UP = @$(PYTHON) -m local.setup $@
+# Where no node can run, the tests go on without, and say so.
+SET_UP_TESTS = $(SET_UP) --fleet-if-possible
+# The scenario that stands for all in `make test`.
+SCENARIO := kafka_rest
 
-.PHONY: help setup setup-tests demo demo-asked demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-kafka test-fleet test bench-clients clean distclean
+.PHONY: help setup demo demo-asked demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-contract \
+	test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages, .venv, jars, the sandbox proxy, the nodes' image
-	@$(PYTHON) -m local.setup
+	$(SET_UP)
 
-setup-tests: ## what the tests need beside that
-	@$(PYTHON) -m local.setup --fleet-if-possible --for-tests
-
-demo: demo-asked setup ## deploy a local fleet, load it, restart it under load, audit it (README: LOAD=, DISTRIBUTION=)
+demo: demo-asked ## deploy a local fleet, load it, restart it under load, audit it (README: LOAD=, DISTRIBUTION=)
+	$(SET_UP)
 	@$(RUN) $(BIN)/python -m local.demo $(ASKED)
 
 # Values of the command line alone: a VERSION that is in somebody's environment is meant for something else.
@@ -26,51 +31,86 @@ ASKED = $(call asked,LOAD,load) $(call asked,DISTRIBUTION,distribution) $(call a
 demo-asked:
 	@$(PYTHON) -m local.demo.asked $(ASKED)
 
-demo-streams: setup ## the same with a Streams application of eight windowed joins
+demo-streams: ## the same with a Streams application of eight windowed joins
+	$(SET_UP)
 	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-streams
 
-demo-mirror: setup ## the same with mirrors between two clusters that are 60 ms apart
+demo-mirror: ## the same with mirrors between two clusters that are 60 ms apart
+	$(SET_UP)
 	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-mirror
 
-fleet-up: setup ## start the local fleet
+fleet-up: ## start the local fleet
+	$(SET_UP)
 	@$(BIN)/python -m local.fleet up
 
 fleet-down: ## stop and remove every fleet of this project
 	@$(PYTHON) -m local.fleet down --all
 
-lint: setup-tests ## ruff, mypy, yamllint, ansible-lint
+lint: ## ruff, mypy, yamllint, ansible-lint
+	$(SET_UP)
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	$(RUN) mypy sizing spark_checks verify local plugins
+	$(RUN) mypy evidence sizing control spark_checks verify local plugins
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q
 
-test-fast: lint ## lint, unit, Spark and render tests
-	$(RUN) python -m pytest -n 2 --dist loadfile -m "not fleet and not kafka and not long"
+test: test-fast test-java test-contract test-demo ## what a change must pass: from lint to one deployment, audited
 
-test-java: setup-tests ## build the sandbox proxy and the sample application with their own tests
+test-all: test test-rest ## that, and all other scenarios, fleets, brokers, and a machine that has nothing
+
+test-fast: lint ## lint, unit, Spark and render tests
+	$(SET_UP)
+	$(RUN) python -m pytest -n 2 --dist loadfile -m "not fleet and not kafka and not bare and not long"
+
+test-java: ## build the sandbox proxy and the sample application with their own tests
+	$(SET_UP)
 	mvn -q -B -f local/services/sandbox_rest/pom.xml verify
 	mvn -q -B -f local/services/sample_streams/pom.xml verify
 
-test-kafka: setup-tests ## the load and the proxy contract against brokers on loopback
-	$(RUN) python -m pytest -m "kafka and not long"
+test-contract: ## what the kit asks of a REST proxy, against the sandbox
+	$(SET_UP)
+	$(RUN) python -m pytest -m "not long" tests/contract
 
-test-fleet: setup-tests ## molecule, and the fleet end to end; skipped, with the reason, where no node can run
-	@if reason=$$($(BIN)/python -m local.fleet check); \
-	then $(RUN) molecule test --all; \
-	else echo "skipped: molecule: $$reason"; fi
-	$(RUN) python -m pytest -m "fleet and not long"
+test-demo: ## one molecule scenario with idempotence, and make demo with faults on its fleet
+	$(SET_UP_TESTS)
+	@$(call molecule,--scenario-name $(SCENARIO))
+	$(RUN) python -m pytest -m "not long" tests/e2e/test_demo.py
 
-bench-clients: setup ## stock clients against the profiles, and acks against killed leaders: 7 minutes
-	@$(RUN) $(BIN)/python -m bench.clients
+test-kafka: ## the load, the watchers and the modules against brokers on loopback
+	$(SET_UP)
+	$(RUN) python -m pytest -m "kafka and not long" --ignore=tests/contract
 
-test: test-fast test-java test-kafka test-fleet ## everything but test-long
+test-fleet: ## all other molecule scenarios and tests on a fleet
+	$(SET_UP_TESTS)
+	@$(call molecule,--all --exclude $(SCENARIO))
+	$(RUN) python -m pytest -m "fleet and not long" --ignore=tests/e2e/test_demo.py
 
-test-long: setup-tests ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts
+test-bare: ## set-up on a Debian that has nothing
+	$(SET_UP_TESTS)
+	$(RUN) python -m pytest -m bare
+
+test-rest: test-kafka test-fleet test-bare ## what test-all adds to test
+
+test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts
+	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -m long
+
+bench: ## what the benches need (python -m bench.NAME, see bench/)
+	$(SET_UP)
+
+bench-clients: ## stock clients against the profiles, and acks against killed leaders: 7 minutes
+	$(SET_UP)
+	@$(RUN) $(BIN)/python -m bench.clients
 
 clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
 	@$(PYTHON) -m local.setup.clean
 
 distclean: clean ## as clean, and the runs and downloads as well
 	@$(PYTHON) -m local.setup.clean --downloads
+
+# Molecule with these arguments, where a node can run.
+define molecule
+	if reason=$$($(BIN)/python -m local.fleet check); \
+	then $(RUN) molecule test $(1); \
+	else echo "skipped: molecule: $$reason"; fi
+endef

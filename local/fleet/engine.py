@@ -1,4 +1,7 @@
-"""The container engine of this machine: podman, or Docker where that is what runs."""
+"""The container engine of this machine: podman where it answers, else Docker where that does.
+
+A client without an engine is no engine: many images of clouds and CI bring Docker's client alone.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,13 @@ from local.paths import GENERATED
 from local.problem import Problem
 
 NO_ENGINE = "no container engine: run 'make setup', or 'apt-get install podman runc netavark iptables'"
+#: What only an engine that works can answer.
+_QUESTION = {"podman": ("ps", "--quiet"), "docker": ("info", "--format", "{{.ServerVersion}}")}
+_ANSWER_S = 20.0
 
 
 class NoEngine(Problem):
-    """No engine is installed: then there is no fleet either."""
+    """No engine is there: then there is no fleet either."""
 
 
 @dataclass(frozen=True)
@@ -56,25 +62,68 @@ class Engine:
 
 
 def find_engine() -> Engine:
-    """Choose the engine; raises Problem where none can run."""
-    if shutil.which("podman"):
-        engine = Engine("podman", _as_root(), podman_environment())
-        engine.run("version")
-        return engine
-    if (
-        shutil.which("docker")
-        and Engine("docker").run("info", "--format", "{{.ServerVersion}}", check=False).strip()
-    ):
-        return Engine("docker")
+    """Choose the engine that answers; raises Problem where none does, with what to do about it."""
+    silence = {}
+    for name in ("podman", "docker"):
+        if shutil.which(name):
+            try:
+                engine = Engine(name, _as_root(), podman_environment()) if name == "podman" else Engine(name)
+                silence[name] = _silence(engine)
+            except Problem as problem:
+                silence[name] = str(problem)
+            else:
+                if not silence[name]:
+                    return engine
+    if "podman" in silence:
+        raise Problem(
+            f"podman is installed and does not answer: {silence['podman']}; "
+            "see what 'podman info' says, mend it, then the same command again"
+        )
+    if silence:
+        raise NoEngine(
+            f"no container engine: docker is installed and no engine answers it ({silence['docker']}); "
+            "start it, or run 'make setup', which installs podman beside it"
+        )
     raise NoEngine(NO_ENGINE)
+
+
+def docker_answers() -> bool:
+    """Whether a Docker engine, not only its client, is there."""
+    return shutil.which("docker") is not None and not _silence(Engine("docker"))
+
+
+def _silence(engine: Engine) -> str:
+    """Why the engine does not answer, in a line; empty where it does."""
+    try:
+        done = subprocess.run(
+            [*engine.prefix, engine.name, *_QUESTION[engine.name]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_ANSWER_S,
+            env={**os.environ, **engine.environment},
+        )
+    except subprocess.TimeoutExpired:
+        return f"nothing in {_ANSWER_S:.0f} s"
+    except OSError as error:
+        return str(error)
+    # Docker's client ends well, and names no version, where it reached no engine.
+    if done.returncode or (engine.name == "docker" and not done.stdout.strip()):
+        return (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+    return ""
 
 
 def _as_root() -> tuple[str, ...]:
     """Nodes have fixed addresses on a bridge of their own, which takes root."""
     if os.geteuid() == 0:
         return ()
-    if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode:
-        raise Problem("the nodes need root to run podman: run 'sudo -v', then the same command again")
+    if (
+        not shutil.which("sudo")
+        or subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode
+    ):
+        raise Problem("the nodes need root, which this account becomes after 'sudo -v'")
     return (
         ("sudo", "-n", f"--preserve-env={','.join(podman_environment())}")
         if podman_environment()

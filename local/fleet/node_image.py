@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import hashlib
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from local import children
 from local.fleet.engine import Engine
 from local.fleet.lock import alone
 from local.paths import PROJECT, cache_root
@@ -74,13 +74,15 @@ def debian_sources(targets: Iterable[str]) -> list[str]:
     return [f"deb {uri} {release} {' '.join(names)}" for (uri, release), names in components.items()]
 
 
-def _machine_sources() -> list[str]:
+def machine_sources() -> list[str]:
+    """This machine's sources of the nodes' suite, for a root that is made here; empty where it has none."""
     command = ["apt-get", "indextargets", "--format", _TARGETS, "Identifier: Packages"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return debian_sources(done.stdout.splitlines())
 
 
-def _proxies() -> list[str]:
+def proxies() -> list[str]:
+    """The proxies that this machine's apt goes through, as options of apt."""
     done = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=False)
     return [line.rstrip(";") for line in done.stdout.splitlines() if "::Proxy " in line]
 
@@ -94,11 +96,12 @@ def _bootstrap_command(target: Path) -> list[str]:
     command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}"]
     command += ['--setup-hook=mkdir -p "$1/usr/share/man/man1"']  # Java's alternatives end in a link there
     command += [f'--customize-hook={RECIPE / "customize.sh"} "$1"']
-    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-    command += [f"--aptopt={option}" for option in ['Acquire::Languages "none"', *_proxies()]]
+    # What is packed as soon as it is there need not be on the disk after every package.
+    command += ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT)]
+    command += [f"--aptopt={option}" for option in ['Acquire::Languages "none"', *proxies()]]
     if KEYRING.is_file():
         command.append(f"--keyring={KEYRING}")
-    return [*command, SUITE, str(target), *_machine_sources()]
+    return [*command, SUITE, str(target), *machine_sources()]
 
 
 def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
@@ -110,38 +113,18 @@ def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
         work = Path(tempfile.mkdtemp(prefix="kedge-node-", dir=WORK))
         work.chmod(0o755)
         try:
-            _follow(engine, _bootstrap_command(unfinished), work, say)
+            children.run(
+                ["env", f"TMPDIR={work}", *_bootstrap_command(unfinished)],
+                "mmdebstrap could not make the nodes' root",
+                prefix=engine.prefix,
+                line=lambda text: say(text[3:].strip().rstrip(".")) if text.startswith(STEPS) else None,
+            )
         finally:
             subprocess.run([*engine.prefix, "rm", "-rf", "--one-file-system", str(work)], check=False)
         unfinished.replace(target)
     for former in target.parent.glob("node-*.tar"):
         if former != target:
             former.unlink()
-
-
-def _follow(engine: Engine, command: list[str], work: Path, say: Callable[[str], None]) -> None:
-    """Run mmdebstrap with its steps told; interrupted, it is ended with all that it started."""
-    last: collections.deque[str] = collections.deque(maxlen=15)
-    bootstrap = subprocess.Popen(
-        [*engine.prefix, "env", f"TMPDIR={work}", *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        for line in bootstrap.stdout or ():
-            last.append(line.rstrip())
-            if line.startswith(STEPS):
-                say(line[3:].strip().rstrip("."))
-        failed = bootstrap.wait() != 0
-    except KeyboardInterrupt:
-        subprocess.run([*engine.prefix, "kill", "-KILL", "--", f"-{bootstrap.pid}"], check=False)
-        bootstrap.wait()
-        raise
-    if failed:
-        raise Problem("mmdebstrap could not make the nodes' root; its last lines:\n" + "\n".join(last))
 
 
 def ensure(engine: Engine, say: Callable[[str], None]) -> bool:

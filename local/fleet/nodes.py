@@ -51,14 +51,15 @@ def description(fleet: Fleet, node: Node) -> str:
         repr(node),
         hardware_address(node),
         *sorted(f"{other.address} {other.name}" for other in fleet.nodes),
-        *_limits(),
+        *limits(),
         keys.public(keys.user_key(fleet)),
         keys.public(keys.host_key(fleet, node)),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _limits() -> list[str]:
+def limits() -> list[str]:
+    """What a container gets of files and processes: an engine's defaults may exceed what the host allows."""
     files = _hard(resource.RLIMIT_NOFILE, MOST_FILES)
     processes = _hard(resource.RLIMIT_NPROC, MOST_PROCESSES)
     return [f"--ulimit=nofile={files}:{files}", f"--ulimit=nproc={processes}:{processes}", "--pids-limit=-1"]
@@ -98,7 +99,7 @@ def create_command(engine: Engine, fleet: Fleet, node: Node) -> list[str]:
         "--privileged",
         *systemd,
         *hosts,
-        *_limits(),
+        *limits(),
         *([f"--memory={node.memory}"] if node.memory else []),
         *[f"--label={key}={value}" for key, value in labels.items()],
         node_image.image_name(),
@@ -202,7 +203,7 @@ def unusable() -> str:
         engine = find_engine()
         if not node_image.is_present(engine):
             return "the nodes' image is missing: run 'make setup'"
-        engine.run("run", "--rm", "--privileged", *_limits(), node_image.image_name(), "/bin/true")
+        engine.run("run", "--rm", "--privileged", *limits(), node_image.image_name(), "/bin/true")
     except Problem as problem:
         return str(problem)
     return ""

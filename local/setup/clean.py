@@ -14,7 +14,18 @@ from local.problem import Problem
 
 TOOL_CACHES = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".ansible")
 SPARK = ("spark-warehouse", "metastore_db", "derby.log")
-ROOMS = ("local", "plugins", "sizing", "spark_checks", "verify", "tests", "molecule", "bench")
+ROOMS = (
+    "evidence",
+    "sizing",
+    "control",
+    "spark_checks",
+    "verify",
+    "plugins",
+    "local",
+    "bench",
+    "tests",
+    "molecule",
+)
 
 
 def generated() -> list[Path]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from control.jars import JarError, archive, lock_text, resolve
+from control.jars import JarError, archive, archive_path, lock_text, missing, read_lock, resolve
+from local import children
 from local.paths import LOCKS, archive_folder, jar_folder
+from local.setup import maven
 
 
 def sets() -> list[str]:
@@ -22,6 +25,28 @@ def get(name: str) -> tuple[list[str], Path]:
         raise JarError(f"there is no jar set {name!r}; there are: {', '.join(sets())}")
     changed = resolve(lock, jar_folder(name))
     return changed, archive(lock, jar_folder(name), archive_folder())
+
+
+def wanting(names: Sequence[str]) -> str:
+    """Which of these sets are not present and packed, in words; empty where all are."""
+    absent = []
+    for name in names:
+        lock = LOCKS / f"{name}.lock"
+        if resolve(lock, jar_folder(name), check=True) or not archive_path(lock, archive_folder()).is_file():
+            absent.append(name)
+    return f"fetches {', '.join(absent)} into {jar_folder('').resolve()}" if absent else ""
+
+
+def make(names: Sequence[str]) -> None:
+    """Make these sets present and packed: straight from the repository, and through Maven what is left."""
+    if address := maven.repository():
+        wanted = {
+            jar_folder(name): missing(read_lock(LOCKS / f"{name}.lock"), jar_folder(name)) for name in names
+        }
+        maven.fetch(wanted, address)
+    for name in names:
+        children.go_on()
+        get(name)
 
 
 def main(arguments: list[str] | None = None) -> int:

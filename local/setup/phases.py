@@ -1,100 +1,39 @@
-"""Set-up: makes this machine and this folder ready, and does nothing where they are.
+"""The phases of set-up for a target, and its command line.
 
-    python3 -m local.setup [--check] [--for-tests] [--without-fleet | --fleet-if-possible]
+    python3 -m local.setup [TARGET] [--check] [--without-fleet | --fleet-if-possible]
 
-Standard library only, run by the machine's own python3.
+Standard library only, run by the machine's own python3. It does nothing where nothing is missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from control.jars import JarError, archive_path, resolve
+from local import children
 from local.fleet import node_image, toxiproxy
 from local.fleet.engine import NoEngine, find_engine
-from local.fleet.survey import check_space
-from local.paths import LOCKS, PROJECT, VENV, cache_root, jar_folder
+from local.paths import GENERATED, PROJECT, VENV, cache_root
 from local.problem import Problem
-from local.setup import jars
-from local.setup import packages as machine
+from local.setup import environment, jars, packages, schedule
+from local.setup.schedule import Phase, Say, say
+from local.setup.targets import OWN_HOSTS, TARGETS, Target
 
-REQUIREMENTS = PROJECT / "requirements.txt"
-VENV_MARKER = VENV / ".requirements"
 SANDBOX = PROJECT / "local" / "services" / "sandbox_rest"
-IMAGE = "node image"
 SAMPLE = PROJECT / "local" / "services" / "sample_streams"
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A part of set-up: `wanting` tells in words what is missing, or nothing; `make` makes it.
-
-    `needs` is the space that making takes: folders and megabytes.
-    """
-
-    name: str
-    wanting: Callable[[], str]
-    make: Callable[[], None]
-    needs: Sequence[tuple[Path, int]]
-
-
-def say(line: str) -> None:
-    """Print one line at once."""
-    print(line, flush=True)
-
-
-def _venv_key() -> str:
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return f"{python} {hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()}"
-
-
-def _venv_wanting() -> str:
-    if VENV_MARKER.is_file() and VENV_MARKER.read_text(encoding="utf-8").strip() == _venv_key():
-        return ""
-    count = sum(1 for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines() if "==" in line)
-    return f"installs {count} locked Python packages into .venv (a minute or two)"
-
-
-def _make_venv() -> None:
-    python = VENV / "bin" / "python"
-    wanted = f"{sys.version_info.major}.{sys.version_info.minor}"
-    probe = "import sys, pip; print('%d.%d' % sys.version_info[:2])"
-    usable = python.exists() and _output([str(python), "-c", probe]) == wanted
-    VENV_MARKER.unlink(missing_ok=True)
-    if not usable:
-        base = getattr(sys, "_base_executable", sys.executable)
-        _run([base, "-m", "venv", "--clear", str(VENV)], "the virtual environment could not be made")
-    install = [str(python), "-m", "pip", "install", "--require-hashes", "--requirement", str(REQUIREMENTS)]
-    _run(
-        [*install, "-q", "--no-input", "--disable-pip-version-check"],
-        "pip could not install requirements.txt",
-    )
-    VENV_MARKER.write_text(_venv_key() + "\n", encoding="utf-8")
-
-
-def _jars_wanting() -> str:
-    absent = []
-    for name in jars.sets():
-        lock = LOCKS / f"{name}.lock"
-        packed = archive_path(lock, cache_root() / "archives").is_file()
-        if resolve(lock, jar_folder(name), check=True) or not packed:
-            absent.append(name)
-    return f"fetches {', '.join(absent)} with Maven into {cache_root() / 'jars'}" if absent else ""
-
-
-def _make_jars() -> None:
-    for name in jars.sets():
-        jars.get(name)
+#: What the last set-up took: ``{"seconds": all, "phases": {name: seconds}}``, without what was there already.
+TIMES = GENERATED / "set-up.json"
+_PACKAGES, _JAVA, _VENV = "system packages", "Java and Maven", "virtual environment"
+_GO = "requirements/go.txt"
 
 
 def _sources_key(project: Path) -> str:
@@ -113,16 +52,16 @@ def _built_by_maven(what: str, project: Path, product: str) -> Phase:
         built = any((project / "target").glob(product))
         if built and marker.is_file() and marker.read_text(encoding="utf-8") == _sources_key(project):
             return ""
-        return f"builds the {what} with Maven"
+        return "builds it with Maven"
 
-    def make() -> None:
+    def make(_say: Say) -> None:
         key = _sources_key(project)
         marker.unlink(missing_ok=True)
         build = ["mvn", "-q", "-B", "-f", str(project / "pom.xml"), "-DskipTests", "package"]
-        _run(build, f"the {what} could not be built")
+        children.run(build, f"the {what} could not be built")
         marker.write_text(key, encoding="utf-8")
 
-    return Phase(what, wanting, make, [(project, 100)])
+    return Phase(what, wanting, make, [(project, 100)], after=(_JAVA,))
 
 
 def _image_wanting() -> str:
@@ -130,92 +69,103 @@ def _image_wanting() -> str:
         present = node_image.is_present(find_engine())
     except NoEngine:  # the phase before this one installs it
         present = False
-    return "" if present else "builds the nodes' image"
+    return "" if present else "builds it"
 
 
-def _make_image() -> None:
-    node_image.ensure(find_engine(), lambda line: say(f"  {line}"))
+def _image(engine_is_missing: bool) -> Phase:
+    def wanting() -> str:
+        return "builds it" if engine_is_missing else _image_wanting()
+
+    def make(tell: Say) -> None:
+        node_image.ensure(find_engine(), tell)
+
+    return Phase("nodes' image", wanting, make, node_image.needs("podman"), after=(_PACKAGES,))
 
 
 def _link_wanting() -> str:
-    # Without Go the fleets without a link run all the same; who needs it is told so.
-    if toxiproxy.binary().is_file() or toxiproxy.obstacle():
+    if toxiproxy.binary().is_file():
         return ""
-    return f"builds Toxiproxy {toxiproxy.version()} with Go, for the long way between clusters"
+    return f"builds Toxiproxy {toxiproxy.version()} with Go"
 
 
-def _output(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _run(command: list[str], trouble: str) -> None:
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+def _apt(name: str, names: list[str], after: tuple[str, ...] = (), *, refresh: bool = True) -> Phase:
+    text = f"installs with apt-get: {' '.join(names)}" if names else ""
+    return Phase(
+        name,
+        lambda: text,
+        lambda tell: packages.install(names, tell, refresh=refresh),
+        [(Path("/usr"), 1000)],
+        after,
     )
-    if done.returncode:
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
-        told = [line for line in lines if "ERROR" in line][:3] or lines[-3:]
-        raise Problem(f"{trouble}: {' '.join(told)}")
 
 
-def _packages_phase(fleet: bool, tests: bool = False) -> Phase:
-    known = machine.packages(not shutil.which("podman") and machine.docker_answers())
-    names = machine.missing_packages(known, fleet, tests)
-    wanting = f"installs with apt-get: {' '.join(names)}" if names else ""
-    return Phase("system packages", lambda: wanting, lambda: machine.install(names), [(Path("/usr"), 1000)])
-
-
-def phases(fleet: bool, tests: bool = False) -> list[Phase]:
-    """The parts of set-up in their order; those of the fleet or of tests only where they are wanted."""
+def phases(target: Target) -> list[Phase]:
+    """The parts of a target's set-up, each after those that it builds upon."""
+    wanted = packages.wanted(target)
+    java = [one for one in wanted if one in packages.BUILDERS]
+    others = [one for one in wanted if one not in packages.BUILDERS]
+    names = packages.missing(others)
     made = [
-        _packages_phase(fleet, tests),
-        Phase("virtual environment", _venv_wanting, _make_venv, [(VENV, 2000)]),
-        Phase("jars", _jars_wanting, _make_jars, [(cache_root(), 500)]),
-        _built_by_maven("sandbox REST proxy", SANDBOX, "sandbox-rest-*.tar.gz"),
-        _built_by_maven("sample Streams application", SAMPLE, "sample-streams-*.jar"),
-        Phase("link between clusters", _link_wanting, toxiproxy.build, [(cache_root(), 300)]),
+        _apt(_PACKAGES, names),
+        _apt(_JAVA, packages.missing(java), after=(_PACKAGES,), refresh=not names),
     ]
-    if fleet:
-        made.append(Phase(IMAGE, _image_wanting, _make_image, node_image.needs("podman")))
+    files = [*target.requirements, *([_GO] if target.link and toxiproxy.obstacle() else [])]
+    if files:
+        after = (_PACKAGES,) if packages.missing([packages.VENV]) else ()
+        made.append(
+            Phase(
+                _VENV,
+                lambda: environment.wanting(files),
+                lambda tell: environment.make(files, tell),
+                [(VENV, 2000)],
+                after,
+            )
+        )
+    if target.jars:
+        made.append(
+            Phase(
+                "jars",
+                lambda: jars.wanting(target.jars),
+                lambda tell: jars.make(target.jars),
+                [(cache_root(), 500)],
+                after=(_JAVA,),
+            )
+        )
+    if target.sandbox:
+        made.append(_built_by_maven("sandbox REST proxy", SANDBOX, "sandbox-rest-*.tar.gz"))
+    if target.sample:
+        made.append(_built_by_maven("sample Streams application", SAMPLE, "sample-streams-*.jar"))
+    if target.link:
+        after = (_VENV,) if _GO in files else ()
+        made.append(
+            Phase("Toxiproxy", _link_wanting, lambda tell: toxiproxy.build(), [(cache_root(), 300)], after)
+        )
+    if target.fleet:
+        made.append(_image(bool(packages.missing(one for one in others if one in packages.OF_ENGINE))))
     return made
 
 
-def run(made: list[Phase]) -> None:
-    """Make what is missing, phase by phase, each with its time; raises Problem or JarError."""
-    began = time.monotonic()
-    wanting = {phase.name: phase.wanting() for phase in made}
-    check_space(
-        (folder, size, phase.name) for phase in made if wanting[phase.name] for folder, size in phase.needs
-    )
-    for phase in made:
-        if not wanting[phase.name]:
-            continue
-        started = time.monotonic()
-        say(f"set-up: {phase.name}: {wanting[phase.name]}")
-        phase.make()
-        say(f"set-up: {phase.name}: done in {time.monotonic() - started:.1f} s")
-    say(f"set-up: complete ({time.monotonic() - began:.1f} s)")
+def _note(total: float, seconds: dict[str, float]) -> None:
+    """Write down what the last set-up took, for the demo's table of phases."""
+    TIMES.parent.mkdir(parents=True, exist_ok=True)
+    TIMES.write_text(json.dumps({"seconds": total, "phases": seconds}) + "\n", encoding="utf-8")
 
 
-def _check(made: list[Phase]) -> int:
-    missing = [(phase.name, text) for phase in made if (text := phase.wanting())]
+def _check(made: list[Phase], again: str) -> int:
+    missing = [(name, text) for name, text in schedule.wantings(made).items() if text]
     for name, text in missing:
-        say(f"{name}: {text}")
-    say("set-up is not complete: run 'make setup'" if missing else "set-up is complete")
+        print(f"{name}: {text}")
+    print(f"set-up is not complete: run '{again}'" if missing else "set-up is complete")
     return 1 if missing else 0
 
 
 def _fleet_obstacle() -> str:
     """Why the fleet cannot be set up by this account, or nothing."""
-    names = _packages_phase(True).wanting()
-    if names and (machine.root_prefix() is None or not shutil.which("apt-get")):
-        return f"this account may not install what it needs ({names})"
-    allowed = [*(machine.root_prefix() or []), "unshare", "--mount", "true"]
+    names = packages.missing(packages.wanted(Target(requirements=(), fleet=True)))
+    prefix = packages.root_prefix()
+    if names and (prefix is None or not shutil.which("apt-get")):
+        return f"this account may not install what it needs ({', '.join(names)})"
+    allowed = [*(prefix or []), "unshare", "--mount", "true"]
     if subprocess.run(allowed, capture_output=True, check=False).returncode:
         return "mounts are not allowed here"
     try:
@@ -230,9 +180,16 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Set up or check: 0 complete, 1 (check) something is missing, 2 a problem to mend, 130 interrupted."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m local.setup", description="Make this machine ready.")
+    parser.add_argument(
+        "target",
+        nargs="?",
+        default="setup",
+        choices=TARGETS,
+        metavar="TARGET",
+        help="of the Makefile (default: setup)",
+    )
     parser.add_argument("--check", action="store_true", help="only say what is missing")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
@@ -241,22 +198,32 @@ def main(arguments: list[str] | None = None) -> int:
     kind.add_argument(
         "--fleet-if-possible", action="store_true", help="leave the fleet out where it cannot run"
     )
-    parser.add_argument("--for-tests", action="store_true", help="also what only tests need: a browser")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Set up or check: 0 complete, 1 (check) something is missing, 2 a problem to mend, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    again = "make setup" if options.target == "setup" else f"make {options.target}"
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        fleet = not options.without_fleet
-        if options.fleet_if_possible and (obstacle := _fleet_obstacle()):
-            say(f"set-up: the local fleet is left out: {obstacle}")
-            fleet = False
+        target = TARGETS[options.target]
+        if options.without_fleet:
+            target = OWN_HOSTS if options.target == "setup" else replace(target, fleet=False)
+        elif options.fleet_if_possible and target.fleet and (obstacle := _fleet_obstacle()):
+            say(f"the local fleet is left out: {obstacle}")
+            target = replace(target, fleet=False)
+        made = phases(target)
         if options.check:
-            return _check(phases(fleet, options.for_tests))
-        run(phases(fleet, options.for_tests))
-    except (Problem, JarError) as problem:
+            return _check(made, again)
+        began = time.monotonic()
+        seconds = schedule.run(made)
+        _note(time.monotonic() - began, seconds)
+    except Problem as problem:
         print(problem, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; 'make setup' goes on from here", file=sys.stderr)
+        print(f"interrupted; '{again}' goes on from here", file=sys.stderr)
         return 130
     return 0
 

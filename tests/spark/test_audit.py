@@ -183,7 +183,7 @@ def test_recommendations_are_one_mapping_with_the_reasons_above(passed: Audit) -
 def browser() -> Iterator[Browser]:
     program = machine.browser()
     if program is None:
-        pytest.skip("no Chromium is installed: make setup-tests")
+        pytest.skip("no Chromium is installed: make test-fast")
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield running

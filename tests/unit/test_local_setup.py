@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,53 +11,113 @@ import pytest
 from local.fleet import node_image
 from local.paths import PROJECT
 from local.problem import Problem
-from local.setup import packages as machine
-from local.setup import phases as setup
+from local.setup import environment, packages, schedule
 from local.setup.packages import Package
-from local.setup.phases import Phase
+from local.setup.schedule import Phase, Say
+from local.setup.targets import BASE, BENCH, LINT, OWN_HOSTS, TARGETS, TESTS
 
 
-def phase(name: str, made: list[str], wanting: str = "makes it", megabytes: int = 0) -> Phase:
-    return Phase(name, lambda: wanting, lambda: made.append(name), [(PROJECT, megabytes)])
+def phase(
+    name: str, made: list[str], wanting: str = "makes it", megabytes: int = 0, after: tuple[str, ...] = ()
+) -> Phase:
+    return Phase(name, lambda: wanting, lambda _: made.append(name), [(PROJECT, megabytes)], after)
 
 
-def test_only_packages_whose_command_is_missing_are_wanted() -> None:
-    known = [
-        Package("there", lambda: True, fleet=False),
-        Package("absent", lambda: False, fleet=False),
-        Package("engine", lambda: False, fleet=True),
-    ]
-    assert machine.missing_packages(known, fleet=True) == ["absent", "engine"]
-    assert machine.missing_packages(known, fleet=False) == ["absent"]
+def failing(name: str, problem: Exception, after: tuple[str, ...] = ()) -> Phase:
+    def fail(_say: Say) -> None:
+        raise problem
+
+    return Phase(name, lambda: "fails", fail, after=after)
 
 
-def test_docker_takes_the_place_of_podman() -> None:
-    names = {package.name for package in machine.packages(with_docker=True)}
+def test_only_packages_whose_programs_are_missing_are_wanted() -> None:
+    known = [Package("there", (), lambda: True), Package("absent", (), lambda: False)]
+    assert packages.missing(known) == ["absent"]
+
+
+def test_docker_that_answers_takes_the_place_of_podman(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "docker_alone", lambda: True)
+    names = {package.name for package in packages.wanted(TARGETS["demo"])}
     assert "podman" not in names
     assert {"mmdebstrap", "openjdk-17-jdk-headless"} <= names
 
 
+def test_demo_brings_only_what_the_demo_needs() -> None:
+    demo = TARGETS["demo"]
+    assert demo == TARGETS["setup"]
+    assert demo.requirements == (BASE,)
+    assert not demo.link
+    assert not demo.sample
+    assert not [name for name in demo.jars if name.startswith(("kafka-3", "kafka-streams"))]
+    programs = packages.programs(demo)
+    assert not programs & {"chromium", "haproxy", "curl", "systemd-analyze", "go"}
+
+
+def test_own_hosts_need_neither_engine_nor_sandbox() -> None:
+    assert not OWN_HOSTS.fleet
+    assert not OWN_HOSTS.sandbox
+    assert not packages.programs(OWN_HOSTS) & {"podman", "mmdebstrap"}
+
+
+@pytest.mark.parametrize(
+    ("target", "file"), [("test-fast", TESTS), ("lint", LINT), ("bench-clients", BENCH), ("test-demo", TESTS)]
+)
+def test_other_targets_bring_their_own_packages(target: str, file: str) -> None:
+    assert file in TARGETS[target].requirements
+
+
+def test_every_target_that_sets_up_is_in_the_table() -> None:
+    rules = (PROJECT / "Makefile").read_text().split("\n\n")
+    names = {rule.split(":")[0] for rule in rules if "\t$(SET_UP" in rule}
+    assert names == set(TARGETS)
+
+
+@pytest.mark.parametrize("file", [BASE, TESTS, LINT, BENCH, "requirements/go.txt", "requirements/build.txt"])
+def test_lock_names_what_its_source_asks_for_with_checksums(file: str) -> None:
+    locked = (PROJECT / file).read_text()
+    asked = (PROJECT / file).with_suffix(".in").read_text().splitlines()
+    for name in (line.split("==")[0] for line in asked if line and not line.startswith(("#", "-c"))):
+        assert f"\n{name}==" in locked
+    assert all(
+        "\\" in line for line in locked.splitlines() if "==" in line and not line.startswith((" ", "#"))
+    )
+
+
+def test_locks_agree_on_every_version() -> None:
+    versions: dict[str, set[str]] = {}
+    for file in (PROJECT / "requirements").glob("*.txt"):
+        for name, version in environment.locked(file.read_text()):
+            versions.setdefault(name, set()).add(version)
+    base = dict(environment.locked((PROJECT / BASE).read_text()))
+    # ansible-core has one version for each line of Python.
+    assert not [
+        name
+        for name, found in versions.items()
+        if len(found | {base.get(name, min(found))}) > 1 and name != "ansible-core"
+    ]
+
+
 @pytest.mark.parametrize(("text", "major"), [("javac 17.0.15", 17), ("javac 1.8.0_402", 8), ("", 0)])
 def test_version_of_java_is_read(text: str, major: int) -> None:
-    assert machine.java_major(text) == major
+    assert packages.java_major(text) == major
 
 
 def test_account_that_may_not_install_gets_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "root_prefix", lambda: None)
+    monkeypatch.setattr(packages, "root_prefix", lambda: None)
     command = "Run: sudo apt-get install -y --no-install-recommends podman maven"
     with pytest.raises(Problem, match=command):
-        machine.install(["podman", "maven"])
+        packages.install(["podman", "maven"])
 
 
 def test_machine_without_apt_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Problem, match=r"missing: podman; this machine has no apt-get"):
-        machine.install(["podman"])
+        packages.install(["podman"])
 
 
 def test_phases_that_miss_nothing_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
     made: list[str] = []
-    setup.run([phase("one", made, wanting=""), phase("two", made)])
+    schedule.run([phase("one", made, wanting=""), phase("two", made)])
     assert made == ["two"]
     assert "two: makes it" in capsys.readouterr().out
 
@@ -63,30 +125,103 @@ def test_phases_that_miss_nothing_are_passed_over(capsys: pytest.CaptureFixture[
 def test_nothing_is_made_where_space_lacks() -> None:
     made: list[str] = []
     with pytest.raises(Problem, match=r"no space.*\(large\)"):
-        setup.run([phase("small", made), phase("large", made, megabytes=1_000_000_000)])
+        schedule.run([phase("small", made), phase("large", made, megabytes=1_000_000_000)])
     assert made == []
 
 
+def test_phases_that_do_not_wait_for_one_another_are_made_at_once() -> None:
+    both = threading.Barrier(2, timeout=20)
+    meeting = [Phase(name, lambda: "meets", lambda _: both.wait() and None) for name in ("one", "two")]
+    schedule.run(meeting)
+
+
+def test_phase_comes_after_those_that_it_names() -> None:
+    made: list[str] = []
+    schedule.run(
+        [
+            phase("last", made, after=("middle",)),
+            phase("middle", made, after=("first",)),
+            phase("first", made),
+        ]
+    )
+    assert made == ["first", "middle", "last"]
+
+
+def test_phase_that_is_there_already_is_not_waited_for() -> None:
+    made: list[str] = []
+    schedule.run([phase("there", made, wanting=""), phase("next", made, after=("there",))])
+    assert made == ["next"]
+
+
+def test_failed_phase_ends_only_what_comes_after_it() -> None:
+    made: list[str] = []
+    wrong = failing("wrong", Problem("it is wrong"))
+    with pytest.raises(Problem, match=r"^wrong: it is wrong$"):
+        schedule.run(
+            [
+                wrong,
+                phase("after", made, after=("wrong",)),
+                phase("later", made, after=("after",)),
+                phase("other", made),
+            ]
+        )
+    assert made == ["other"]
+
+
+def test_full_disk_is_a_problem_with_its_phase_and_place() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/some/place")
+    with pytest.raises(Problem, match=r"^jars: .*No space left on device: '/some/place'"):
+        schedule.run([failing("jars", full)])
+
+
+def test_installation_counts_until_its_lock_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / BASE).write_text("a==1\nb==2\n")
+    monkeypatch.setattr(environment, "PROJECT", tmp_path)
+    monkeypatch.setattr(environment, "VENV", tmp_path / "venv")
+    assert environment.wanting([BASE]).startswith("installs 2 locked Python packages")
+    monkeypatch.setattr(environment.children, "run", lambda *command, **options: None)
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "uv.txt").write_text("uv==1\n")
+    environment.make([BASE], lambda line: None)
+    assert environment.wanting([BASE]) == ""
+    (tmp_path / BASE).write_text("a==1\nb==3\n")
+    assert environment.wanting([BASE])
+
+
 def test_interrupted_installation_is_done_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text("a==1\nb==2\n")
-    monkeypatch.setattr(setup, "REQUIREMENTS", requirements)
-    monkeypatch.setattr(setup, "VENV", tmp_path / "venv")
-    monkeypatch.setattr(setup, "VENV_MARKER", tmp_path / "venv" / ".requirements")
-    monkeypatch.setattr(setup, "_run", lambda command, trouble: _interrupt_pip(command))
+    (tmp_path / BASE).write_text("a==1\n")
+    monkeypatch.setattr(environment, "PROJECT", tmp_path)
+    monkeypatch.setattr(environment, "VENV", tmp_path / "venv")
+
+    def interrupted(command: list[str], *_rest: object, **_options: object) -> None:
+        if "install" in command:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(environment.children, "run", interrupted)
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "uv.txt").write_text("uv==1\n")
     with pytest.raises(KeyboardInterrupt):
-        setup._make_venv()
-    assert setup._venv_wanting().startswith("installs 2 locked Python packages")
-    setup.VENV_MARKER.parent.mkdir()
-    setup.VENV_MARKER.write_text(setup._venv_key())
-    assert setup._venv_wanting() == ""
-    requirements.write_text("a==1\nb==3\n")
-    assert setup._venv_wanting()
+        environment.make([BASE], lambda line: None)
+    assert environment.wanting([BASE])
 
 
-def _interrupt_pip(command: list[str]) -> None:
-    if "pip" in command:
-        raise KeyboardInterrupt
+def test_uv_is_told_what_pip_is_configured_with_and_the_environment_wins() -> None:
+    told = environment.uv_settings(
+        [
+            ":env:.index-url='https://environment/simple'",
+            "global.index-url='https://file/simple'",
+            "global.extra-index-url='\\nhttps://one\\nhttps://two'",
+            "install.find-links='/wheels /more'",
+            "global.no-color='1'",
+        ]
+    )
+    assert told == {
+        "UV_DEFAULT_INDEX": "https://environment/simple",
+        "UV_INDEX": "https://one https://two",
+        "UV_FIND_LINKS": "/wheels,/more",
+    }
 
 
 def test_machines_own_sources_serve_the_nodes_suite_alone() -> None:

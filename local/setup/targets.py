@@ -1,0 +1,89 @@
+"""What each target of the Makefile needs on this machine: one table, and nothing is installed beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+BASE = "requirements.txt"
+TESTS = "requirements/tests.txt"
+LINT = "requirements/lint.txt"
+BENCH = "requirements/bench.txt"
+
+KAFKA = "kafka-4.3.1"
+CLASSIC_KAFKA = "kafka-3.9.2"  # the last with the classic MirrorMaker
+STREAMS = "kafka-streams-4.3.1"
+SPARK = "spark-kafka-4.0.0"
+METRICS = "jmx-agent-1.0.1"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a target needs: locked files, jar sets, builds of ours, the fleet, and programs beside theirs.
+
+    ``fleet`` is an engine, the nodes' image and what reaches nodes; ``link`` is Toxiproxy, the long way
+    between two clusters. ``programs`` are what the target's own code calls and nothing else here brings.
+    """
+
+    requirements: tuple[str, ...] = (BASE,)
+    jars: tuple[str, ...] = ()
+    sandbox: bool = False
+    sample: bool = False
+    link: bool = False
+    fleet: bool = False
+    programs: tuple[str, ...] = ()
+
+
+#: `make setup --without-fleet`: planning, deploying, verifying and auditing hosts that are there already.
+OWN_HOSTS = Target(jars=(KAFKA, SPARK), programs=("ssh",))
+DEMO = replace(OWN_HOSTS, sandbox=True, fleet=True)
+_TESTS = Target(requirements=(BASE, TESTS))
+_BROKER = replace(_TESTS, jars=(KAFKA, SPARK), sandbox=True, programs=("ss",))
+_BENCH = Target(requirements=(BASE, BENCH))
+
+TARGETS = {
+    "setup": DEMO,
+    "demo": DEMO,
+    "demo-streams": replace(DEMO, jars=(KAFKA, SPARK, STREAMS), sample=True),
+    "demo-mirror": replace(DEMO, jars=(KAFKA, SPARK, CLASSIC_KAFKA), link=True),
+    "fleet-up": Target(fleet=True),
+    "lint": Target(requirements=(BASE, TESTS, LINT)),
+    # The browser looks at reports; haproxy and systemd read the files that are rendered for them.
+    "test-fast": replace(
+        _BROKER,
+        jars=(KAFKA, SPARK, STREAMS),
+        programs=("chromium", "dpkg-deb", "haproxy", "mvn", "ss", "ssh", "ssh-keygen", "systemd-analyze"),
+    ),
+    "test-java": Target(requirements=(), programs=("mvn",)),
+    "test-contract": _BROKER,
+    "test-demo": replace(DEMO, requirements=(BASE, TESTS), programs=("ssh", "curl")),
+    "test-kafka": replace(
+        _BROKER,
+        jars=(KAFKA, SPARK, STREAMS, CLASSIC_KAFKA),
+        sample=True,
+        link=True,
+        programs=("openssl", "ss"),
+    ),
+    "test-fleet": replace(
+        DEMO,
+        requirements=(BASE, TESTS),
+        jars=(KAFKA, SPARK, STREAMS, CLASSIC_KAFKA, METRICS),
+        sample=True,
+        link=True,
+        programs=("curl", "dpkg-deb", "ssh"),
+    ),
+    "test-bare": replace(_TESTS, fleet=True, programs=("git",)),
+    "bench": replace(
+        _BENCH,
+        jars=(KAFKA, SPARK, STREAMS, CLASSIC_KAFKA),
+        sandbox=True,
+        sample=True,
+        link=True,
+        fleet=True,
+        programs=("chromium", "ss"),
+    ),
+    "bench-clients": replace(_BENCH, jars=(KAFKA,), programs=("javac",)),
+}
+TARGETS["test-long"] = replace(
+    TARGETS["test-fleet"],
+    programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs})),
+)
