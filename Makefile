@@ -46,11 +46,12 @@ fleet-up: ## start the local fleet
 fleet-down: ## stop and remove every fleet of this project
 	@$(PYTHON) -m local.fleet down --all
 
-lint: ## ruff, mypy, yamllint, ansible-lint
+lint: ## ruff, mypy, import-linter, yamllint, ansible-lint
 	$(SET_UP)
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy evidence sizing control spark_checks verify local plugins
+	$(RUN) lint-imports --no-cache --no-logo
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q
 
