@@ -96,7 +96,11 @@ def test_lag_is_judged_where_it_has_a_level(
     level: dict[str, int], lag: Lag, problem: str, doubt: str
 ) -> None:
     allowed = MirrorLevels.model_validate(level).model_dump()
-    assert late("m", lag, allowed, 0) == ([problem] if problem else [], [doubt] if doubt else [])
+    problems, doubts, figures = late("m", lag, allowed, 0)
+    assert (problems, doubts) == ([problem] if problem else [], [doubt] if doubt else [])
+    # The figures say the same as the words.
+    verdicts = {figure.verdict for figure in figures}
+    assert ("fail" in verdicts, "unknown" in verdicts) == (bool(problem), bool(doubt))
 
 
 def test_a_level_within_the_error_of_the_clocks_is_unknown() -> None:
