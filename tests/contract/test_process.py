@@ -15,8 +15,8 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from local.services.brokers import Broker
+from local.services.rest_proxies import RunningProxy, launch, running_proxy
 from tests.awaiting import await_that
-from tests.contract.proxies import RunningProxy, launch, running_proxy
 from tests.contract.rest_client import BINARY, Consumer, b64, offsets, produce
 
 LINGER_MS = "1500"
