@@ -1,8 +1,10 @@
-"""What the contract runs against: the proxy that KEDGE_REST_URL names, or the sandbox with its own broker.
+"""What the contract runs against: the sandbox and vendors' archives with a broker of its own, or a URL.
 
-``KEDGE_REST_URL=http://host:8082 KEDGE_REST_TOPIC=t pytest tests/contract`` asks a running proxy; the topic
-needs two partitions or more. ``KEDGE_REST_URL_2`` adds a second proxy of the same cluster. Tests that start,
-stop or configure a process run against the sandbox only.
+``KEDGE_REST_ARCHIVES=folder pytest tests/contract`` starts, beside the sandbox, each vendor's archive in that
+folder (see local/services/rest_proxies.py). ``KEDGE_REST_URL=http://host:8082 KEDGE_REST_TOPIC=t pytest
+tests/contract`` asks a running proxy instead; the topic needs two partitions or more. ``KEDGE_REST_URL_2`` adds a
+second proxy of the same cluster, ``KEDGE_REST_DISTRIBUTION`` says what it is (confluent unless it is said). Tests
+that start, stop or configure a process run against the sandbox only.
 """
 
 from __future__ import annotations
@@ -18,8 +20,16 @@ import httpx
 import pytest
 
 from local.services.brokers import Broker, running_broker
+from local.services.rest_proxies import (
+    RunningProxy,
+    VendorArchive,
+    running_proxy,
+    sandbox_archive,
+    unpack,
+    vendor_archives,
+)
 from tests.awaiting import await_that
-from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
+from tests.contract.dialects import DIALECTS, Dialect
 from tests.contract.rest_client import Consumer, produce
 
 URL = os.environ.get("KEDGE_REST_URL")
@@ -27,11 +37,12 @@ URL = os.environ.get("KEDGE_REST_URL")
 
 @dataclass(frozen=True)
 class Target:
-    """The proxies asked (twice the same where there is one), and a topic that they may write to."""
+    """The proxies asked (twice the same where there is one), what they speak, and a topic that is theirs."""
 
     url: str
     second_url: str
     topic: str
+    dialect: Dialect
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,18 +52,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kafka)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks a target once for each: the URL, or the sandbox and each vendor's archive."""
+    if "target" not in metafunc.fixturenames:
+        return
+    if URL is not None:
+        targets: list[object] = [pytest.param(None, id="url")]
+    else:
+        targets = [pytest.param(None, id="sandbox")]
+        archives = vendor_archives()
+        if isinstance(archives, str):
+            targets.append(pytest.param(None, id="vendors", marks=pytest.mark.skip(reason=archives)))
+        else:
+            targets += [pytest.param(each, id=f"{each.distribution}-{each.version}") for each in archives]
+    metafunc.parametrize("target", targets, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
 def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if URL is not None:
         pytest.skip("KEDGE_REST_URL names the proxy; this test starts and configures one itself")
-    archive = distribution()
+    archive = sandbox_archive()
     if archive is None:
         pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     return unpack(archive, tmp_path_factory.mktemp("sandbox"))
 
 
 @pytest.fixture(scope="session")
-def broker(jars: Path, sandbox_home: Path) -> Iterator[Broker]:
+def broker(jars: Path) -> Iterator[Broker]:
     with running_broker(jars) as running:
         running.create_topic("contract.topic", partitions=4)
         yield running
@@ -64,24 +91,27 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         topic = os.environ.get("KEDGE_REST_TOPIC")
         if not topic:
             pytest.exit("KEDGE_REST_URL needs KEDGE_REST_TOPIC, a topic that the tests may write to", 4)
-        yield Target(URL, os.environ.get("KEDGE_REST_URL_2", URL), topic)
+        said = os.environ.get("KEDGE_REST_DISTRIBUTION", "confluent")
+        yield Target(URL, os.environ.get("KEDGE_REST_URL_2", URL), topic, DIALECTS[said])
         return
-    home: Path = request.getfixturevalue("sandbox_home")
+    vendor: VendorArchive | None = request.param
+    dialect = DIALECTS[vendor.distribution if vendor else "sandbox"]
+    home: Path = (
+        unpack(vendor.file, tmp_path_factory.mktemp(vendor.distribution))
+        if vendor
+        else request.getfixturevalue("sandbox_home")
+    )
     running: Broker = request.getfixturevalue("broker")
-    properties = {
-        "bootstrap.servers": running.bootstrap_servers,
-        "host.name": "127.0.0.1",
-        # A topic that does not exist is waited for this long.
-        "producer.max.block.ms": "2000",
-        # Else each read takes its whole time-out.
-        "fetch.min.bytes": "1",
-    }
-    first = running_proxy(home, tmp_path_factory.mktemp("first"), {"id": "first", **properties})
-    second = running_proxy(home, tmp_path_factory.mktemp("second"), {"id": "second", **properties})
+    first, second = (
+        running_proxy(
+            home, tmp_path_factory.mktemp(name), dialect.properties(running.bootstrap_servers, name)
+        )
+        for name in ("first", "second")
+    )
     with first as one, second as two:
         for each in (one, two):
             _await_produce(each.url, "contract.topic")
-        yield Target(one.url, two.url, "contract.topic")
+        yield Target(one.url, two.url, "contract.topic", dialect)
 
 
 def _await_produce(url: str, topic: str) -> None:
@@ -90,7 +120,7 @@ def _await_produce(url: str, topic: str) -> None:
 
         def produces() -> bool:
             answer = produce(rest, topic, [{"value": None}]).json()
-            return not any(each["error_code"] for each in answer["offsets"])
+            return not any(each.get("error_code") for each in answer["offsets"])
 
         await_that(produces, f"{url} produces")
 
@@ -98,6 +128,11 @@ def _await_produce(url: str, topic: str) -> None:
 @pytest.fixture
 def topic(target: Target) -> str:
     return target.topic
+
+
+@pytest.fixture
+def dialect(target: Target) -> Dialect:
+    return target.dialect
 
 
 @pytest.fixture
@@ -118,12 +153,12 @@ def group() -> str:
 
 
 @pytest.fixture
-def consumer(rest: httpx.Client, group: str) -> Iterator[Callable[..., Consumer]]:
+def consumer(rest: httpx.Client, dialect: Dialect, group: str) -> Iterator[Callable[..., Consumer]]:
     """Makes instances in the test's group and deletes those that are left."""
     made: list[Consumer] = []
 
     def make(at: httpx.Client | None = None, **wishes: str) -> Consumer:
-        made.append(Consumer(at or rest, group, **wishes))
+        made.append(Consumer(at or rest, group, dialect, **wishes))
         return made[-1]
 
     yield make

@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import httpx
 
+from tests.contract.dialects import DIALECTS, Dialect
+
 V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 JSON: Final = "application/vnd.kafka.json.v2+json"
@@ -42,11 +44,14 @@ def offsets(answer: httpx.Response) -> list[tuple[int, int]]:
 class Consumer:
     """One consumer instance, used through the base_uri that its creation was answered with."""
 
-    def __init__(self, rest: httpx.Client, group: str, **wishes: str) -> None:
-        body = {"format": "binary", "auto.offset.reset": "earliest", "auto.commit.enable": "false", **wishes}
+    def __init__(
+        self, rest: httpx.Client, group: str, dialect: Dialect = DIALECTS["sandbox"], **wishes: str
+    ) -> None:
+        body = {"format": "binary", "auto.offset.reset": "earliest", **dialect.own_commits, **wishes}
+        self.dialect = dialect
         answer = rest.post(f"/consumers/{group}", json=body, headers={"Content-Type": V2})
         assert answer.status_code == 200, answer.text
-        self.format = body["format"]
+        self.format = str(body["format"])
         self.instance_id = answer.json()["instance_id"]
         self.base_uri = answer.json()["base_uri"]
         self.http = httpx.Client(headers={"Accept": V2, "Content-Type": V2}, timeout=60)
@@ -54,6 +59,12 @@ class Consumer:
     def subscribe(self, topic: str) -> None:
         answer = self.http.post(f"{self.base_uri}/subscription", json={"topics": [topic]})
         assert answer.status_code == 204, answer.text
+
+    def subscription(self) -> dict[str, Any]:
+        answer = self.http.get(f"{self.base_uri}/subscription")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
 
     def get_records(self, accept: str | None = None, **query: int) -> httpx.Response:
         wanted = accept or {"binary": BINARY, "json": JSON}[self.format]
@@ -80,9 +91,13 @@ class Consumer:
         return found
 
     def assignment(self) -> set[tuple[str, int]]:
-        answer = self.http.get(f"{self.base_uri}/assignments")
-        assert answer.status_code == 200, answer.text
-        return {(each["topic"], each["partition"]) for each in answer.json()["partitions"]}
+        """Return the partitions that the instance has, as itself or as its subscription tells."""
+        if self.dialect.tells_assignments:
+            answer = self.http.get(f"{self.base_uri}/assignments")
+            assert answer.status_code == 200, answer.text
+            return {(each["topic"], each["partition"]) for each in answer.json()["partitions"]}
+        topics = self.subscription()["partitions"]
+        return {(topic, number) for each in topics for topic, numbers in each.items() for number in numbers}
 
     def commit(self, explicit: list[Record] | None = None) -> None:
         uri = f"{self.base_uri}/offsets"

@@ -15,8 +15,8 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from local.services.brokers import Broker
+from local.services.rest_proxies import RunningProxy, launch, running_proxy
 from tests.awaiting import await_that
-from tests.contract.proxies import RunningProxy, launch, running_proxy
 from tests.contract.rest_client import BINARY, Consumer, b64, offsets, produce
 
 LINGER_MS = "1500"
@@ -237,6 +237,32 @@ def test_long_poll_in_flight_is_answered_on_sigterm(own_proxy: Start, group: str
         polling.finish()
         assert polling.answer is not None, polling.failure
         assert polling.answer.status_code == 200
+
+
+def test_requests_in_flight_get_200_without_a_body_where_that_trait_is_on(
+    own_proxy: Start, group: str
+) -> None:
+    """Kept connections are served until the time for a stop is over: neither answer is an acknowledgement."""
+    properties = {
+        "sandbox.sigterm": "empty",
+        "shutdown.graceful.ms": "500",
+        "producer.linger.ms": "5000",
+        "consumer.request.timeout.ms": "20000",
+    }
+    with own_proxy(properties) as proxy:
+        with httpx.Client(base_url=proxy.url) as rest:
+            reader = Consumer(rest, group)
+        reader.subscribe("contract.topic")
+        reader.read_until(lambda _: bool(reader.assignment()), timeout=500)
+        warm(proxy)
+        path = f"{reader.base_uri}/records?timeout=20000"
+        requests = [slow_produce(proxy), InFlight(proxy, "GET", path, headers={"Accept": BINARY})]
+        proxy.process.send_signal(signal.SIGTERM)
+        for each in requests:
+            each.finish()
+            assert each.answer is not None, each.failure
+            assert (each.answer.status_code, each.answer.content) == (200, b"")
+        assert proxy.process.wait(20) == 143
 
 
 def test_listener_is_gone_at_once_where_that_trait_is_on(own_proxy: Start) -> None:

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from local.services.rest_proxies import RunningProxy, running_proxy, sandbox_archive, unpack
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
-from tests.contract.proxies import RunningProxy, distribution, running_proxy, unpack
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy
 from tests.kafka.loads import LoadRun, assert_ledger_is_true
@@ -29,7 +29,7 @@ RATE = 1000
 def proxies(
     broker: CrashableBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[RunningProxy]]:
-    archive = distribution()
+    archive = sandbox_archive()
     if archive is None:
         pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     home = unpack(archive, tmp_path_factory.mktemp("sandbox"))

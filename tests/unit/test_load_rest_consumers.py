@@ -31,6 +31,8 @@ class Proxy(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.made = 0
         self.read = 0
+        #: What is answered with 200 and no body, once each: the last parts of paths.
+        self.emptied: list[str] = []
         self.refusals: list[tuple[int, dict[str, Any]]] = []
         self.refused: list[tuple[int, int]] = []
         self.committed: list[int] = []
@@ -50,8 +52,21 @@ class Proxy(http.server.ThreadingHTTPServer):
 class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
     server: Proxy
 
+    def is_emptied(self) -> bool:
+        """Answer as a kafka-rest that stops, where that is asked for."""
+        part = self.path.split("?")[0].rsplit("/", 1)[1]
+        if part not in self.server.emptied:
+            return False
+        self.server.emptied.remove(part)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        return True
+
     def do_POST(self) -> None:
         asked = self.asked()
+        if self.is_emptied():
+            return None
         if self.path.endswith("/offsets"):
             return self.answer(*self.server.commit(asked["offsets"][0]["offset"]))
         if self.path.endswith("/subscription"):
@@ -62,6 +77,8 @@ class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
         return self.answer(200, {"instance_id": asked["name"], "base_uri": uri})
 
     def do_GET(self) -> None:
+        if self.is_emptied():
+            return
         value = base64.b64encode(b"x" * 40).decode()
         record = {"topic": "t", "partition": 0, "offset": self.server.read, "key": None, "value": value}
         self.server.read += 1
@@ -105,6 +122,16 @@ def test_a_commit_that_failed_otherwise_is_tried_again(proxy: Proxy, tmp_path: P
     proxy.refusals = [(500, {"error_code": 50003, "message": "The coordinator is not available."})] * 2
     assert consume(proxy, tmp_path) == 0
     assert {offset for offset, _ in proxy.refused} == {proxy.committed[0]}
+
+
+@pytest.mark.parametrize("part", ["g", "subscription", "records", "offsets"])
+def test_a_200_without_a_body_is_no_yes_and_the_instance_is_given_up(
+    proxy: Proxy, tmp_path: Path, part: str
+) -> None:
+    proxy.emptied = [part]
+    assert consume(proxy, tmp_path) == 1
+    assert not proxy.emptied
+    assert proxy.committed
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,9 @@ async def _ask(
     response = await session.request(method, url, json=body, headers=_V2)
     if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
         raise failed(_said(response))
-    if not response.is_success:
+    # A kafka-rest that stops answers what is in flight with 200 and no body, whatever became of it.
+    emptied = response.status_code == httpx.codes.OK and not response.content
+    if emptied or not response.is_success:
         raise InstanceGoneError(_said(response))
     return response
 

@@ -45,12 +45,11 @@ final class Api extends Handler.Abstract {
     if (inFlight.closingConnections()) {
       response.getHeaders().put(HttpHeader.CONNECTION, "close");
     }
-    if (!inFlight.enter()) {
-      new Exchange(request, response, callback).fail(RestError.stopping());
+    Exchange exchange = new Exchange(request, response, callback, inFlight::leave);
+    if (!inFlight.enter(exchange)) {
+      exchange.fail(RestError.stopping());
       return true;
     }
-    Callback counted = Callback.from(callback, inFlight::leave);
-    Exchange exchange = new Exchange(request, response, counted);
     try {
       route(exchange, Paths.segments(request.getHttpURI().getPath()));
     } catch (IOException | RuntimeException e) {

@@ -6,6 +6,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.util.Locale;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import org.apache.kafka.common.TopicPartition;
 import org.eclipse.jetty.http.HttpHeader;
 import org.eclipse.jetty.io.Content;
@@ -15,9 +17,25 @@ import org.eclipse.jetty.util.Callback;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** A request with its answer, to be given once. */
-record Exchange(Request request, Response response, Callback callback) {
+/** A request with its answer: the first one given is the one that the client gets. */
+final class Exchange {
   private static final Logger LOG = LoggerFactory.getLogger(Exchange.class);
+
+  private final Request request;
+  private final Response response;
+  private final Callback callback;
+  private final AtomicBoolean answered = new AtomicBoolean();
+
+  /** Takes what Jetty gives, and what is to be told when the answer is written. */
+  Exchange(Request request, Response response, Callback callback, Consumer<Exchange> written) {
+    this.request = request;
+    this.response = response;
+    this.callback = Callback.from(callback, () -> written.accept(this));
+  }
+
+  Request request() {
+    return request;
+  }
 
   String method() {
     return request.getMethod().toUpperCase(Locale.ROOT);
@@ -32,6 +50,9 @@ record Exchange(Request request, Response response, Callback callback) {
   }
 
   void answer(int status, String mediaType, byte[] body) {
+    if (!answered.compareAndSet(false, true)) {
+      return;
+    }
     response.setStatus(status);
     response.getHeaders().put(HttpHeader.CONTENT_TYPE, mediaType);
     response.write(true, ByteBuffer.wrap(body), callback);
@@ -42,8 +63,15 @@ record Exchange(Request request, Response response, Callback callback) {
   }
 
   void noContent() {
-    response.setStatus(204);
-    response.write(true, null, callback);
+    empty(204);
+  }
+
+  /** Answers with a status alone. */
+  void empty(int status) {
+    if (answered.compareAndSet(false, true)) {
+      response.setStatus(status);
+      response.write(true, null, callback);
+    }
   }
 
   void fail(Throwable failure) {

@@ -1,24 +1,29 @@
 package io.kedge.sandbox;
 
-/** Counts the requests being served, so that a stop can wait for them. */
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+
+/** The requests being served, so that a stop can wait for them. */
 final class InFlight {
-  private int count;
+  private final Set<Exchange> open = new HashSet<>();
   private boolean refusing;
   private volatile boolean closingConnections;
 
-  /** Counts a request in; false when no more are taken. */
-  synchronized boolean enter() {
-    if (refusing) {
-      return false;
-    }
-    count++;
-    return true;
+  /** Takes a request in; false when no more are taken. */
+  synchronized boolean enter(Exchange exchange) {
+    return !refusing && open.add(exchange);
   }
 
-  /** Counts a request out, once its answer is written. */
-  synchronized void leave() {
-    count--;
+  /** Takes a request out, once its answer is written. */
+  synchronized void leave(Exchange exchange) {
+    open.remove(exchange);
     notifyAll();
+  }
+
+  /** The requests that have no answer yet. */
+  synchronized List<Exchange> open() {
+    return List.copyOf(open);
   }
 
   /** Whether answers tell clients to come back on another connection. */
@@ -40,10 +45,10 @@ final class InFlight {
   synchronized int await(long limitMs) throws InterruptedException {
     long deadline = System.nanoTime() + limitMs * 1_000_000;
     long left = limitMs;
-    while (count > 0 && left > 0) {
+    while (!open.isEmpty() && left > 0) {
       wait(left);
       left = (deadline - System.nanoTime()) / 1_000_000;
     }
-    return count;
+    return open.size();
   }
 }

@@ -81,8 +81,10 @@ record ProxyConfig(
 
   /** What happens on SIGTERM. */
   enum Sigterm {
-    /** As 8.3.1: the listener stays while requests in flight finish. */
+    /** The listener stays while requests in flight finish. */
     DRAIN,
+    /** As 8.3.1: requests are taken while connections are open; what is in flight then gets 200 without a body. */
+    EMPTY,
     /** As 7.9: the listener is gone at once, requests in flight have shutdown.graceful.ms. */
     CLOSE,
     /** As Strimzi's bridge: requests in flight are dropped. */

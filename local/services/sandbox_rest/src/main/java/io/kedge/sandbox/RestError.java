@@ -55,7 +55,7 @@ final class RestError extends RuntimeException {
   }
 
   static RestError topicNotFound() {
-    return new RestError(404, 40401, "Topic not found.");
+    return new RestError(404, 40403, "This server does not host this topic-partition.");
   }
 
   static RestError instanceNotFound() {

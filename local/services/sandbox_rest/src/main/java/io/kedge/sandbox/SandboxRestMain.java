@@ -5,6 +5,7 @@ import java.net.URI;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.eclipse.jetty.http.UriCompliance;
@@ -23,6 +24,7 @@ public final class SandboxRestMain {
   private static final Duration PRODUCER_CLOSE = Duration.ofSeconds(10);
   private static final long CONSUMERS_CLOSE_MS = 10_000;
   private static final long LAST_CALL_MS = 1000;
+  private static final long CONNECTIONS_CHECK_MS = 20;
 
   private final ProxyConfig config;
   private final KafkaClients clients;
@@ -144,6 +146,13 @@ public final class SandboxRestMain {
     if (config.sigterm() == ProxyConfig.Sigterm.DROP) {
       return;
     }
+    if (config.sigterm() == ProxyConfig.Sigterm.EMPTY) {
+      awaitConnections(config.shutdownGracefulMs());
+      inFlight.refuse();
+      inFlight.open().forEach(exchange -> exchange.empty(200));
+      inFlight.await(LAST_CALL_MS);
+      return;
+    }
     inFlight.closeConnections();
     instances.endReads();
     long limitMs = config.shutdownGracefulMs();
@@ -157,6 +166,19 @@ public final class SandboxRestMain {
     if (left > 0) {
       log.warn("{} requests in flight are dropped", left);
     }
+  }
+
+  /** Waits until clients have closed all connections, for at most the limit. */
+  private void awaitConnections(long limitMs) throws InterruptedException {
+    long deadline = System.nanoTime() + limitMs * 1_000_000;
+    while (System.nanoTime() < deadline && connected()) {
+      Thread.sleep(CONNECTIONS_CHECK_MS);
+    }
+  }
+
+  private boolean connected() {
+    return Arrays.stream(server.getConnectors())
+        .anyMatch(connector -> !connector.getConnectedEndPoints().isEmpty());
   }
 
   private void closeListeners(Logger log) {

@@ -95,7 +95,7 @@ class ProxyConfigTest {
     "listeners, http://h, must hold http://host:port",
     "request.queue.capacity, 0, must be at least 1",
     "authentication.method, BEARER, must be NONE or BASIC",
-    "sandbox.sigterm, later, 'must be one of DRAIN, CLOSE, DROP'",
+    "sandbox.sigterm, later, 'must be one of DRAIN, EMPTY, CLOSE, DROP'",
   })
   void unusableValueIsNamedWithItsPlace(String key, String value, String complaint) {
     String message = assertThrows(ProxyConfig.Problem.class, () -> of(key, value)).getMessage();
