@@ -106,6 +106,7 @@ SINGLE = (
     _program("git", "git"),
     _program("haproxy", "haproxy"),
     _program("iproute2", "ss"),
+    _program("make", "make"),
     _program("openssl", "openssl"),
     _program("systemd", "systemd-analyze"),
 )

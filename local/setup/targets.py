@@ -51,7 +51,17 @@ TARGETS = {
     "test-fast": replace(
         _BROKER,
         jars=(KAFKA, SPARK, STREAMS),
-        programs=("chromium", "dpkg-deb", "haproxy", "mvn", "ss", "ssh", "ssh-keygen", "systemd-analyze"),
+        programs=(
+            "chromium",
+            "dpkg-deb",
+            "haproxy",
+            "make",
+            "mvn",
+            "ss",
+            "ssh",
+            "ssh-keygen",
+            "systemd-analyze",
+        ),
     ),
     "test-java": Target(requirements=(), programs=("mvn",)),
     "test-contract": _BROKER,
