@@ -20,13 +20,14 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from local.demo.archive import VENDORS
 from local.services.brokers import end_process, free_ports, log_tail
 
 ARCHIVES: Final = "KEDGE_REST_ARCHIVES"
 _TARGET: Final = Path(__file__).parent / "sandbox_rest" / "target"
 _NAMES: Final = {
-    "confluent": re.compile(r"confluent(?:-community)?-(\d+(?:\.\d+)+)\.tar\.gz"),
-    "strimzi": re.compile(r"kafka-bridge-(\d+(?:\.\d+)+)\.tar\.gz"),
+    name: re.compile(rf"{product.folder}(?:-community)?-(\d+(?:\.\d+)+)\.tar\.gz")
+    for name, product in VENDORS.items()
 }
 _START_S: Final = 60.0
 

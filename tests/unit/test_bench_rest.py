@@ -91,7 +91,7 @@ def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
     monkeypatch.setattr("bench.rest.__main__.put_back", contextlib.nullcontext)
     monkeypatch.setattr("bench.rest.__main__.end", lambda *_: None)
     monkeypatch.setattr("bench.rest.__main__._AFTER_TERM_S", 0.1)
-    short = ["--repetitions", "1", "--seconds", "0.1", "--warm-up", "0.1", "--out", str(tmp_path)]
+    short = ["--repetitions", "1", "--seconds", "0.5", "--warm-up", "0.5", "--out", str(tmp_path)]
     parts = ["split", "advice", "restarts"]
     assert main(["--inventory", "anywhere", "--parts", *parts, *short]) == 1
     assert "split: deploy.yml failed: because" in capsys.readouterr().err

@@ -175,12 +175,16 @@ def names_asked(tree: ast.AST) -> Iterator[int]:
             yield node.lineno  # type: ignore[attr-defined] # each of these stands on a line
 
 
+#: Read a vendor's archive and the command line of `make demo` before set-up has installed what the records need.
+BEFORE_SET_UP = {ROOT / "local" / "demo" / "archive.py", ROOT / "local" / "demo" / "asked.py"}
+
+
 def test_no_code_but_a_distributions_own_asks_for_its_name() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for room in ROOMS
         for path in sorted((ROOT / room).rglob("*.py"))
-        if RECORDS not in path.parents
+        if RECORDS not in path.parents and path not in BEFORE_SET_UP
         for line in names_asked(ast.parse(path.read_text()))
     ]
     assert found == []
