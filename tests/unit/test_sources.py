@@ -36,7 +36,10 @@ def printed() -> Iterator[set[str]]:
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(Sheet, "put", noted)
-        for inventory in (*inventories(), read_inventory(ROOT / "tests" / "e2e" / "inventory_rest", SERVICES)):
+        for inventory in (
+            *inventories(),
+            read_inventory(ROOT / "tests" / "e2e" / "inventory_rest", SERVICES),
+        ):
             for advice in ("documented", "measured"):
                 seen.update(s.source for s in settings(make_plan(inventory, advice)))  # type: ignore[arg-type] # a literal of two
         yield seen
