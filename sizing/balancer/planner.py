@@ -29,7 +29,9 @@ _ENTRY_BYTES: Final = 200  # a key of up to 128 bytes and HAProxy's own
 _UNIT: Final = "/etc/systemd/system/rest-balancer@haproxy.service.d/10-kedge.conf"
 _ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
 _CLIENT_S: Final = 60
-_PRODUCE_S: Final = 60  # max.block.ms: how long a produce request may take with no broker
+#: How long a record may wait for metadata, and then for its delivery: defaults of the Java client.
+_PRODUCE_MS: Final = {"producer.max.block.ms": 60_000, "producer.delivery.timeout.ms": 120_000}
+_PRODUCE_MARGIN_S: Final = 30
 _STOP_MORE_S: Final = 5
 _CHECK_S: Final = 5
 _FALL: Final = 3  # HAProxy's own default
@@ -278,15 +280,16 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
             _FACTS,
         ),
     )
-    longest = max(_CLIENT_S, _PRODUCE_S + 30, 2 * polls // 1000)
+    produce = _longest_produce_s(instances)
+    longest = max(_CLIENT_S, produce + _PRODUCE_MARGIN_S, 2 * polls // 1000)
     sheet.put(
         FILE,
         "timeout server",
         "balancer.timeouts",
         Choice(
             f"{longest}s",
-            f"a produce request may take {_PRODUCE_S} s where no broker answers, a read {polls} ms: the "
-            "balancer must not give up before the proxy does",
+            f"a record may take {produce} s where no broker answers, a read {polls} ms: the balancer must "
+            "not give up before the proxy does",
             _OBSERVED,
         ),
     )
@@ -319,6 +322,18 @@ def drain_settings(
 
 def _longest_poll_ms(instances: Iterable[Instance]) -> int:
     return max((number(i.value("consumer.request.timeout.ms")) or 0 for i in instances), default=0)
+
+
+def _longest_produce_s(instances: Iterable[Instance]) -> int:
+    """Return for how long a record may wait for its metadata and for its delivery, in whole seconds."""
+
+    def wait_ms(instance: Instance) -> int:
+        return sum(
+            number(instance.value(key)) or number(instance.value(f"kafka.{key}")) or default
+            for key, default in _PRODUCE_MS.items()
+        )
+
+    return math.ceil(max(map(wait_ms, instances), default=0) / 1000)
 
 
 def _health(sheet: Sheet, inventory: Inventory) -> None:

@@ -227,24 +227,6 @@ def _unnamed(key: str) -> Choice:
     return Choice(None, f"the guide does not name {key}", GUIDE)
 
 
-def plan_producer(sheet: Sheet, file: str, workload: RestWorkload) -> None:
-    """Plan what the producer of a client of 4.0 or later waits for: single records gain nothing by it."""
-    if workload.records_per_request > 1:
-        return
-    sheet.put(
-        file,
-        "producer.linger.ms",
-        "rest.producer.linger",
-        _unnamed("producer.linger.ms"),
-        Choice(
-            0,
-            "a request of one record waits out the linger of 5 ms that clients have since 4.0: 0 gave 2.6 "
-            "times the records with 16 clients, 4.9 times with one",
-            f"{MEASURED}, Producing",
-        ),
-    )
-
-
 def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> int:
     """Plan how much one read may answer, in bytes; report the worst case beside the average."""
     default = 64 * MIB

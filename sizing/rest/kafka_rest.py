@@ -12,7 +12,6 @@ from sizing.rest.clients import put_client_profile
 from sizing.rest.consumers import (
     plan_client_keys,
     plan_consumers,
-    plan_producer,
     plan_reading,
     plan_request_bytes,
 )
@@ -20,6 +19,7 @@ from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, number
 from sizing.rest.process import Process
+from sizing.rest.producer import plan_linger, plan_waits
 from sizing.rest.record import Jvm, Keys
 from sizing.rest.security import plan_security
 from sizing.rest.unit import check_heap, collectors, put_heap, put_options, put_unit
@@ -102,7 +102,7 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
         plan_request_bytes(sheet, properties, heap_mib, process.load)
         plan_client_keys(sheet, properties, process.stall_s, small_fetch=process.small_fetch)
         if build.since_8:
-            plan_producer(sheet, properties, workload)
+            plan_linger(sheet, properties, workload)
             plan_flood(sheet, properties, "client.metadata.recovery.strategy")
             sheet.put(
                 properties,
@@ -132,6 +132,8 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
         ),
     )
     put_client_profile(sheet, properties, process)
+    if build.current:
+        plan_waits(sheet, properties, "producer.", workload)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
     _logging(sheet, properties, environment, process, build)
     _environment(sheet, environment, process, heap_mib, flags)

@@ -12,6 +12,7 @@ from sizing.rest.variables import KafkaRest
 
 GUIDE: Final = "Confluent REST Proxy production guide"
 MEASURED: Final = "REST proxy measurements"
+REAL: Final = "Real proxy measurements"
 
 #: The guide, JVM: larger heaps pause too long; more instances instead.
 HEAP_LIMIT_MIB: Final = 8192

@@ -27,6 +27,7 @@ class RestWorkload(Strict):
         record_bytes: size of one record.
         concurrent_requests: produce requests in flight; from the rate, unless said otherwise.
         connections: connections that clients keep open; no limit is planned without it.
+        produce_wait_ms: how long a client waits for the answer to a produce request.
         delivery_latency_ms: how long after its append a record may reach a reader.
         client_pause_ms: longest time for which a client that lives asks for nothing.
     """
@@ -41,6 +42,7 @@ class RestWorkload(Strict):
     record_bytes: Positive = 100
     concurrent_requests: Positive | None = None
     connections: Positive | None = None
+    produce_wait_ms: Annotated[int, Field(ge=3000, le=600_000)] = 30_000
     delivery_latency_ms: Annotated[int, Field(ge=5, le=600_000)] = 1000
     client_pause_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 6000
 

@@ -146,7 +146,7 @@ def balancer(proxies: list[Proxy], tmp_path: Path) -> Iterator[Balancer]:
 
 def test_every_number_of_the_file_is_the_plans() -> None:
     text = file_of_plan()
-    for line in ("timeout server 90s", "timeout client 60s", "timeout connect 5s", "timeout check 5s"):
+    for line in ("timeout server 60s", "timeout client 60s", "timeout connect 5s", "timeout check 5s"):
         assert f"    {line}\n" in text
     assert "size 200000 expire 10m" in text
 

@@ -65,7 +65,7 @@ def test_the_balancer_serves_every_instance_and_outlasts_a_slow_request() -> Non
     (balancer,) = plan.services["lb1"]["rest_balancer"]
     servers = [s.value for s in balancer.settings if s.key.startswith("server ")]
     assert servers == ["rest1:8082", "rest1:8083", "rest2:8082", "rest2:8083"]
-    assert balancer.value("timeout server") == "90s"
+    assert balancer.value("timeout server") == "60s"
     # Ten failed connections put an instance out: for both of a host, twenty tries reach one that is left.
     assert "error-limit 10 on-error mark-down" in balancer.value("default-server observe")
     assert balancer.value("retries") == "20"

@@ -338,3 +338,36 @@ def test_the_sandbox_is_for_local_fleets_only() -> None:
     assert not make_plan(
         rest(1, common={"fleet": {"name": "x"}}, distribution="sandbox", version="1.0.0")
     ).has_errors
+
+
+@pytest.mark.parametrize(("distribution", "prefix"), [("confluent", ""), ("strimzi", "kafka.")])
+def test_records_that_cannot_be_delivered_wait_no_longer_than_a_client(
+    distribution: str, prefix: str
+) -> None:
+    version = {"confluent": "8.3.1", "strimzi": "0.33.1"}[distribution]
+
+    def waits(workload: dict[str, object], **variables: object) -> list[str]:
+        inventory = rest(1, workload, distribution=distribution, version=version, **variables)
+        names = ("max.block.ms", "request.timeout.ms", "delivery.timeout.ms")
+        return [planned(inventory, f"{prefix}producer.{name}") for name in names]
+
+    assert waits({}) == ["10000", "10000", "20000"]
+    assert waits({"produce_wait_ms": 6000}) == ["2000", "2000", "4000"]
+    # A producer refuses to start with a delivery that is shorter than one request.
+    own = {f"{prefix}producer.delivery.timeout.ms": 5000}
+    assert waits({}, settings=own) == ["10000", "2500", "5000"]
+    assert waits({}, profile="durability")[2] == "300000"
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({}, "60s"),
+        ({"settings": {"producer.delivery.timeout.ms": 90000}}, "130s"),
+        ({"common": DOCUMENTED}, "210s"),
+    ],
+)
+def test_the_balancer_waits_longer_than_a_record_may(changes: dict[str, Any], seconds: str) -> None:
+    plan = make_plan(rest(1, groups={"rest_balancer": ("lb1",)}, **changes))
+    (balancer,) = plan.services["lb1"]["rest_balancer"]
+    assert balancer.value("timeout server") == seconds

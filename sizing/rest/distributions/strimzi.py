@@ -13,6 +13,7 @@ from sizing.rest.clients import put_client_profile
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, number
 from sizing.rest.process import SERVICE, Process
+from sizing.rest.producer import plan_waits
 from sizing.rest.record import Distribution, Java, Jvm, Keys, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
@@ -81,6 +82,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
         "MapR article, How to increase the memory buffer",
     )
     put_client_profile(sheet, properties, process)
+    plan_waits(sheet, properties, "kafka.producer.", workload)
     login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
     plan_client(sheet, properties, "kafka.", f"{folder}/cluster-ca.pem", process.security, login)
     refuse_listeners(sheet, process)

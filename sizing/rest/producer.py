@@ -1,0 +1,67 @@
+"""Rules for the producer of a REST proxy: how long it waits for more records, and for brokers."""
+
+from __future__ import annotations
+
+from sizing.core.settings import Choice, Sheet
+from sizing.rest.memory import GUIDE, MEASURED, REAL, number
+from sizing.rest.variables import RestWorkload
+
+
+def plan_linger(sheet: Sheet, file: str, workload: RestWorkload) -> None:
+    """Plan what the producer of a client of 4.0 or later waits for: single records gain nothing by it."""
+    if workload.records_per_request > 1:
+        return
+    key = "producer.linger.ms"
+    sheet.put(
+        file,
+        key,
+        "rest.producer.linger",
+        _unnamed(key),
+        Choice(
+            0,
+            "a request of one record waits out the linger of 5 ms that clients have since 4.0: 0 gave 2.6 "
+            "times the records with 16 clients, 4.9 times with one",
+            f"{MEASURED}, Producing",
+        ),
+    )
+
+
+def plan_waits(sheet: Sheet, file: str, prefix: str, workload: RestWorkload) -> None:
+    """Plan for how long records wait that cannot be delivered: no longer than a client does.
+
+    A record may wait for its topic and then for its delivery: a third of the time, then two. ``prefix``
+    stands before a key of the producer. What a profile has put stays as it is.
+    """
+    wait = workload.produce_wait_ms
+    third = f"a third of the {wait} ms for which a client waits for its answer"
+    put = {setting.key: setting.value for setting in sheet.settings}
+
+    def choose(name: str, value: int, because: str) -> int | None:
+        key = f"{prefix}{name}"
+        if key in put:
+            return number(put[key])
+        measured = Choice(value, because, f"{REAL}, Produce requests that cannot succeed")
+        return number(sheet.put(file, key, "rest.producer.waits", _unnamed(key), measured))
+
+    choose(
+        "max.block.ms",
+        wait // 3,
+        f"{third}: each record of a topic that does not exist waits this long, one after the other; three "
+        "took 180 s at the default of 60 s, 30 s with 10",
+    )
+    delivery = choose(
+        "delivery.timeout.ms",
+        wait * 2 // 3,
+        f"two thirds of the {wait} ms for which a client waits for its answer: records whose broker was gone "
+        "took 120 s at the default, 20 with 20",
+    )
+    choose(
+        "request.timeout.ms",
+        min(wait // 3, (delivery or wait) // 2),
+        f"{third}, half of the delivery's at most: a record that a broker did not take is sent again in time",
+    )
+
+
+def _unnamed(key: str) -> Choice:
+    """Return the documented form of a key that the documents do not name: it is left out."""
+    return Choice(None, f"the guide does not name {key}", GUIDE)
