@@ -19,12 +19,19 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 MAGIC: Final = b"KDG1"
-_HEAD: Final = struct.Struct(">4s8sIQQ")
-_CRC: Final = struct.Struct(">I")
-PREFIX_BYTES: Final = _HEAD.size + _CRC.size
+#: The fields in their order, as struct writes them.
+_FIELDS: Final = {"magic": "4s", "run": "8s", "producer": "I", "seq": "Q", "intended_us": "Q", "crc": "I"}
+_ENDS: Final = [*accumulate(struct.calcsize(f">{kind}") for kind in _FIELDS.values())]
+#: Where each field stands in a value; ``MARK`` is magic and run, by which a run's records are known.
+PRODUCER, SEQ, INTENDED_US, CRC = (slice(*ends) for ends in pairwise(_ENDS[1:]))
+MARK: Final = slice(0, PRODUCER.start)
+PREFIX_BYTES: Final = _ENDS[-1]
+_HEAD: Final = struct.Struct(">" + "".join([*_FIELDS.values()][:-1]))
+_CRC: Final = struct.Struct(f">{_FIELDS['crc']}")
 
 
 class Identity(NamedTuple):

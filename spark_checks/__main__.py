@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -43,36 +42,28 @@ def main(arguments: list[str] | None = None) -> int:
             options.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EvidenceError(f"{options.out}: cannot be made: {error.strerror}") from None
-        with quiet(options.out / "spark.log"):
-            spark = session.start(options.master, options.driver_memory)
-        try:
-            with errors.status("reading the evidence") as status:
-                result = audit(spark, options.evidence, levels, status.update)
-        finally:
-            spark.stop()
-        output.write(result, options.out)
+        # Java begins while Python looks at the evidence.
+        with ThreadPoolExecutor(1) as pool, errors.status("reading the evidence") as status:
+            starting = pool.submit(
+                session.start, options.master, options.driver_memory, log=options.out / "spark.log"
+            )
+            try:
+                result = audit(starting.result, options.evidence, levels, status.update)
+            finally:
+                starting.result().stop()
+        drawn = time.monotonic()
         (options.out / "report.html").write_text(report.render(result), encoding="utf-8")
+        result.seconds["report"] = round(time.monotonic() - drawn, 2)
+        result.seconds["all"] = round(time.monotonic() - begin, 2)
+        output.write(result, options.out)
     except EvidenceError as error:
         errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
     output.show(result, console)
-    console.print(f"report: {options.out / 'report.html'}, {time.monotonic() - begin:.1f} s", highlight=False)
+    if options.timings:
+        output.show_timings(result, console)
+    console.print(f"report: {options.out / 'report.html'}, {result.seconds['all']:.1f} s", highlight=False)
     return _STATUS[result.verdict]
-
-
-@contextlib.contextmanager
-def quiet(log: Path) -> Iterator[None]:
-    """Send to a file what is written to stderr meanwhile; a JVM started meanwhile keeps writing there."""
-    sys.stderr.flush()
-    before = os.dup(2)
-    with log.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(before, 2)
-        os.close(before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         "--master", default="local[*]", metavar="URL", help="Spark master (default: all cores)"
     )
     parser.add_argument("--driver-memory", default="2g", metavar="SIZE", help="Spark's memory (default: 2g)")
+    parser.add_argument("--timings", action="store_true", help="say where the seconds went")
     return parser
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from evidence.errors import EvidenceError
 from evidence.levels import Levels
+from spark_checks.engine.facts import facts
 from spark_checks.engine.readers import Evidence, damaged, explain, open_evidence, read_table
 from spark_checks.engine.schemas import TABLES
 from spark_checks.engine.session import for_small_evidence, spread
@@ -42,12 +43,15 @@ class Audit:
 
 
 def audit(
-    spark: SparkSession, uri: str, levels: Levels, say: Callable[[str], None] = lambda _: None
+    session: SparkSession | Callable[[], SparkSession],
+    uri: str,
+    levels: Levels,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Audit:
     """Run every registered check on the evidence.
 
     Args:
-        spark: the session.
+        session: Spark's, or what gives it when it has started.
         uri: the evidence folder, anything that Spark reads.
         levels: the service levels.
         say: told of each step, for a person who waits.
@@ -55,39 +59,58 @@ def audit(
     Raises:
         EvidenceError: when the evidence cannot be read; then there is no verdict.
     """
-    seconds: dict[str, float] = {}
-    first = begin = time.monotonic()
+    clock = Clock()
     try:
-        evidence = open_evidence(spark, uri)
+        evidence = open_evidence(session, uri)
+        clock.lap("evidence")
+        spark = evidence.session()
+        clock.lap("start")
         landing = None
-        if evidence.table("records") is None:
+        if not evidence.has("records"):
             say("landing the topics")
             landing = land(spark, evidence.uri, evidence.run)
-            records = None if landing.reason else read_table(spark, evidence.uri, "records", evidence.run)
-            batches = None if landing.reason else read_table(spark, evidence.uri, "batches", evidence.run)
-            fresh = {"records": records, "batches": batches}
-            evidence = replace(evidence, tables={**evidence.tables, **fresh})
+            fresh = () if landing.reason else ("records", "batches")
+            tables = {name: read_table(evidence.session, evidence.uri, name, evidence.run) for name in fresh}
+            evidence = replace(evidence, tables={**evidence.tables, **tables})
+            clock.lap("landing")
         # Not before the topics were landed, which is much to do.
         suit(spark, evidence)
-        seconds["read"] = round(time.monotonic() - begin, 2)
+        if evidence.run.loaded:
+            say("reading ledger, records and deliveries")
+            facts(evidence)
+            clock.lap("reading")
         say(f"checks {', '.join(asked(evidence.run, levels))}")
         results = []
         for name, result, took in _results(asked(evidence.run, levels), evidence, levels):
-            seconds[name] = took
+            clock.seconds[name] = took
             because = result.because
             if landing is not None and landing.reason and result.verdict == "unknown":
                 because += f" ({landing.reason})"
             definition = inspect.getdoc(CHECKS[name]) or ""
             results.append(replace(result, because=because, definition=definition))
-        restarts = read_restarts(evidence.table("actions"), evidence.run)
+        restarts = read_restarts(evidence.rows("actions"), evidence.run)
         evidence.shared.forget()
     except (PySparkException, Py4JJavaError) as error:
         if not damaged(error):
             raise
         raise EvidenceError(explain(error, uri)) from error
     verdict = compose(result.verdict for result in results)
-    seconds["all"] = round(time.monotonic() - first, 2)
-    return Audit(evidence.run.run_id, verdict, tuple(results), evidence, tuple(restarts), landing, seconds)
+    clock.seconds["all"] = round(time.monotonic() - clock.begin, 2)
+    run_id = evidence.run.run_id
+    return Audit(run_id, verdict, tuple(results), evidence, tuple(restarts), landing, clock.seconds)
+
+
+class Clock:
+    """Where the seconds go: what came one after the other by laps, checks by themselves."""
+
+    def __init__(self) -> None:
+        self.begin = self._last = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        """Say what was done since the last lap."""
+        now = time.monotonic()
+        self.seconds[name], self._last = round(now - self._last, 2), now
 
 
 def suit(spark: SparkSession, evidence: Evidence) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evidence.errors import one_line
-from evidence.record import MAGIC, PREFIX_BYTES, run_tag
+from evidence.record import CRC, INTENDED_US, MAGIC, MARK, PREFIX_BYTES, PRODUCER, SEQ, run_tag
 from evidence.run import Cluster, Run, Topic
 from evidence.secrets import from_environment
 from sizing.inventory.security import java_client
@@ -161,11 +161,13 @@ def decode(raw: DataFrame, cluster: str, run_id: str, keys: int | None = None) -
     """
     value = F.col("value")
     head = F.lit(MAGIC + run_tag(run_id))
-    ours = (F.length(value) >= PREFIX_BYTES) & (_bytes(value, 0, 12) == head)
+    ours = (F.length(value) >= PREFIX_BYTES) & (_bytes(value, MARK) == head)
     # A number that the columns cannot hold was given by nobody.
-    ours = ours & (_bytes(value, 12, 1) < F.lit(b"\x80")) & (_bytes(value, 16, 1) < F.lit(b"\x80"))
-    covered = F.concat(_bytes(value, 0, 32), value.substr(F.lit(PREFIX_BYTES + 1), F.length(value)))
-    producer, seq, stored = _number(value, 12, 4), _number(value, 16, 8), _number(value, 32, 4)
+    for number in (PRODUCER, SEQ):
+        ours = ours & (_bytes(value, slice(number.start, number.start + 1)) < F.lit(b"\x80"))
+    payload = value.substr(F.lit(PREFIX_BYTES + 1), F.length(value))
+    covered = F.concat(_bytes(value, slice(0, CRC.start)), payload)
+    producer, seq, stored = (_number(value, at) for at in (PRODUCER, SEQ, CRC))
     key_ok = F.lit(None).cast("boolean")
     if keys:
         given = F.concat_ws("-", producer, seq % keys).cast("binary")
@@ -181,7 +183,7 @@ def decode(raw: DataFrame, cluster: str, run_id: str, keys: int | None = None) -
         .alias("timestamp_type"),
         F.when(ours, producer).cast("int").alias("producer"),
         F.when(ours, seq).alias("seq"),
-        F.when(ours, _number(value, 24, 8)).alias("intended_us"),
+        F.when(ours, _number(value, INTENDED_US)).alias("intended_us"),
         F.when(ours, stored).alias("crc"),
         F.when(ours, stored == F.crc32(covered)).alias("crc_ok"),
         key_ok.alias("key_ok"),
@@ -192,13 +194,13 @@ def decode(raw: DataFrame, cluster: str, run_id: str, keys: int | None = None) -
     )
 
 
-def _bytes(value: Column, at: int, length: int) -> Column:
-    return F.substring(value, at + 1, length)
+def _bytes(value: Column, at: slice) -> Column:
+    return F.substring(value, at.start + 1, at.stop - at.start)
 
 
-def _number(value: Column, at: int, length: int) -> Column:
+def _number(value: Column, at: slice) -> Column:
     """A big-endian unsigned number; null where it does not fit, which only a damaged value has."""
-    return F.conv(F.hex(_bytes(value, at, length)), 16, 10).try_cast("bigint")
+    return F.conv(F.hex(_bytes(value, at)), 16, 10).try_cast("bigint")
 
 
 def _cause(error: Exception) -> str:

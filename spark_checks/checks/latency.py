@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import reduce
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from evidence.levels import Levels, given
-from spark_checks.delivery.topic_to_group import Block, differing_blocks
-from spark_checks.engine import clocks
+from spark_checks.checks import broker_clocks
+from spark_checks.delivery.topic_to_group import Block, differing
+from spark_checks.engine.aggregates import added_up, aggregated
 from spark_checks.engine.anomalies import block, examples
-from spark_checks.engine.facts import ONE, aggregated, given_to, intact_of, to_groups
+from spark_checks.engine.facts import delivery_latencies, fact, given_to, percentiles, steady, to_groups
 from spark_checks.engine.folds import BLOCK_BITS
-from spark_checks.engine.partial import second as second_of
+from spark_checks.engine.one_pass import in_parts, summed, summed_rows
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
@@ -26,11 +28,17 @@ _JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 10
 CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)
 _ALL: Final = sorted({*_JUDGED.values(), *(float(point) for point in CURVE)})
 _STAGES: Final = ("ack", "append", "delivery")
-#: Three significant digits: microseconds below the first bound are counted in steps of the second.
-_STEPS: Final = ((1_000, 1), (10_000, 10), (100_000, 100), (1_000_000, 1_000), (10_000_000, 10_000))
-_LAST_STEP: Final = 100_000
-_NO_SECOND: Final = pc.scalar(pa.scalar(None, pa.int32()))
-_ZERO: Final = pc.scalar(pa.scalar(0, pa.int64()))
+#: Interface and stage.
+Stage = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many records took how long, in order: microseconds rounded up, records, the most (exact)."""
+
+    us: Any
+    records: Any
+    most: Any
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -52,13 +60,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run = evidence.run
     measured: dict[str, Any] = {}
-    counted = latencies(evidence).persist()
-    rows = counted.groupBy("via", "stage", "us").agg(
-        F.sum("records").alias("records"), F.max("most").alias("most")
-    )
-    spans = percentiles(rows.collect())
-    seconds = by_second(counted)
-    counted.unpersist()
+    spans = {stage: percentiles_of(counts) for stage, counts in latencies(evidence).items()}
     for (via, stage), figures in sorted(spans.items()):
         part = measured.setdefault(via, {})
         if stage == "none":
@@ -69,7 +71,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             part[f"{stage}_{name}_ms"] = round(figures["at"][point] / 1000, 3)
         if figures["negative"]:
             part[f"{stage}_before_intended_records"] = figures["negative"]
-    shifted = clocks.shifted(evidence)
+    shifted = broker_clocks.shifted(evidence)
     slo = given(levels.latency)
     shown = _figures(slo, measured)
     problems, doubts, unsure = _against(slo, measured, run.clock_error_us / 1000, bool(shifted))
@@ -105,7 +107,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
                 for (via, stage), span in sorted(spans.items())
                 if stage in _STAGES
             },
-            "by_second": seconds,
+            "by_second": by_second(evidence),
         },
     )
 
@@ -147,76 +149,54 @@ def _figures(slo: Mapping[str, Any], measured: Mapping[str, Any]) -> list[Figure
     return sorted(found, key=lambda one: one.level is None)
 
 
-def latencies(evidence: Evidence) -> DataFrame:
-    """Count latencies: via, stage, second (null but for ack), us (rounded up), records, most (us, exact).
+def latencies(evidence: Evidence) -> dict[Stage, Counts]:
+    """Return by interface and stage how many records took how long; ``none`` are those never acknowledged.
 
-    Records and deliveries carry their intended time, so nothing is joined. Each table is read once; a row for
-    each second and each of the few thousand values of three digits is shuffled. Stage ``none`` counts the
-    records without an acknowledgement.
+    Records and deliveries carry their intended time, so nothing is joined: what the one pass has counted is
+    enough, but for records that came more than once.
     """
-    run = evidence.run
-    intended = pc.field("intended_us")
-    steady = (intended >= run.measured_from_us) & (intended < run.measured_until_us)
-    acked = pc.field("outcome") == "acked"
-    second = second_of("intended_us", run.measured_from_us)
-    parts = [
-        _counted(
-            evidence,
-            "ledger",
-            steady,
-            {
-                "via": pc.field("via"),
-                "stage": pc.if_else(acked, "ack", "none"),
-                "second": pc.if_else(acked, second, _NO_SECOND),
-                "took": pc.if_else(acked, pc.subtract(pc.field("acked_us"), intended), _ZERO),
-            },
-        )
-    ]
-    if evidence.table("records") is not None:
-        appended = intact_of(run) & steady & (pc.field("timestamp_type") == "append")
-        parts.append(_onward(evidence, "records", appended, "append", "timestamp_us"))
-    if evidence.table("deliveries") is not None and run.groups:
-        blocks = differing_blocks(evidence)
-        first = given_to(run) & steady & ~_in_any(blocks)
-        parts.append(_onward(evidence, "deliveries", first, "delivery", "received_us"))
-        if blocks:
-            again = first_deliveries(evidence, blocks)
-            parts.append(_onward(evidence, "deliveries", steady, "delivery", "received_us", again))
-    return reduce(DataFrame.unionByName, parts)
+    found: dict[Stage, Counts] = {}
+    acks = fact(evidence, "ack")
+    for via in sorted(acks["via"].unique().to_pylist()):
+        for stage, wanted in (("ack", True), ("none", False)):
+            mine = acks.filter((pc.field("via") == via) & (pc.field("acked") == wanted))
+            if mine.num_rows:
+                found[via, stage] = _counts(mine)
+    onward = {"append": fact(evidence, "append") if evidence.has("records") else None}
+    if evidence.has("deliveries") and evidence.run.groups:
+        onward["delivery"] = _delivered(evidence)
+    for stage, table in onward.items():
+        for via in {about.via for about in evidence.run.producers.values()}:
+            mine = [number for number, about in evidence.run.producers.items() if about.via == via]
+            some = table.filter(pc.field("producer").isin(mine)) if table is not None else None
+            if some is not None and some.num_rows:
+                found[via, stage] = _counts(some)
+    return found
 
 
-def _onward(
-    evidence: Evidence, name: str, where: Any, stage: str, at: str, rows: DataFrame | None = None
-) -> DataFrame:
-    """Count what comes after the acknowledgement; the interface is that of the record's producer."""
-    producer, via = pc.field("producer"), pc.scalar(pa.scalar(None, pa.string()))
-    for number, about in evidence.run.producers.items():
-        via = pc.if_else(producer == number, about.via, via)
-    took = pc.subtract(pc.field(at), pc.field("intended_us"))
-    known = producer.isin(list(evidence.run.producers))
-    columns = {"via": via, "stage": pc.scalar(stage), "second": _NO_SECOND, "took": took}
-    return _counted(evidence, name, where & known, columns, rows)
+def _counts(table: pa.Table) -> Counts:
+    whole = table.group_by("us").aggregate([("records", "sum"), ("most", "max")]).sort_by("us")
+    return Counts(*(whole[name].to_numpy() for name in ("us", "records_sum", "most_max")))
 
 
-def _counted(
-    evidence: Evidence, name: str, where: Any, columns: Mapping[str, Any], rows: DataFrame | None = None
-) -> DataFrame:
-    via, stage, second, took = (columns[name] for name in ("via", "stage", "second", "took"))
-    keys = {"via": (via, "string"), "stage": (stage, "string"), "second": (second, "int")}
-    keys |= {"us": (_rounded(took), "long")}
-    return aggregated(evidence, name, where, keys, {"records": (ONE, "sum"), "most": (took, "max")}, rows)
-
-
-def _rounded(took: Any) -> Any:
-    """Round up to three significant digits: what is told is never better than what was."""
-
-    def up(step: int) -> Any:
-        return pc.multiply(pc.divide(pc.add(took, step - 1), step), step)
-
-    result = up(_LAST_STEP)
-    for below, step in reversed(_STEPS):
-        result = pc.if_else(took < below, up(step), result)
-    return result
+def _delivered(evidence: Evidence) -> pa.Table:
+    """Return the latencies of first deliveries by producer: those that came again count once."""
+    run, more = evidence.run, differing(evidence)
+    if not more.blocks:
+        return fact(evidence, "delivery")
+    first = given_to(run) & steady(run)
+    if more.rows is not None:
+        again = more.rows["deliveries"].filter(given_to(run) & pc.field("intended_us").is_valid())
+        keys = ["group", "topic", "partition", "offset", "producer", "intended_us"]
+        again = again.group_by(keys).aggregate([("received_us", "min")])
+        again = again.rename_columns([*keys, "received_us"])
+        apart, counted = in_parts("offset", more.parts), [aggregated(again, delivery_latencies(steady(run)))]
+    else:
+        apart = _in_any(more.blocks)
+        counted = summed_rows(first_deliveries(evidence, more.blocks), delivery_latencies(steady(run)))
+    how = delivery_latencies(first & ~apart)
+    once = summed(evidence, how)
+    return added_up([*counted, *([once] if once is not None else [])], how)
 
 
 def _in_any(blocks: Sequence[Block]) -> Any:
@@ -250,38 +230,32 @@ def first_deliveries(evidence: Evidence, blocks: Sequence[Block]) -> DataFrame:
     )
 
 
-def percentiles(rows: list[Row]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return percentiles (nearest rank) by (via, stage): records, negative, at {percentile: us}.
-
-    Args:
-        rows: via, stage, us, records, most: one a value of three digits, some thousands.
-    """
-    result: dict[tuple[str, str], dict[str, Any]] = {}
-    for key in {(row["via"], row["stage"]) for row in rows}:
-        counts = sorted((r["us"], r["records"], r["most"]) for r in rows if (r["via"], r["stage"]) == key)
-        whole = sum(records for _, records, _ in counts)
-        at: dict[float, int] = {}
-        upto, points = 0, list(_ALL)
-        for us, records, most in counts:
-            upto += records
-            while points and max(1, -(-points[0] * whole // 100)) <= upto:
-                at[points.pop(0)] = min(us, most) if upto == whole else us
-        at[100.0] = max(most for _, _, most in counts)
-        negative = sum(records for us, records, _ in counts if us < 0)
-        result[key] = {"records": whole, "negative": negative, "at": at}
-    return result
+def percentiles_of(found: Counts) -> dict[str, Any]:
+    """Return percentiles (nearest rank): records, negative, at {percentile: us}."""
+    upto = np.cumsum(found.records)
+    whole = int(upto[-1])
+    at: dict[float, int] = {}
+    for point in _ALL:
+        place = int(np.searchsorted(upto, max(1, -(-point * whole // 100))))
+        us = int(found.us[place])
+        at[point] = min(us, int(found.most[place])) if upto[place] == whole else us
+    at[100.0] = int(found.most.max())
+    return {"records": whole, "negative": int(found.records[found.us < 0].sum()), "at": at}
 
 
-def by_second(counted: DataFrame) -> dict[str, list[list[float]]]:
+def by_second(evidence: Evidence) -> dict[str, list[list[float]]]:
     """Return [second, p50 ms, p99 ms] of the ack by interface, for the timeline."""
-    rows = (
-        counted.where("stage = 'ack'")
-        .groupBy("via", "second")
-        .agg(F.percentile("us", F.array(F.lit(0.5), F.lit(0.99)), F.col("records")).alias("at"))
-        .orderBy("via", "second")
-        .collect()
+    acks = (
+        fact(evidence, "ack")
+        .filter(pc.field("acked"))
+        .sort_by([("via", "ascending"), ("second", "ascending")])
     )
-    result: dict[str, list[list[float]]] = {}
-    for row in rows:
-        result.setdefault(row["via"], []).append([row["second"], row["at"][0] / 1000, row["at"][1] / 1000])
-    return result
+    found: dict[str, list[list[float]]] = {}
+    for via in acks["via"].unique().to_pylist():
+        mine = acks.filter(pc.field("via") == via)
+        seconds, us, records = (mine[name].to_numpy() for name in ("second", "us", "records"))
+        at = np.flatnonzero(np.diff(seconds, prepend=seconds[0] - 1))
+        for begin, end in pairwise([*at, len(seconds)]):
+            p50, p99 = percentiles(us[begin:end], records[begin:end], (0.5, 0.99))
+            found.setdefault(via, []).append([int(seconds[begin]), p50 / 1000, p99 / 1000])
+    return found

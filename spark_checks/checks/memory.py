@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from evidence.levels import Levels, MemoryLevels, given
 from evidence.run import Run
@@ -66,14 +68,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     out. Memory before and after the run, and between two samples, is not seen.
     """
     slo = given(levels.memory)
-    rocksdb, settings = evidence.table("rocksdb"), evidence.table("settings")
-    if rocksdb is None:
+    table, settings = evidence.rows("rocksdb"), evidence.rows("settings")
+    if table is None:
         because = "there is no rocksdb table: verify.collect writes it"
         return Result("memory", "unknown", because, slo=slo)
+    rocksdb = table.to_pandas()
     peaks = _peaks(rocksdb)
     bounds = _bounds(settings, {who["service"] for who in peaks.values()}) if settings is not None else {}
     series = _series(rocksdb, evidence.run.started_us)
-    restarts = read_restarts(evidence.table("actions"), evidence.run)
+    restarts = read_restarts(evidence.rows("actions"), evidence.run)
     due = {(one.host, one.instance) for app in evidence.run.applications for one in app.instances}
     problems: list[str] = []
     doubts: list[str] = []
@@ -143,10 +146,11 @@ def _spans(run: Run, restarts: Iterable[Restart], who: Who) -> list[tuple[float,
     return [*spans, (begin, (run.measured_until_us - run.started_us) / 1e6)]
 
 
-def _bounds(settings: DataFrame, services: Collection[str]) -> dict[Who, Bounds]:
+def _bounds(settings: pa.Table, services: Collection[str]) -> dict[Who, Bounds]:
     """Return what the plan gives each instance of these services that has a limit; a few rows an instance."""
     values: dict[Who, dict[str, str]] = {}
-    for row in settings.where(F.col("key").isin(*_KEYS) & F.col("service").isin(*services)).collect():
+    wanted = pc.field("key").isin(_KEYS) & pc.field("service").isin(pa.array([*services], pa.string()))
+    for row in settings.filter(wanted).to_pylist():
         values.setdefault((row["host"], row["instance"]), {})[row["key"]] = row["planned"]
     found = {}
     for who, planned in values.items():
@@ -164,28 +168,25 @@ def _bytes(match: re.Match[str] | None) -> int:
     return int(match[1]) * _UNITS[match[2].lower()] if match else 0
 
 
-def _peaks(rocksdb: DataFrame) -> dict[Who, Mapping[str, Any]]:
+def _peaks(rocksdb: pd.DataFrame) -> dict[Who, Mapping[str, Any]]:
     """Return by instance the most of each share, and the samples in which those judged were largest."""
-    cache, heap = F.coalesce("block_cache_bytes", F.lit(0)), F.coalesce("heap_bytes", F.lit(0))
-    rows = rocksdb.select(
-        "*",
-        heap.alias("heap"),
-        cache.alias("rocksdb"),
-        # A heap that was committed and never touched is no part of the RSS.
-        F.greatest(F.col("rss_bytes") - heap - cache, F.lit(0)).alias("beside"),
+    rows = rocksdb.assign(
+        heap=rocksdb["heap_bytes"].fillna(0), rocksdb=rocksdb["block_cache_bytes"].fillna(0)
     )
-    sample = F.struct("at_us", "rss_bytes", *_SHARES)
-    # A row a second and instance: it shuffles some rows an instance. Of equals the last is taken.
-    folded = rows.groupBy("host", "instance").agg(
-        F.count(F.lit(1)).alias("samples"),
-        F.first("service").alias("service"),
-        *(F.max(name).alias(f"most_{name}") for name in ("rss_bytes", *_SHARES)),
-        *(F.max(n).alias(f"most_{n}") for n in ("memtable_bytes", "table_readers_bytes", "pinned_bytes")),
-        F.max_by(sample, F.struct("rss_bytes", "at_us")).alias("at_rss"),
-        F.max_by(sample, F.struct("rocksdb", "at_us")).alias("at_rocksdb"),
-        F.max_by(sample, F.struct("beside", "at_us")).alias("at_beside"),
-    )
-    return {(row["host"], row["instance"]): row.asDict(recursive=True) for row in folded.collect()}
+    # A heap that was committed and never touched is no part of the RSS.
+    rows["beside"] = (rows["rss_bytes"] - rows["heap"] - rows["rocksdb"]).clip(lower=0)
+    found: dict[Who, Mapping[str, Any]] = {}
+    shown = ["at_us", "rss_bytes", *_SHARES]
+    for who, mine in rows.groupby(["host", "instance"]):
+        counted = mine[shown].astype(np.int64)
+        most: dict[str, Any] = {f"most_{name}": int(counted[name].max()) for name in ("rss_bytes", *_SHARES)}
+        for name in ("memtable_bytes", "table_readers_bytes", "pinned_bytes"):
+            most[f"most_{name}"] = int(mine[name].fillna(0).max())
+        # Of equals the last is taken.
+        for name, by in (("at_rss", "rss_bytes"), ("at_rocksdb", "rocksdb"), ("at_beside", "beside")):
+            most[name] = counted.sort_values([by, "at_us"]).iloc[-1].to_dict()
+        found[who] = {"samples": len(mine), "service": mine["service"].iloc[0], **most}
+    return found
 
 
 def _figures(peak: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
@@ -198,10 +199,10 @@ def _figures(peak: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
         "planned_heap_mib": _mib(bounds.heap),
         "block_cache_mib": _mib(peak["most_rocksdb"]),
         "planned_rocksdb_mib": _mib(bounds.rocksdb),
-        "pinned_mib": _mib(peak["most_pinned_bytes"] or 0),
-        "memtables_mib": _mib(peak["most_memtable_bytes"] or 0),
+        "pinned_mib": _mib(peak["most_pinned_bytes"]),
+        "memtables_mib": _mib(peak["most_memtable_bytes"]),
         "planned_memtables_mib": _mib(bounds.memtables),
-        "table_readers_mib": _mib(peak["most_table_readers_bytes"] or 0),
+        "table_readers_mib": _mib(peak["most_table_readers_bytes"]),
         "beside_mib": _mib(peak["most_beside"]),
         "planned_beside_mib": _mib(bounds.beside),
     }
@@ -269,17 +270,19 @@ def _advice(share: str) -> Recommendation:
     )
 
 
-def _series(rocksdb: DataFrame, started_us: int) -> dict[str, dict[str, list[list[float]]]]:
+def _series(rocksdb: pd.DataFrame, started_us: int) -> dict[str, dict[str, list[list[float]]]]:
     """Return (second, MiB) by instance and share for the plot; one row a sample."""
     names = ("rss_bytes", "heap_bytes", "block_cache_bytes", "memtable_bytes", "table_readers_bytes")
     found: dict[str, dict[str, list[list[float]]]] = {}
-    for row in rocksdb.select("host", "instance", "at_us", *names).orderBy("at_us").collect():
-        lines = found.setdefault(f"{row['instance']} on {row['host']}", {})
-        second = round((row["at_us"] - started_us) / 1e6, 3)
+    for (host, instance), mine in rocksdb.sort_values("at_us", kind="stable").groupby(["host", "instance"]):
+        lines = found.setdefault(f"{instance} on {host}", {})
         for name in names:
-            if row[name] is not None:
+            told = mine[mine[name].notna()]
+            if len(told):
                 label = name.removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
-                lines.setdefault(label, []).append([second, round(row[name] / _MIB, 1)])
+                seconds = ((told["at_us"] - started_us) / 1e6).round(3)
+                mib = (told[name] / _MIB).round(1)
+                lines[label] = [[at, size] for at, size in zip(seconds.tolist(), mib.tolist(), strict=True)]
     return found
 
 

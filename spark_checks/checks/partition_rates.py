@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from evidence.levels import Levels
 from sizing.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
 from sizing.topics.planner import partitions_needed
+from spark_checks.engine.aggregates import ONE, Aggregate
+from spark_checks.engine.one_pass import summed
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
 
@@ -19,6 +23,8 @@ from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge,
 NAME: Final = "partition_rates"
 #: A measurement whose repetitions lie further apart says little.
 _SPREAD_DOUBT: Final = 0.5
+#: Where each phase left its rows.
+TABLES: Final = {"produce": "ledger", "consume": "deliveries"}
 _PHASES: Final = {"produce": "production", "consume": "consumption"}
 
 
@@ -42,11 +48,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             NAME, "unknown", "no measurement of partitions in this run: python -m verify.measure makes one"
         )
     rounds = asked["rounds"]
-    tables = {"produce": evidence.table("ledger"), "consume": evidence.table("deliveries")}
     volumes = {
-        phase: volume(table, [r for r in rounds if r["phase"] == phase], phase, asked["record_bytes"])
-        for phase, table in tables.items()
-        if table is not None
+        phase: volume(evidence, [r for r in rounds if r["phase"] == phase], phase, asked["record_bytes"])
+        for phase, table in TABLES.items()
+        if evidence.has(table)
     }
     curves: dict[str, dict[int, list[float]]] = {phase: defaultdict(list) for phase in _PHASES}
     for each in rounds:
@@ -62,7 +67,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             curves[phase], rounds, phase, _without_copies(volumes, asked) if phase == "produce" else None
         )
         doubts += _doubts(name, measured[name])
-    lost = _not_acknowledged(tables["produce"]) if asked["acks"] != "0" else 0
+    lost = _not_acknowledged(evidence) if asked["acks"] != "0" else 0
     problems, needs, recommendations = _targets(asked, measured) if not doubts else ([], [], [])
     measured["targets"] = needs
     rates = partition_rates(evidence.run.run_id, asked, measured)
@@ -103,28 +108,25 @@ def _figures(measured: Mapping[str, Any]) -> tuple[Figure, ...]:
 
 
 def volume(
-    table: DataFrame, rounds: Sequence[Mapping[str, Any]], phase: str, record_bytes: int
+    evidence: Evidence, rounds: Sequence[Mapping[str, Any]], phase: str, record_bytes: int
 ) -> dict[str, int]:
     """Return topic -> bytes of values acknowledged (ledger) or received (deliveries) within its window.
 
     The rows of a topic are those of one round, so its window can be looked up by it: the rounds are few, and
-    the table is read once. The aggregation shuffles a row a topic and task.
+    the table is read once.
     """
-    if not rounds:
-        return {}
-    at, size = ("acked_us", F.col("bytes")) if phase == "produce" else ("received_us", F.lit(record_bytes))
-    windows = F.create_map(*[
-        part
+    produced = phase == "produce"
+    at = "acked_us" if produced else "received_us"
+    inside = reduce(operator.or_, (
+        (pc.field("topic") == r["topic"]) & (pc.field(at) >= r["from_us"]) & (pc.field(at) < r["until_us"])
         for r in rounds
-        for part in (
-            F.lit(r["topic"]),
-            F.struct(F.lit(r["from_us"]).alias("a"), F.lit(r["until_us"]).alias("b")),
-        )
-    ])  # fmt: skip
-    window = windows[F.col("topic")]
-    inside = (F.col(at) >= window["a"]) & (F.col(at) < window["b"])
-    rows = table.where(inside).groupBy("topic").agg(F.sum(size).alias("bytes")).collect()
-    return {row["topic"]: int(row["bytes"]) for row in rows}
+    ), pc.scalar(False))  # fmt: skip
+    size = pc.field("bytes") if produced else pc.scalar(pa.scalar(record_bytes, pa.int64()))
+    table, columns = (TABLES[phase], ("topic", at, *(("bytes",) if produced else ())))
+    rows = summed(
+        evidence, Aggregate(table, columns, inside, {"topic": pc.field("topic")}, {"bytes": (size, "sum")})
+    )
+    return {row["topic"]: row["bytes"] for row in rows.to_pylist()} if rows is not None else {}
 
 
 def _mb_per_s(volumes: Mapping[str, int], one: Mapping[str, Any]) -> float:
@@ -132,8 +134,13 @@ def _mb_per_s(volumes: Mapping[str, int], one: Mapping[str, Any]) -> float:
     return float(volumes.get(one["topic"], 0) / max(one["until_us"] - one["from_us"], 1))
 
 
-def _not_acknowledged(ledger: DataFrame | None) -> int:
-    return 0 if ledger is None else ledger.where(F.col("outcome") != "acked").count()
+def _not_acknowledged(evidence: Evidence) -> int:
+    if not evidence.has("ledger"):
+        return 0
+    how = Aggregate("ledger", ("outcome",), None, {"outcome": pc.field("outcome")}, {"records": (ONE, "sum")})
+    rows = summed(evidence, how)
+    others = rows.filter(pc.field("outcome") != "acked").to_pylist() if rows is not None else []
+    return sum(int(row["records"]) for row in others)
 
 
 def _curve(

@@ -6,13 +6,13 @@ import math
 from collections import defaultdict
 from typing import Any, Final
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from evidence.levels import Levels, given
 from evidence.run import Run, Topic
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import delivered_grains, ledger_seconds
-from spark_checks.engine.gaps import GRAIN_US
+from spark_checks.engine.facts import delivered_grains, grain_us, seconds
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged, more_partitions
 
@@ -116,17 +116,12 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
 def _produced(evidence: Evidence) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:
     """Return (records, bytes) by (topic, partition) and second; rows grow with seconds and partitions."""
-    seconds = int(evidence.run.measured_s)
-    rows = (
-        ledger_seconds(evidence)
-        .where(F.col("acked_s").between(0, seconds - 1) & (F.col("outcome") == "acked"))
-        .groupBy("topic", "partition", "acked_s")
-        .agg(F.sum("records").alias("records"), F.sum("bytes").alias("bytes"))
-        .collect()
-    )
+    last = int(evidence.run.measured_s)
+    inside = (pc.field("acked_s") >= 0) & (pc.field("acked_s") < last) & (pc.field("outcome") == "acked")
+    rows = seconds(evidence).filter(inside).group_by(["topic", "partition", "acked_s"])
     found: dict[tuple[str, int], dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in rows:
-        found[row["topic"], row["partition"]][row["acked_s"]] = (row["records"], row["bytes"])
+    for row in rows.aggregate([("records", "sum"), ("bytes", "sum")]).to_pylist():
+        found[row["topic"], row["partition"]][row["acked_s"]] = (row["records_sum"], row["bytes_sum"])
     return found
 
 
@@ -136,16 +131,14 @@ def _consumed(evidence: Evidence) -> dict[tuple[str, str, int], dict[int, int]]:
     if grains is None:
         return {}
     run = evidence.run
-    second = F.floor((F.col("grain") * GRAIN_US - run.measured_from_us) / 1e6).cast("int")
-    rows = (
-        grains.groupBy("group", "topic", "partition", second.alias("second"))
-        .agg(F.sum("records").alias("records"))
-        .where(F.col("second").between(0, int(run.measured_s) - 1))
-        .collect()
-    )
+    at = pc.subtract(pc.multiply(grains["grain"], grain_us(run)), run.measured_from_us)
+    second = pc.floor(pc.divide(at.cast(pa.float64()), 1e6)).cast(pa.int64())
+    inside = (pc.field("second") >= 0) & (pc.field("second") < int(run.measured_s))
+    places = grains.append_column("second", second).filter(inside)
     found: dict[tuple[str, str, int], dict[int, int]] = defaultdict(dict)
-    for row in rows:
-        found[row["group"], row["topic"], row["partition"]][row["second"]] = row["records"]
+    by_second = places.group_by(["group", "topic", "partition", "second"]).aggregate([("records", "sum")])
+    for row in by_second.to_pylist():
+        found[row["group"], row["topic"], row["partition"]][row["second"]] = row["records_sum"]
     return found
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 from evidence.levels import Levels, given
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Figure, Recommendation, Result, judge
 
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
 _ORDER = ["host", "service", "instance", "file", "key"]
 
 
@@ -24,36 +24,27 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     Secrets are compared by their presence alone. Without a settings table nothing is known.
     """
-    settings, slo = evidence.table("settings"), given(levels.settings)
+    settings, slo = evidence.rows("settings"), given(levels.settings)
     if settings is None:
         return Result("settings", "unknown", "there is no settings table: verify.collect writes it", slo=slo)
-    number = "try_cast(trim({0}) as double)"
-    same = F.expr(
-        "lower(trim(planned)) = lower(trim(running)) or "
-        f"coalesce({number.format('planned')} = {number.format('running')}, false)"
-    )
     # One row a planned setting: some hundreds to a few hundred thousand, never the run's records.
-    file = Window.partitionBy("host", "service", "instance", "file")
-    file = file.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    file_read = F.count("running").over(file) > 0
-    rows = settings.withColumn("file_read", file_read).withColumn("same", same).persist()
-    kinds = F.when(~F.col("file_read"), "unread").when(~F.coalesce("same", F.lit(False)), "different")
-    found = (
-        rows.withColumn("kind", kinds).where("kind is not null").select("kind", *_ORDER, "planned", "running")
-    )
+    rows = settings.to_pylist()
+    read = {_file(row) for row in rows if row["running"] is not None}
+    found = [
+        {"kind": "different" if _file(row) in read else "unread"}
+        | {name: row[name] for name in (*_ORDER, "planned", "running")}
+        for row in rows
+        if _file(row) not in read or not same(row["planned"], row["running"])
+    ]
     anomalies = tally(found, _ORDER)
     by_service = {
-        row["service"]: {"settings": row["n"], "instances": row["instances"], "hosts": row["hosts"]}
-        for row in rows.groupBy("service")
-        .agg(
-            F.count(F.lit(1)).alias("n"),
-            F.count_distinct("host", "instance").alias("instances"),
-            F.count_distinct("host").alias("hosts"),
-        )
-        .orderBy("service")
-        .collect()
+        service: {
+            "settings": sum(row["service"] == service for row in rows),
+            "instances": len({(row["host"], row["instance"]) for row in rows if row["service"] == service}),
+            "hosts": len({row["host"] for row in rows if row["service"] == service}),
+        }
+        for service in sorted({row["service"] for row in rows})
     }
-    rows.unpersist()
     different = anomalies["different"].count if "different" in anomalies else 0
     unread = anomalies["unread"].count if "unread" in anomalies else 0
     whole = sum(part["settings"] for part in by_service.values())
@@ -77,6 +68,21 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         recommendations=_recommend(different),
         figures=(Figure("different", different, level, key="settings.different", of=whole),),
     )
+
+
+def _file(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["host"], row["service"], row["instance"], row["file"]
+
+
+def same(planned: str, running: str | None) -> bool:
+    """Return whether two texts say the same, but for blanks around them, case, and how a number is spelt."""
+    if running is None:
+        return False
+    one, two = (text.strip(" ").lower() for text in (planned, running))
+    if one == two:
+        return True
+    numbers = [float(text) for text in (one, two) if _NUMBER.fullmatch(text)]
+    return len(numbers) == 2 and numbers[0] == numbers[1]
 
 
 def _first(anomalies: Any) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import ledger_seconds
+from spark_checks.engine.facts import seconds as ledger_seconds
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
@@ -28,26 +28,25 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     run = evidence.run
     seconds = int(run.measured_s)
     counted = ledger_seconds(evidence)
-    # Rows here grow with the run's seconds and instances, not with its records.
+    acked = counted.filter(pc.field("outcome") == "acked").rename_columns({"acked_s": "second"})
     rows = (
-        counted.where(F.col("outcome") == "acked")
-        .groupBy("via", "instance", F.col("acked_s").alias("second"))
-        .agg(F.sum("records").alias("records"), F.sum("bytes").alias("bytes"))
-        .collect()
+        acked.group_by(["via", "instance", "second"])
+        .aggregate([("records", "sum"), ("bytes", "sum")])
+        .to_pylist()
     )
-    window = F.col("intended_s").between(0, seconds - 1)
-    sums = counted.where(window).groupBy("via").agg(F.sum("records").alias("records")).collect()
-    offered = {row["via"]: row["records"] for row in sums}
+    window = counted.filter((pc.field("intended_s") >= 0) & (pc.field("intended_s") < seconds))
+    sums = window.group_by("via").aggregate([("records", "sum")]).to_pylist()
+    offered = {row["via"]: row["records_sum"] for row in sums}
     by_via: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     by_instance: dict[str, int] = defaultdict(int)
     volume: dict[str, int] = defaultdict(int)
     for row in rows:
-        by_via[row["via"]][row["second"]] += row["records"]
+        by_via[row["via"]][row["second"]] += row["records_sum"]
         if 0 <= row["second"] < seconds:
-            volume[row["via"]] += row["bytes"]
+            volume[row["via"]] += row["bytes_sum"]
             if row["instance"]:
-                by_instance[row["instance"]] += row["records"]
-    restarts = read_restarts(evidence.table("actions"), run)
+                by_instance[row["instance"]] += row["records_sum"]
+    restarts = read_restarts(evidence.rows("actions"), run)
     problems: list[str] = []
     doubts: list[str] = []
     measured: dict[str, Any] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pandas as pd
 
 from evidence.levels import Levels, given
 from evidence.run import Run
@@ -31,18 +31,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     known where the group was watched; without it nothing is known.
     """
     run, slo = evidence.run, given(levels.zombies)
-    assignments, delivered = evidence.table("assignments"), delivered_grains(evidence)
-    watched = _watched(assignments, run)
+    table, delivered = evidence.rows("assignments"), delivered_grains(evidence)
+    assignments = None if table is None else table.to_pandas()
+    watched = set() if assignments is None else {*assignments["group"].unique()} & run.groups.keys()
     missing = sorted(run.groups.keys() - watched)
     if assignments is None or delivered is None or missing:
         doubt = f"nothing is known of who owned what in {', '.join(missing) or 'any group'}"
         return Result(NAME, "unknown", doubt, slo=slo)
-    rows = (
-        silent(owned(assignments, run), delivered, acked_grains(evidence), blind_us(run))
-        .where(F.col("held_us") >= LEAST_S * 1e6)
-        .orderBy(F.desc("held_us"), "group", "consumer")
-        .collect()  # members, never records
-    )
+    acked = acked_grains(evidence)
+    found = silent(owned(assignments, run), delivered.to_pandas(), acked.to_pandas(), blind_us(run))
+    rows = [row for row in found if row["held_us"] >= LEAST_S * 1e6]
+    rows.sort(key=lambda row: (-row["held_us"], row["group"], row["consumer"]))
     longest = rows[0]["held_us"] / 1e6 if rows else 0.0
     level = levels.zombies.held_s
     problems = []
@@ -54,7 +53,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         f"{len(rows)} members held partitions that nobody read, {longest:.1f} s at most" if rows else "none"
     )
     verdict, because = judge(problems, [], fine, judged=level is not None)
-    examples = tuple(_example(row.asDict(), run) for row in rows[:_EXAMPLES])
+    examples = tuple(_example(row, run) for row in rows[:_EXAMPLES])
     return Result(
         NAME,
         verdict,
@@ -67,33 +66,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     )
 
 
-def _watched(assignments: DataFrame | None, run: Run) -> set[str]:
-    if assignments is None:
-        return set()
-    # One row a group.
-    return {row["group"] for row in assignments.select("group").distinct().collect()} & run.groups.keys()
-
-
-def owned(assignments: DataFrame, run: Run) -> DataFrame:
-    """Return who owned which partition from when until when: :data:`_PLACE`, consumer, from_us, until_us.
-
-    Sorts the events of each partition, which are few.
-    """
-    window = Window.partitionBy(*_PLACE).orderBy("at_us", (F.col("event") == "assigned").cast("int"))
-    return (
-        assignments.where(F.col("group").isin(list(run.groups)))
-        .withColumn("next_us", F.lead("at_us").over(window))
-        .where((F.col("event") == "assigned") & (F.col("at_us") < run.measured_until_us))
-        .select(
-            *_PLACE,
-            "consumer",
-            F.greatest("at_us", F.lit(run.measured_from_us)).alias("from_us"),
-            F.least(F.coalesce("next_us", F.lit(run.measured_until_us)), F.lit(run.measured_until_us)).alias(
-                "until_us"
-            ),
-        )
-        .where("until_us > from_us")
-    )
+def owned(assignments: pd.DataFrame, run: Run) -> pd.DataFrame:
+    """Return who owned which partition from when until when: :data:`_PLACE`, consumer, from_us, until_us."""
+    rows = assignments[assignments["group"].isin(list(run.groups))]
+    rows = rows.assign(assigned=rows["event"] == "assigned").sort_values([*_PLACE, "at_us", "assigned"])
+    next_us = rows.groupby(_PLACE)["at_us"].shift(-1).fillna(run.measured_until_us)
+    rows["from_us"] = rows["at_us"].clip(lower=run.measured_from_us)
+    rows["until_us"] = next_us.clip(upper=run.measured_until_us).astype(np.int64)
+    mine = rows[rows["assigned"] & (rows["until_us"] > rows["from_us"])]
+    return mine[[*_PLACE, "consumer", "from_us", "until_us"]]
 
 
 def blind_us(run: Run) -> int:
@@ -101,43 +82,46 @@ def blind_us(run: Run) -> int:
     return 2 * run.sampling_us.get("assignments_rest", 100_000)
 
 
-def silent(owned: DataFrame, delivered: DataFrame, acked: DataFrame, blind_us: int) -> DataFrame:
+def silent(
+    owned: pd.DataFrame, delivered: pd.DataFrame, acked: pd.DataFrame, blind_us: int
+) -> list[dict[str, Any]]:
     """Return how long each member got nothing before its partitions went, while records came there.
 
-    Deliveries in the last ``blind_us`` of an ownership are the next owner's. Ownerships are few and
-    broadcast; grains bound what is joined with them by the run's length.
+    Deliveries in the last ``blind_us`` of an ownership are the next owner's.
 
     Returns:
         group, consumer, from_us, until_us, held_us, partitions (``topic-partition``), records (acknowledged
         in that time on the member's partitions).
     """
-    during = F.col("last_us").between(F.col("from_us"), F.col("until_us") - blind_us)
-    reads = (
-        delivered.select(*_PLACE, "last_us")
-        .join(F.broadcast(owned), _PLACE, "inner")
-        .where(during)
-        .groupBy("group", "consumer")
-        .agg(F.max("last_us").alias("read_us"))
-    )
-    members = (
-        owned.groupBy("group", "consumer")
-        .agg(F.min("from_us").alias("since_us"), F.max("until_us").alias("until_us"))
-        .join(F.broadcast(reads), ["group", "consumer"], "left")
-        .select("group", "consumer", F.coalesce("read_us", "since_us").alias("silent_us"), "until_us")
-    )
-    unread = owned.drop("until_us").join(F.broadcast(members), ["group", "consumer"], "inner")
-    came = F.col("first_us").between(F.greatest("silent_us", "from_us"), F.col("until_us"))
-    return (
-        acked.select("topic", "partition", "first_us", F.col("records").alias("acked"))
-        .join(F.broadcast(unread), ["topic", "partition"], "inner")
-        .where(came)
-        .groupBy("group", "consumer", F.col("silent_us").alias("from_us"), "until_us")
-        .agg(
-            F.sum("acked").alias("records"),
-            F.sort_array(F.collect_set(F.concat_ws("-", "topic", "partition"))).alias("partitions"),
-        )
-        .withColumn("held_us", F.col("until_us") - F.col("from_us"))
-    )
+    read = {place: np.sort(rows["last_us"].to_numpy()) for place, rows in delivered.groupby(_PLACE)}
+    sent = {place: rows[["first_us", "records"]].to_numpy() for place, rows in acked.groupby(_PLACE[1:])}
+    found = []
+    for (group, consumer), mine in owned.groupby(["group", "consumer"]):
+        spans = mine.to_dict("records")
+        last = [_last(read.get(tuple(one[key] for key in _PLACE)), one, blind_us) for one in spans]
+        known = [at for at in last if at is not None]
+        silent_us = max(known) if known else min(one["from_us"] for one in spans)
+        until_us = max(one["until_us"] for one in spans)
+        records, partitions = 0, set()
+        for one in spans:
+            came = sent.get((one["topic"], one["partition"]), np.empty((0, 2), np.int64))
+            inside = (came[:, 0] >= max(silent_us, one["from_us"])) & (came[:, 0] <= until_us)
+            if inside.any():
+                records += int(came[inside, 1].sum())
+                partitions.add(f"{one['topic']}-{one['partition']}")
+        if partitions:
+            row = {"group": group, "consumer": consumer, "from_us": silent_us, "until_us": until_us}
+            held_us = until_us - silent_us
+            found.append(row | {"held_us": held_us, "partitions": sorted(partitions), "records": records})
+    return found
+
+
+def _last(read: Any, one: dict[str, Any], blind_us: int) -> int | None:
+    """Return when the last delivery of an ownership came, as far as it is its own."""
+    if read is None:
+        return None
+    at = int(np.searchsorted(read, one["until_us"] - blind_us, side="right")) - 1
+    return int(read[at]) if at >= 0 and read[at] >= one["from_us"] else None
 
 
 def _example(row: dict[str, Any], run: Run) -> dict[str, Any]:

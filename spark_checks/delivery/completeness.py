@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from evidence.errors import EvidenceError
 from evidence.run import Run
 from spark_checks.engine.anomalies import block, tally
-from spark_checks.engine.folded import Folded, folded
+from spark_checks.engine.facts import facts
+from spark_checks.engine.one_pass import Folded
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.sequences import SCHEMA, folder
 from spark_checks.results import Anomaly
@@ -35,7 +36,7 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     run, ledger = evidence.run, evidence.need("ledger")
     wanted = claimed(run)
     rows: dict[int, int] = defaultdict(int)
-    for (producer, number), (count, least, most) in _by_block(folded(evidence)).items():
+    for (producer, number), (count, least, most) in _by_block(facts(evidence)).items():
         rows[producer] += count
         if count > most - least + 1:
             _refuse_rows(ledger.where(block("seq") == number), producer)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from spark_checks.engine.folded import Folded
 from spark_checks.engine.folds import AROUND
+from spark_checks.engine.one_pass import Folded
 
 #: Partition of a topic, and producer: within these order is promised.
 KEYS: Final = ("topic", "partition", "producer")

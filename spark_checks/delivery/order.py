@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 
 from spark_checks.delivery.falls import KEYS, Key, Stretch, stretches
 from spark_checks.delivery.producer_to_topic import TopicHop, expired, intact
+from spark_checks.delivery.requests import SCHEMA, disordered
 from spark_checks.engine.anomalies import in_blocks, tally
-from spark_checks.engine.facts import intact_of, of_run
-from spark_checks.engine.folded import SMALL, Folded, few, folded
+from spark_checks.engine.facts import facts, intact_of, of_run
+from spark_checks.engine.one_pass import FEW, Folded, few
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.requests import SCHEMA, disordered
 from spark_checks.results import Anomaly
 
 _KEYS = [*KEYS]
@@ -27,6 +27,8 @@ _TOLD = ("producer", "seq", "via", "sent_us", "acked_us", "instance")
 _PLACE = ("topic", "partition", "offset")
 #: topic, partition, producer, first and last offset.
 Place = tuple[str, int, int, int, int]
+#: So many records are looked at where the audit runs, some hundred bytes each, rather than by tasks.
+MANY: Final = 1 << 21
 #: As many stretches are named in a filter.
 _NAMED: Final = 32
 _SHOWN = ["topic", "partition", "producer", "seq", "offset", "after_seq", "after_offset", "via"]
@@ -42,13 +44,13 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
         evidence: ledger, records and run.json.
         topic: what the first hop found: a second copy is a duplicate, no inversion.
     """
-    parts = folded(evidence)
+    parts = facts(evidence)
     by_rest = {row["producer"] for row in parts.rows("sent") if row["via"] == "rest"}
     found = stretches(parts, topic.beside, by_rest)
     if not found:
         return {}
     some = sorted((*key, begin, end) for key, ends in found.items() for begin, end in ends)
-    if _rows(found, parts) <= SMALL:
+    if _rows(found, parts) <= MANY:
         return tally(disordered(_few(evidence, topic, some)), _PLACE)
     joined = _acknowledged(evidence, topic, some).persist()
     looked = [by_sequence(joined.where("via != 'rest'"))]
@@ -72,17 +74,19 @@ def _few(evidence: Evidence, topic: TopicHop, some: Sequence[Place]) -> pa.Table
     """Return the acknowledged records that lie in the stretches as an Arrow table: they are few."""
     if not evidence.files("records") or len(some) > _NAMED:
         return _acknowledged(evidence, topic, some).toArrow()
-    found = few(evidence, {"records": _stretched(some) & intact_of(evidence.run)})
-    records = found["records"].select([*KEYS, "seq", "offset"])
+    where = {"records": _stretched(some) & intact_of(evidence.run)}
+    records = few(evidence, where, {"records": (*KEYS, "seq", "offset")})["records"]
     if topic.copies is not None:
         records = records.join(_here(topic.copies), list(_PLACE), join_type="left anti")
     seqs = records["seq"].unique()
     # The bounds are what a file's statistics are held against.
-    least, most = pc.min(seqs), pc.max(seqs)
-    near = (pc.field("seq") >= least) & (pc.field("seq") <= most) & pc.field("seq").isin(seqs)
-    acked = few(evidence, {"ledger": near & (pc.field("outcome") == "acked")})
-    ledger = acked["ledger"].select(list(_TOLD))
-    return records.join(ledger, ["producer", "seq"], join_type="inner")
+    near = (pc.field("seq") >= pc.min(seqs)) & (pc.field("seq") <= pc.max(seqs))
+    near = near & pc.field("producer").isin(records["producer"].unique())
+    # A long list costs each file more than the rows that it would leave out.
+    if len(seqs) <= FEW:
+        near = near & pc.field("seq").isin(seqs)
+    acked = few(evidence, {"ledger": near & (pc.field("outcome") == "acked")}, {"ledger": _TOLD})
+    return records.join(acked["ledger"], ["producer", "seq"], join_type="inner")
 
 
 def _acknowledged(evidence: Evidence, topic: TopicHop, some: Sequence[Place]) -> DataFrame:
@@ -148,7 +152,7 @@ def by_sequence(rows: DataFrame) -> DataFrame:
 
 
 def by_request(rows: DataFrame) -> DataFrame:
-    """What REST promises (spark_checks.engine.requests); shuffles the rows by partition and producer."""
+    """What REST promises (spark_checks.delivery.requests); shuffles the rows by partition and producer."""
     return rows.groupBy(*KEYS).applyInArrow(disordered, SCHEMA)
 
 

@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 from evidence.run import Run
 from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
+from spark_checks.delivery.identities import LEDGER, MISSING, RECORDS, SCHEMA, Told, judged
 from spark_checks.engine.anomalies import block, in_blocks, tally
-from spark_checks.engine.exact import LEDGER, MISSING, RECORDS, SCHEMA, Told, judged
-from spark_checks.engine.facts import intact_of, of_run
-from spark_checks.engine.folded import FEW, NOTHING, SMALL, Folded, Sum, few, finer, folded, in_parts, sum_of
+from spark_checks.engine.facts import facts, intact_of, of_run
+from spark_checks.engine.one_pass import FEW, NOTHING, SMALL, Folded, Sum, few, finer, in_parts, sum_of
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
 
@@ -78,7 +78,7 @@ def topic_hop(evidence: Evidence) -> TopicHop:
     """
     run, ledger = evidence.run, evidence.need("ledger")
     records = of_run(evidence.need("records"), run)
-    counts, blocks, rows = _counted(folded(evidence))
+    counts, blocks, rows = _counted(facts(evidence))
     anomalies = unledgered(evidence)
     copies = None
     beside = 0
@@ -137,7 +137,7 @@ def _counted(parts: Folded) -> tuple[dict[str, int], list[tuple[int, int]], int]
 
 
 def compare(evidence: Evidence, blocks: Sequence[tuple[int, int]], rows: int) -> DataFrame | pa.Table:
-    """Hold ledger and intact records of some (producer, block) against each other, see ``exact.judged``.
+    """Hold ledger and intact records of some (producer, block) against each other, see ``identities.judged``.
 
     Few rows come here, as an Arrow table; many are shuffled by their block, and a DataFrame is returned.
     Where tasks open the files, only those parts of the blocks come that differ: the rest is as it should be.
@@ -156,8 +156,9 @@ def compare(evidence: Evidence, blocks: Sequence[tuple[int, int]], rows: int) ->
         who, fine = ({pair[at] for pair in differing} for at in (0, 1))
         if differing and len(who) * len(fine) <= FEW:
             near = in_parts("seq", fine) & pc.field("producer").isin(sorted(who))
-            found = few(evidence, {"ledger": near, "records": near & intact_of(run)})
-            return judged(found["ledger"].select(LEDGER), found["records"].select(RECORDS), said)
+            where = {"ledger": near, "records": near & intact_of(run)}
+            found = few(evidence, where, {"ledger": LEDGER, "records": RECORDS})
+            return judged(found["ledger"], found["records"], said)
     records = intact(of_run(evidence.need("records"), run))
     ours = in_blocks(evidence.need("ledger"), blocks, ["producer"], "seq").select(*LEDGER)
     theirs = in_blocks(records, blocks, ["producer"], "seq").select(*RECORDS)

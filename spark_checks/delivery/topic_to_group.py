@@ -6,18 +6,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from evidence.run import Run
-from spark_checks.engine.anomalies import add, examples, in_blocks, tally
-from spark_checks.engine.facts import of_run, to_groups
-from spark_checks.engine.folded import FEW, NOTHING, Folded, Sum, few, finer, folded, in_parts, sum_of
+from spark_checks.delivery.positions import SCHEMA as POSITIONS
+from spark_checks.delivery.positions import judged
+from spark_checks.engine.anomalies import add, block, examples, in_blocks, tally
+from spark_checks.engine.facts import facts, given_to, of_run, to_groups
+from spark_checks.engine.one_pass import FEW, NOTHING, Folded, Sum, few, finer, in_parts, sum_of
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.schemas import TABLES
 from spark_checks.engine.sequences import SCHEMA, folder
 from spark_checks.results import Anomaly
 
@@ -26,6 +28,19 @@ _POSITION_KEYS = ["group", "consumer", "topic", "partition"]
 _ORDER = ["group", "topic", "partition", "offset"]
 #: Above every offset: where a load did not end properly, its topics were read to their ends.
 NO_END = (1 << 63) - 1
+
+#: The columns that are compared.
+_COMPARED: Final = {
+    "records": ("cluster", "topic", "partition", "offset", "producer", "seq"),
+    "deliveries": (
+        *("group", "consumer", "topic", "partition", "offset"),
+        *("producer", "seq", "intended_us", "received_us"),
+    ),
+}
+_WANTED: Final = pa.schema([
+    ("group", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+    ("producer", pa.int32()), ("seq", pa.int64()),
+])  # fmt: skip
 
 #: group, topic, partition and number of a block of offsets.
 Block = tuple[str, str, int, int]
@@ -45,70 +60,110 @@ def group_hop(evidence: Evidence) -> GroupHop:
     Sums by (group, topic, partition, block of offsets) first, the exact join for differing blocks only;
     blocks in which something was redelivered always differ.
     """
-    run, ledger = evidence.run, evidence.need("ledger")
-    got = to_groups(evidence.need("deliveries"), run)
-    held, given = _blocks(folded(evidence), run)
-    blocks = differing_blocks(evidence)
+    run = evidence.run
+    held, given = _blocks(facts(evidence), run)
+    more = differing(evidence)
     totals = {
         "expected": sum(one.rows for one in held.values()),
         "deliveries": sum(one.rows for one in given.values()),
-        "blocks_compared_exactly": len(blocks),
+        "blocks_compared_exactly": len(more.blocks),
     }
     anomalies: dict[str, Anomaly] = {}
-    if blocks:
-        matched = compare(*_rows_of(evidence, blocks)).persist()
-        found = findings(matched, ledger, run).persist()
+    if more.blocks:
+        found = compare(evidence, more)
         anomalies = tally(found, _ORDER)
         totals["not_known"] = anomalies.pop("not_known", Anomaly(0)).count
         if "undelivered" in anomalies:
-            undelivered = found.where("kind = 'undelivered'").select(*_ORDER)
+            undelivered = _as_frame(evidence, found).where("kind = 'undelivered'").select(*_ORDER)
+            got = to_groups(evidence.need("deliveries"), run)
             anomalies |= tally(skipped(got, undelivered), [*_ORDER, "consumer"])
-        found.unpersist()
-        matched.unpersist()
     return GroupHop(totals, anomalies | rewinds(evidence))
 
 
-def differing_blocks(evidence: Evidence) -> list[Block]:
-    """Return the (group, topic, partition, block) in which deliveries are not just the records, each once.
+@dataclass(frozen=True)
+class Differing:
+    """Where deliveries are not just the records, each once.
 
-    Without a records table every block is one.
+    Attributes:
+        blocks: (group, topic, partition, block), in order.
+        parts: numbers of the parts of blocks (``one_pass.FINE_BITS``) that differ, where these are few.
+        rows: the records and deliveries of those parts, by table; None where whole blocks are looked at.
     """
-    held, given = _blocks(folded(evidence), evidence.run)
-    return sorted(given) if evidence.table("records") is None else _unlike(held, given)
+
+    blocks: Sequence[Block]
+    parts: Sequence[int] = ()
+    rows: Mapping[str, pa.Table] | None = None
+
+
+def differing(evidence: Evidence) -> Differing:
+    """Return where deliveries differ from the records. Without a records table every block does.
+
+    Where they are few, only those parts of blocks that differ: the rest of a block is as it should be. Of a
+    load that did not end properly the whole blocks, since the last delivery in them tells what is known.
+    """
+    return evidence.shared.get("differing", lambda: _differing(evidence))
+
+
+def _differing(evidence: Evidence) -> Differing:
+    run = evidence.run
+    held, given = _blocks(facts(evidence), run)
+    if not evidence.has("records"):
+        return Differing(sorted(given))
+    blocks = _unlike(held, given)
+    parts = finer(evidence, "offset", {one[-1] for one in blocks}) if blocks and run.complete else None
+    if parts is None:
+        return Differing(blocks)
+    fine = sorted({one[-1] for one in _unlike(*_blocks(parts, run))})
+    if len(fine) > FEW:
+        return Differing(blocks)
+    near = in_parts("offset", fine)
+    rows = few(evidence, {"records": near, "deliveries": near}, _COMPARED)
+    return Differing(blocks, fine, rows)
 
 
 def _unlike(held: Mapping[Block, Sum], given: Mapping[Block, Sum]) -> list[Block]:
     return sorted(key for key in {*held, *given} if held.get(key, NOTHING) != given.get(key, NOTHING))
 
 
-def _rows_of(evidence: Evidence, blocks: Sequence[Block]) -> tuple[DataFrame, DataFrame]:
-    """Return what groups must get and what they got of these blocks.
+def compare(evidence: Evidence, more: Differing) -> DataFrame | pa.Table:
+    """Hold records and deliveries against each other where they differ, see :func:`judged`.
 
-    Where these are few, only of those parts of them that differ: the rest of a block is as it should be. Of a
-    load that did not end properly the whole blocks, since the last delivery in them tells what is known.
+    Few rows are compared here, and an Arrow table is returned; many are shuffled by their block.
     """
     run = evidence.run
-    parts = finer(evidence, "offset", {block[-1] for block in blocks}) if run.complete else None
-    if parts is not None:
-        fine = {block[-1] for block in _unlike(*_blocks(parts, run))}
-        if len(fine) <= FEW:
-            near = in_parts("offset", fine)
-            found = few(evidence, {"records": near, "deliveries": near})
-            records, got = (_frame(evidence, name, rows) for name, rows in found.items())
-            return wanted_by_groups(records, run), to_groups(got, run)
-    places = sorted({block[1:] for block in blocks})
+    if more.rows is not None:
+        records, got = more.rows["records"], more.rows["deliveries"]
+        found = judged(_wanted_here(records, run), got.filter(given_to(run)))
+        if "phantom" not in found["kind"].unique().to_pylist():
+            return found
+        return _explained_phantoms(_as_frame(evidence, found), evidence.need("ledger"), run)
+    places = sorted({one[1:] for one in more.blocks})
     records = in_blocks(evidence.need("records"), places, _KEYS[1:], "offset")
-    got = to_groups(evidence.need("deliveries"), run)
-    return (
-        in_blocks(wanted_by_groups(records, run), blocks, _KEYS, "offset"),
-        in_blocks(got, blocks, _KEYS, "offset"),
-    )
+    wanted = in_blocks(wanted_by_groups(records, run), more.blocks, _KEYS, "offset")
+    got = in_blocks(to_groups(evidence.need("deliveries"), run), more.blocks, _KEYS, "offset")
+    one, two = (side.groupBy(*_KEYS, block("offset")) for side in (wanted, got))
+    rows = _explained_phantoms(one.cogroup(two).applyInArrow(judged, POSITIONS), evidence.need("ledger"), run)
+    return (rows if run.complete else _unknown_tail(rows, got)).persist()
 
 
-def _frame(evidence: Evidence, name: str, rows: pa.Table) -> DataFrame:
-    """Return rows of a table as one partition; of no rows no pieces could be made."""
-    whole = rows.combine_chunks() if rows.num_rows else []
-    return evidence.need(name).sparkSession.createDataFrame(whole, TABLES[name])
+def _as_frame(evidence: Evidence, found: DataFrame | pa.Table) -> DataFrame:
+    if isinstance(found, DataFrame):
+        return found
+    return evidence.session().createDataFrame(found.combine_chunks() if found.num_rows else [], POSITIONS)
+
+
+def _wanted_here(records: pa.Table, run: Run) -> pa.Table:
+    """Return what :func:`wanted_by_groups` does, of an Arrow table."""
+    named = [(one.cluster, one.topic) for one in run.source_topics()]
+    parts = [_WANTED.empty_table()]
+    for name, group in run.groups.items():
+        for cluster, topic in named:
+            if topic in group.topics:
+                mine = (pc.field("cluster") == cluster) & (pc.field("topic") == topic)
+                rows = records.filter(mine & pc.field("producer").is_valid())
+                who = pa.repeat(pa.scalar(name), rows.num_rows)
+                parts.append(rows.append_column("group", who).select(_WANTED.names).cast(_WANTED))
+    return pa.concat_tables(parts)
 
 
 def _blocks(parts: Folded, run: Run) -> tuple[dict[Block, Sum], dict[Block, Sum]]:
@@ -130,58 +185,6 @@ def wanted_by_groups(records: DataFrame, run: Run) -> DataFrame:
     groups = records.sparkSession.createDataFrame(pairs or [("", "")], "group string, topic string")
     mine = of_run(records, run).where(F.col("producer").isNotNull())
     return mine.join(F.broadcast(groups), "topic", "inner").select(*_ORDER, "producer", "seq")
-
-
-def compare(wanted: DataFrame, got: DataFrame) -> DataFrame:
-    """Join records and deliveries by position; shuffles both, so give it differing blocks only.
-
-    Returns:
-        A row a group and position: ``held`` (identity in the topic), ``least`` and ``most`` (identities
-        delivered), ``copies``, ``consumers``, ``last_us``.
-    """
-    who = F.struct("producer", "seq")
-    given = got.groupBy(*_ORDER).agg(
-        F.count(F.lit(1)).alias("copies"),
-        F.min(who).alias("least"),
-        F.max(who).alias("most"),
-        F.slice(F.sort_array(F.collect_set("consumer")), 1, 5).alias("consumers"),
-        F.max("received_us").alias("last_us"),
-    )
-    return wanted.select(*_ORDER, who.alias("held")).join(given, _ORDER, "full")
-
-
-def findings(matched: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
-    """Name what is wrong with each position (columns ``kind``, place, identity, consumers)."""
-    held, given = F.col("held").isNotNull(), F.col("copies").isNotNull()
-    mismatch = held & given & ((F.col("least") != F.col("held")) | (F.col("most") != F.col("held")))
-    flags = {
-        "undelivered": held & ~given,
-        "redelivered": F.coalesce(F.col("copies"), F.lit(0)) > 1,
-        "mismatched": mismatch,
-        "phantom": given & ~held,
-    }
-    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
-    rows = matched.select(
-        F.explode(kinds).alias("kind"),
-        *_ORDER,
-        F.coalesce(F.col("held"), F.col("least")).alias("identity"),
-        F.when(mismatch, F.col("most")).alias("delivered"),
-        "consumers",
-        F.col("copies").alias("times"),
-    )
-    rows = _explained_phantoms(rows, ledger, run)
-    if not run.complete:
-        rows = _unknown_tail(rows, matched)
-    return rows.select(
-        "kind",
-        *_ORDER,
-        "identity.producer",
-        "identity.seq",
-        "delivered",
-        "consumers",
-        "times",
-        F.when(F.col("kind") == "redelivered", F.col("times") - 1).otherwise(1).alias("_times"),
-    )
 
 
 def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
@@ -223,9 +226,9 @@ def _ranges(spark: SparkSession, run: Run) -> DataFrame:
     return spark.createDataFrame(rows, "topic string, partition int, start long, end long, compacted boolean")
 
 
-def _unknown_tail(rows: DataFrame, matched: DataFrame) -> DataFrame:
+def _unknown_tail(rows: DataFrame, got: DataFrame) -> DataFrame:
     """The load did not end properly: past a group's last known delivery there is no evidence either way."""
-    last = matched.where(F.col("copies").isNotNull()).groupBy(*_KEYS).agg(F.max("offset").alias("last"))
+    last = got.groupBy(*_KEYS).agg(F.max("offset").alias("last"))
     late = (F.col("kind") == "undelivered") & (F.col("offset") > F.coalesce("last", F.lit(-1)))
     kind = F.when(late, F.lit("not_known")).otherwise(F.col("kind"))
     return rows.join(last, _KEYS, "left").withColumn("kind", kind).drop("last")
@@ -238,7 +241,7 @@ def rewinds(evidence: Evidence) -> dict[str, Anomaly]:
     places where it went back are those within them and those between them. Where two overlap in time, their
     rows are sorted.
     """
-    parts = folded(evidence)
+    parts = facts(evidence)
     apart: list[dict[str, Any]] = []
     mixed: set[tuple[Any, ...]] = set()
     by_consumer: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)

@@ -111,16 +111,20 @@ def _within(one: tuple[Any, ...], keys: Sequence[str], column: str) -> Column:
     return reduce(Column.__and__, (F.col(key) == value for key, value in zip(keys, one, strict=False)), there)
 
 
-def tally(found: DataFrame | pa.Table, order: Sequence[str]) -> dict[str, Anomaly]:
+def tally(
+    found: DataFrame | pa.Table | Sequence[Mapping[str, Any]], order: Sequence[str]
+) -> dict[str, Anomaly]:
     """Count findings by their column ``kind`` and take the first few of each.
 
     Args:
         found: columns ``kind``, those that an example shows (nulls and names that begin with an underscore
-            are left out), and ``_times`` where one finding counts more than once; an Arrow table has none.
+            are left out), and ``_times`` where one finding counts more than once; a list of rows has none.
         order: the columns that say which come first.
     """
     if isinstance(found, pa.Table):
         return _tally_here(found, order)
+    if isinstance(found, Sequence):
+        return _tally_rows(found, order)
     window = Window.partitionBy("kind").orderBy(*order)
     whole = window.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     times = F.col("_times") if "_times" in found.columns else F.lit(1)
@@ -145,8 +149,19 @@ def _tally_here(found: pa.Table, order: Sequence[str]) -> dict[str, Anomaly]:
         mine = found.filter(pc.field("kind") == kind)
         at = pc.sort_indices(mine, [(name, "ascending", "at_start") for name in order])
         first = mine.take(at[: examples()]).to_pylist()
-        result[kind] = Anomaly(mine.num_rows, tuple(_example(row) for row in first))
+        count = pc.sum(mine["_times"]).as_py() if "_times" in mine.column_names else mine.num_rows
+        result[kind] = Anomaly(count, tuple(_example(row) for row in first))
     return result
+
+
+def _tally_rows(found: Sequence[Mapping[str, Any]], order: Sequence[str]) -> dict[str, Anomaly]:
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sorted(found, key=lambda row: [row["kind"], *(row[name] for name in order)]):
+        by_kind.setdefault(row["kind"], []).append(row)
+    return {
+        kind: Anomaly(len(rows), tuple(_example(row) for row in rows[: examples()]))
+        for kind, rows in by_kind.items()
+    }
 
 
 def _example(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,31 +1,42 @@
-"""Folded evidence that more than one check starts from: each is one pass over its table, made once."""
+"""What checks ask of the one pass over ledger, records and deliveries, beside what delivery compares.
+
+Each is a table of a few rows a second and partition, made where the rows lie and added up where the audit
+runs: no check reads a large table for itself.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import reduce
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from evidence.run import Application, Place, Run
-from spark_checks.engine import gaps
-from spark_checks.engine.folded import shared_out
-from spark_checks.engine.partial import Aggregate, mixed, of_rows, of_tasks
-from spark_checks.engine.partial import second as second_of
+from spark_checks.engine.aggregates import ONE, Aggregate, mixed, second
+from spark_checks.engine.one_pass import Folded, folded
 from spark_checks.engine.readers import Evidence
 
-#: Counts rows.
-ONE: Final = pc.scalar(pa.scalar(1, pa.int64()))
+#: Events closer than this are one: it bounds what is kept by the run's length instead of its records.
+#: Gaps longer than this are exact to the microsecond.
+GRAIN_US: Final = 10_000
+#: Grains are wider where there would be more of them: by so many rows memory is bounded.
+_MOST_GRAINS: Final = 8_000_000
 #: Summed, tells two sets of as many records apart.
-WHO: Final = mixed("producer", "seq")
-SECONDS: Final = ("via", "topic", "partition", "instance", "outcome", "intended_s", "acked_s")
+_WHO: Final = mixed("producer", "seq")
+_SECONDS: Final = ("via", "topic", "partition", "instance", "outcome")
+#: Latencies by second are told of as many seconds at most; longer runs have them by some seconds together.
+_MOST_SECONDS: Final = 2_000
+#: Three significant digits: microseconds below the first bound are counted in steps of the second.
+_STEPS: Final = ((1_000, 1), (10_000, 10), (100_000, 100), (1_000_000, 1_000), (10_000_000, 10_000))
+_LAST_STEP: Final = 100_000
+_NO_SECOND: Final = pc.scalar(pa.scalar(None, pa.int32()))
+_ZERO: Final = pc.scalar(pa.scalar(0, pa.int64()))
 
 
 def of_run(records: DataFrame, run: Run) -> DataFrame:
@@ -50,121 +61,204 @@ def intact_of(run: Run) -> Any:
 
 def given_to(run: Run) -> Any:
     """Return as a pyarrow expression what :func:`to_groups` says."""
-    return pc.field("producer").is_valid() & pc.field("group").isin(list(run.groups))
+    return pc.field("producer").is_valid() & pc.field("group").isin(pa.array([*run.groups], pa.string()))
 
 
-def aggregated(
-    evidence: Evidence,
-    name: str,
-    where: Any,
-    keys: Mapping[str, tuple[Any, str]],
-    values: Mapping[str, tuple[Any, str]],
-    rows: DataFrame | None = None,
-) -> DataFrame:
-    """Return an aggregation of a table: in its tasks first, by Arrow, then of what these leave, a shuffle.
-
-    Args:
-        evidence: the evidence, which has the table.
-        name: the table.
-        where: which rows count, as a pyarrow expression; None: all.
-        keys: name -> (pyarrow expression, type as Spark names it).
-        values: name -> (pyarrow expression of 64 bits; sum, min or max).
-        rows: what is aggregated instead of the table's own rows.
-    """
-    frame = evidence.need(name) if rows is None else rows
-    columns = to_arrow_schema(frame.schema)
-    texts = tuple(field.name for field in columns if str(field.type) == "string")
-    how = Aggregate(columns, texts, where, {key: expression for key, (expression, _) in keys.items()}, values)
-    kinds = ", ".join(
-        [f"{key} {kind}" for key, (_, kind) in keys.items()] + [f"{key} long" for key in values]
-    )
-    files = evidence.files(name) if rows is None else []
-    if files:
-        spark = frame.sparkSession
-        tasks = shared_out(files, spark.sparkContext.defaultParallelism)
-        numbers = spark.range(0, len(tasks), 1, len(tasks))
-        parts = numbers.mapInArrow(lambda ids: of_tasks(ids, tasks, how), kinds)
-    else:
-        parts = frame.mapInArrow(lambda batches: of_rows(batches, how), kinds)
-    merged = {"sum": F.sum, "min": F.min, "max": F.max}
-    whole = [merged[kind](value).alias(value) for value, (_, kind) in values.items()]
-    return parts.groupBy(*keys).agg(*whole)
+def steady(run: Run) -> Any:
+    """Return as a pyarrow expression whether a record was intended in the steady window."""
+    intended = pc.field("intended_us")
+    return (intended >= run.measured_from_us) & (intended < run.measured_until_us)
 
 
-def ledger_seconds(evidence: Evidence) -> DataFrame:
-    """Return the ledger by second: :data:`SECONDS`, records, bytes, sent_us and acked_us (sums), who.
+def grain_us(run: Run) -> int:
+    """Return how wide a grain is: 10 ms, or more where a long run of many partitions had too many of them."""
+    places = sum(topic.partitions for topic in run.topics) * (1 + len(run.groups))
+    grains = run.measured_s * 1e6 / GRAIN_US * places
+    return GRAIN_US * max(1, -(-int(grains) // _MOST_GRAINS))
 
-    ``who`` is the sum of the identities' hashes. The sums count from the run's begin. Shuffles a row a
-    second, partition and instance; kept in memory.
-    """
-    run = evidence.run
-    kinds = dict.fromkeys(SECONDS, "string") | {"partition": "int", "intended_s": "int", "acked_s": "int"}
-    expressions = {key: pc.field(key) for key in SECONDS[:-2]} | {
-        "intended_s": second_of("intended_us", run.measured_from_us),
-        "acked_s": second_of("acked_us", run.measured_from_us),
-    }
 
-    def make() -> DataFrame:
-        return aggregated(
-            evidence,
+def width_s(run: Run) -> int:
+    """Return how many seconds of latencies are told of together."""
+    return max(1, -(-int(run.measured_s) // _MOST_SECONDS))
+
+
+def sums(run: Run) -> dict[str, Aggregate]:
+    """Return what is summed up beside the delivery check's own, by name."""
+    acked = pc.field("outcome") == "acked"
+    return {
+        "seconds": Aggregate(
             "ledger",
+            (*_SECONDS, "producer", "seq", "bytes", "intended_us", "sent_us", "acked_us"),
             None,
-            {key: (expressions[key], kinds[key]) for key in SECONDS},
+            {key: pc.field(key) for key in _SECONDS}
+            | {
+                "intended_s": second("intended_us", run.measured_from_us),
+                "acked_s": second("acked_us", run.measured_from_us),
+            },
             {
                 "records": (ONE, "sum"),
-                "who": (WHO, "sum"),
+                "who": (_WHO, "sum"),
                 "bytes": (pc.field("bytes"), "sum"),
                 "sent_us": (pc.subtract(pc.field("sent_us"), run.started_us), "sum"),
                 "acked_us": (pc.subtract(pc.field("acked_us"), run.started_us), "sum"),
             },
-        ).persist()
+        ),
+        "acked": _grains("ledger", acked, "via", "acked_us", run),
+        "ack": _acknowledged(run, acked),
+        "appended": Aggregate(
+            "records",
+            (
+                *("cluster", "topic", "partition", "producer", "seq", "crc_ok"),
+                *("timestamp_type", "timestamp_us", "intended_us"),
+            ),
+            intact_of(run) & (pc.field("timestamp_type") == "append"),
+            {
+                "topic": pc.field("topic"),
+                "partition": pc.field("partition"),
+                "intended_s": second("intended_us", run.measured_from_us),
+            },
+            {
+                "records": (ONE, "sum"),
+                "who": (_WHO, "sum"),
+                "at": (pc.subtract(pc.field("timestamp_us"), run.started_us), "sum"),
+            },
+        ),
+        "append": _latencies(
+            "records",
+            intact_of(run) & steady(run) & (pc.field("timestamp_type") == "append"),
+            "timestamp_us",
+            ("cluster", "topic", "crc_ok", "timestamp_type"),
+        ),
+        "delivered": _grains("deliveries", given_to(run), "group", "received_us", run),
+        "delivery": delivery_latencies(given_to(run) & steady(run)),
+    }
 
-    return evidence.shared.get("ledger_seconds", make)
+
+def delivery_latencies(where: Any) -> Aggregate:
+    """Return how the latencies of deliveries are counted, of those that count."""
+    return _latencies("deliveries", where, "received_us", ("group", "offset"))
 
 
-def _grains(evidence: Evidence, name: str, where: Any, who: str, at: str) -> DataFrame:
-    """Return :func:`gaps.grains` of a table by (who, topic, partition)."""
-    keys = {who: (pc.field(who), "string"), "topic": (pc.field("topic"), "string")}
-    keys |= {"partition": (pc.field("partition"), "int")}
-    # No time of a run is negative, of which a division would not be rounded down.
-    keys |= {"grain": (pc.divide(pc.field(at), gaps.GRAIN_US), "long")}
-    values = {"first_us": (pc.field(at), "min"), "last_us": (pc.field(at), "max")}
-    values |= {"highest": (pc.field("offset"), "max"), "records": (ONE, "sum")}
-    return aggregated(evidence, name, where, keys, values).persist()
-
-
-def acked_grains(evidence: Evidence) -> DataFrame:
-    """Return acknowledgements folded by (via, topic, partition): :func:`gaps.grains`, kept in memory."""
-    acked = pc.field("outcome") == "acked"
-    return evidence.shared.get("acked_grains", lambda: _grains(evidence, "ledger", acked, "via", "acked_us"))
-
-
-def delivered_grains(evidence: Evidence) -> DataFrame | None:
-    """Return deliveries folded by (group, topic, partition): :func:`gaps.grains`, kept in memory."""
-    if evidence.table("deliveries") is None or not evidence.run.groups:
-        return None
-    mine = given_to(evidence.run)
-    return evidence.shared.get(
-        "delivered_grains", lambda: _grains(evidence, "deliveries", mine, "group", "received_us")
+def _latencies(table: str, where: Any, at: str, columns: tuple[str, ...]) -> Aggregate:
+    """Count times since the intended one: producer, us (rounded up), records, most (us, exact)."""
+    took = pc.subtract(pc.field(at), pc.field("intended_us"))
+    return Aggregate(
+        table,
+        ("producer", at, "intended_us", *columns),
+        where,
+        {"producer": pc.field("producer"), "us": rounded(took)},
+        {"records": (ONE, "sum"), "most": (took, "max")},
     )
 
 
-def applied_grains(evidence: Evidence) -> DataFrame | None:
+def _acknowledged(run: Run, acked: Any) -> Aggregate:
+    """Count times to the acknowledgement: via, acked, second, us (rounded up), records, most (us, exact).
+
+    A record without one has no second and took nothing.
+    """
+    took = pc.subtract(pc.field("acked_us"), pc.field("intended_us"))
+    at = second("intended_us", run.measured_from_us, width_s(run))
+    keys = {"via": pc.field("via"), "acked": acked, "second": pc.if_else(acked, at, _NO_SECOND)}
+    return Aggregate(
+        "ledger",
+        ("via", "outcome", "intended_us", "acked_us"),
+        steady(run),
+        keys | {"us": pc.if_else(acked, rounded(took), _ZERO)},
+        {"records": (ONE, "sum"), "most": (pc.if_else(acked, took, _ZERO), "max")},
+    )
+
+
+def rounded(took: Any) -> Any:
+    """Round up to three significant digits: what is told is never better than what was."""
+
+    def up(step: int) -> Any:
+        return pc.multiply(pc.divide(pc.add(took, step - 1), step), step)
+
+    result = up(_LAST_STEP)
+    for below, step in reversed(_STEPS):
+        result = pc.if_else(took < below, up(step), result)
+    return result
+
+
+def _grains(table: str, where: Any, who: str, at: str, run: Run) -> Aggregate:
+    """Fold events by (who, topic, partition) into grains: first_us, last_us, highest (offset), records."""
+    # No time of a run is negative, of which a division would not be rounded down.
+    keys = {key: pc.field(key) for key in (who, "topic", "partition")}
+    keys |= {"grain": pc.divide(pc.field(at), grain_us(run))}
+    values = {"first_us": (pc.field(at), "min"), "last_us": (pc.field(at), "max")}
+    values |= {"highest": (pc.field("offset"), "max"), "records": (ONE, "sum")}
+    return Aggregate(
+        table, (who, "topic", "partition", "offset", at, "outcome" if table == "ledger" else "producer"),
+        where, keys, values,
+    )  # fmt: skip
+
+
+def facts(evidence: Evidence) -> Folded:
+    """Return all that was folded of ledger, records and deliveries, in one pass over each."""
+    return folded(evidence, sums(evidence.run))
+
+
+def fact(evidence: Evidence, name: str) -> Any:
+    """Return one of :func:`sums` as an Arrow table; without rows where there are none."""
+    parts = facts(evidence).parts
+    if name in parts:
+        return parts[name]
+    how = sums(evidence.run)[name]
+    empty = {column: pa.array([], pa.int64()) for column in how.values}
+    return pa.table({key: pa.array([], _kind(key)) for key in how.keys} | empty)
+
+
+def _kind(key: str) -> Any:
+    if key in ("via", "topic", "instance", "outcome", "group"):
+        return pa.string()
+    if key == "acked":
+        return pa.bool_()
+    return pa.int64() if key in ("us", "grain") else pa.int32()
+
+
+def seconds(evidence: Evidence) -> Any:
+    """Return the ledger by second as an Arrow table.
+
+    Columns: via, topic, partition, instance, outcome, intended_s, acked_s; records, bytes, sent_us and
+    acked_us (sums since the run's begin) and who (the sum of the identities' hashes).
+    """
+    return fact(evidence, "seconds")
+
+
+def acked_grains(evidence: Evidence) -> Any:
+    """Return acknowledgements folded by (via, topic, partition) and grain, an Arrow table."""
+    return fact(evidence, "acked")
+
+
+def delivered_grains(evidence: Evidence) -> Any | None:
+    """Return deliveries folded by (group, topic, partition) and grain; None where there are none."""
+    return fact(evidence, "delivered") if evidence.has("deliveries") and evidence.run.groups else None
+
+
+def applied_grains(evidence: Evidence) -> Any | None:
     """Return what applications have made of their input as deliveries to them, folded as deliveries are.
 
     A record counts as got when the last of its outputs was appended, by the clock of the output's broker.
     None where no application is audited.
     """
-    records, run = evidence.table("records"), evidence.run
-    found = [applied(records, app) for app in run.audited_applications()] if records is not None else []
-    if not found:
+    if not evidence.has("records") or not evidence.run.audited_applications():
         return None
 
-    def make() -> DataFrame:
-        rows = reduce(DataFrame.unionByName, found)
-        return gaps.grains(rows, ["group", "topic", "partition"], "received_us").persist()
+    def make() -> Any:
+        records, width = evidence.need("records"), grain_us(evidence.run)
+        found = [applied(records, app) for app in evidence.run.audited_applications()]
+        # A row an application, partition and grain is collected.
+        grains = reduce(DataFrame.unionByName, found).groupBy(
+            "group", "topic", "partition", F.floor(F.col("received_us") / width).alias("grain")
+        )
+        return grains.agg(
+            F.min("received_us").alias("first_us"),
+            F.max("received_us").alias("last_us"),
+            F.max("offset").alias("highest"),
+            F.count(F.lit(1)).alias("records"),
+        ).toArrow()
 
-    return evidence.shared.get("applied_grains", make)
+    return evidence.shared.get("applied", make)
 
 
 def applied(records: DataFrame, app: Application) -> DataFrame:
@@ -196,3 +290,16 @@ def at_place(place: Place) -> Column:
 def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:
     """Return the deliveries of the run's records to the run's groups."""
     return deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
+
+
+def percentiles(values: Any, counts: Any, points: tuple[float, ...]) -> list[float]:
+    """Return percentiles (0 to 1) of values that come as often as counts say, interpolated between two."""
+    order = np.argsort(values, kind="stable")
+    values, upto = values[order], np.cumsum(counts[order])
+    found = []
+    for point in points:
+        at = (upto[-1] - 1) * point
+        low, high = np.floor(at), np.ceil(at)
+        one, two = (float(values[np.searchsorted(upto, end + 1)]) for end in (low, high))
+        found.append(one if one == two else (high - at) * one + (at - low) * two)
+    return found

@@ -19,13 +19,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from spark_checks.engine.grouping import TEXTS, Groups, hashed
+from spark_checks.engine.aggregates import Aggregate, added_up, aggregated
+from spark_checks.engine.grouping import Groups, hashed
 
 #: Rows a block, as a power of two: large enough that sums are few, small enough that the exact join after
 #: one missing record reads little.
 BLOCK_BITS: Final = 16
 #: Rows that are looked at together: what is computed of them stays in the cache of a core.
 BATCH: Final = 1 << 16
+#: Rows that are read and summed together: the fixed cost of an Arrow expression is spread over as many.
+CHUNK: Final = 1 << 18
 #: How many records around a fall of sequence numbers are told of.
 AROUND: Final = 1_024
 #: Parts are merged when they have become as many rows.
@@ -51,6 +54,10 @@ MERGED: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
 }
 
 Parts = dict[str, Any]
+#: A table, the path of a file of it, and its row groups (None: all).
+Unit = tuple[str, str, "Sequence[int] | None"]
+#: Table -> Arrow schema.
+Columns = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,36 +75,61 @@ class Scope:
     bits: int = BLOCK_BITS
 
 
-def fold_files(units: Iterable[tuple[str, str, Sequence[int] | None]], scope: Scope) -> Parts:
-    """Fold Parquet files.
+def read(units: Iterable[Unit], columns: Columns, scope: Scope | None = None) -> Iterator[tuple[str, Any]]:
+    """Give the rows of Parquet files as Arrow tables of one chunk, those of small files put together.
+
+    A column that a file lacks is null; texts are dictionaries.
 
     Args:
-        units: table, path of a file, its row groups (None: all).
-        scope: which rows count.
-
-    Returns:
-        Arrow tables by name: those of :data:`MERGED`; ``spans`` and ``falls`` of the records (see
-        :func:`rising`), ``polls`` and ``rewinds`` of the deliveries (see :func:`polled`).
+        units: table, path of a file, its row groups (None: all); of one table after another.
+        columns: table -> the columns that are read, with their types.
+        scope: whose blocks are read alone, as far as files' statistics tell.
     """
+    held: list[Any] = []
+    of = ""
+    for table, path, groups in units:
+        if held and (table != of or sum(part.num_rows for part in held) >= CHUNK):
+            yield of, _whole(held)
+            held = []
+        of = table
+        try:
+            metadata = pq.read_metadata(path)
+            names = [name for name in columns[table].names if name in metadata.schema.names]
+            texts = [name for name in names if pa.types.is_string(columns[table].field(name).type)]
+            file = pq.ParquetFile(path, metadata=metadata, read_dictionary=texts)
+            asked = _asked(file, groups, scope)
+            if not asked:
+                continue
+            if len(asked) == file.num_row_groups and file.metadata.num_rows < CHUNK:
+                held.append(_filled(file.read(names, use_threads=False), columns[table]))
+                continue
+            if held:
+                yield of, _whole(held)
+                held = []
+            for batch in file.iter_batches(CHUNK, asked, columns=names, use_threads=False):
+                yield table, _whole([_filled(pa.Table.from_batches([batch]), columns[table])])
+        except (pa.ArrowException, OSError) as error:
+            # As Spark's own readers say it, which is how readers.damaged knows it.
+            raise ValueError(f"CANNOT_READ_FILE {path}: {error}") from None
+    if held:
+        yield of, _whole(held)
 
-    def batches() -> Iterator[tuple[str, Any]]:
-        for table, path, groups in units:
-            try:
-                file = pq.ParquetFile(path, read_dictionary=[n for n in COLUMNS[table] if n in TEXTS])
-                asked = _asked(file, groups, scope)
-                found = file.iter_batches(BATCH, asked, columns=list(COLUMNS[table]), use_threads=False)
-                yield from ((table, batch) for batch in found)
-            except (pa.ArrowException, OSError) as error:
-                # As Spark's own readers say it, which is how readers.damaged knows it.
-                raise ValueError(f"CANNOT_READ_FILE {path}: {error}") from None
 
-    return fold_batches(batches(), scope)
+def _filled(rows: Any, schema: Any) -> Any:
+    for one in schema:
+        if one.name not in rows.column_names:
+            rows = rows.append_column(one, pa.nulls(rows.num_rows, one.type))
+    return rows.select(schema.names)
 
 
-def _asked(file: Any, groups: Sequence[int] | None, scope: Scope) -> list[int]:
+def _whole(parts: list[Any]) -> Any:
+    return (pa.concat_tables(parts).unify_dictionaries() if len(parts) > 1 else parts[0]).combine_chunks()
+
+
+def _asked(file: Any, groups: Sequence[int] | None, scope: Scope | None) -> list[int]:
     """Return the row groups that may hold rows of the wanted blocks, as far as their statistics tell."""
     asked = list(range(file.num_row_groups) if groups is None else groups)
-    if scope.within is None:
+    if scope is None or scope.within is None:
         return asked
     name, numbers = scope.within
     column = file.schema_arrow.names.index(name)
@@ -112,23 +144,50 @@ def _asked(file: Any, groups: Sequence[int] | None, scope: Scope) -> list[int]:
     return found
 
 
-def rows_of(paths: Iterable[str], schema: Any, wanted: Any) -> Any:
-    """Return the rows of Parquet files that fit a pyarrow expression, with exactly these columns."""
+def rows_of(paths: Iterable[str], schema: Any, wanted: Any, columns: Sequence[str]) -> Any:
+    """Return these columns of the rows of Parquet files that fit a pyarrow expression."""
     found = ds.dataset(list(paths), schema=schema, format="parquet")
-    return found.to_table(filter=wanted, use_threads=False)
+    return found.to_table(columns=list(columns), filter=wanted, use_threads=False)
 
 
-def fold_batches(batches: Iterable[tuple[str, Any]], scope: Scope) -> Parts:
-    """Fold Arrow batches of tables, as :func:`fold_files` does."""
+def fold(tables: Iterable[tuple[str, Any]], scope: Scope | None, sums: Mapping[str, Aggregate]) -> Parts:
+    """Fold Arrow tables of rows.
+
+    Args:
+        tables: table and rows.
+        scope: which rows count where records are held against each other; None: they are not.
+        sums: name -> what is summed up beside that.
+
+    Returns:
+        Arrow tables by name: those of :data:`MERGED`; ``spans`` and ``falls`` of the records (see
+        :func:`rising`), ``polls`` and ``rewinds`` of the deliveries (see :func:`polled`); and the sums.
+    """
     gathered: dict[str, list[Any]] = {}
-    for table, rows in batches:
-        batch = rows if scope.within is None else _within(rows, *scope.within)
-        if batch.num_rows:
-            for name, part in _FOLDS[table](batch, scope):
-                gathered.setdefault(name, []).append(part)
-                if name in MERGED and sum(one.num_rows for one in gathered[name]) > _MANY:
-                    gathered[name] = [merged(name, gathered[name])]
-    return {name: merged(name, parts) for name, parts in gathered.items()}
+
+    def keep(name: str, part: Any) -> None:
+        parts = gathered.setdefault(name, [])
+        parts.append(part)
+        # Not before there are twice as many rows as the last time: adding up must not outgrow folding.
+        if (name in MERGED or name in sums) and sum(one.num_rows for one in parts[1:]) > max(
+            _MANY, parts[0].num_rows
+        ):
+            gathered[name] = [merged(name, parts, sums)]
+
+    for table, rows in tables:
+        for name, how in sums.items():
+            if how.table == table:
+                keep(name, aggregated(rows, how))
+        if scope is not None:
+            for batch in rows.to_batches(BATCH):
+                for name, part in _folded(table, batch, scope):
+                    keep(name, part)
+    return {name: merged(name, parts, sums) for name, parts in gathered.items()}
+
+
+def _folded(table: str, batch: Any, scope: Scope) -> Iterator[tuple[str, Any]]:
+    near = batch if scope.within is None else _within(batch, *scope.within)
+    if near.num_rows:
+        yield from _FOLDS[table](near, scope)
 
 
 def _within(batch: Any, name: str, numbers: frozenset[int]) -> Any:
@@ -136,18 +195,22 @@ def _within(batch: Any, name: str, numbers: frozenset[int]) -> Any:
     return batch.filter(pa.array(np.isin(values >> BLOCK_BITS, np.array(sorted(numbers)))))
 
 
-def folder_of(table: str, scope: Scope) -> Callable[[Iterable[Any]], Iterable[Any]]:
+def folder_of(
+    table: str, scope: Scope | None, sums: Mapping[str, Aggregate]
+) -> Callable[[Iterable[Any]], Iterable[Any]]:
     """Return a function for ``mapInArrow`` that folds a table's rows into one, ``parts``, pickled."""
 
-    def fold(batches: Iterable[Any]) -> Iterator[Any]:
-        parts = fold_batches(((table, batch) for batch in batches), scope)
+    def folded(batches: Iterable[Any]) -> Iterator[Any]:
+        parts = fold(((table, pa.Table.from_batches([batch])) for batch in batches), scope, sums)
         yield pa.RecordBatch.from_pydict({"parts": [pickle.dumps(parts)]})
 
-    return fold
+    return folded
 
 
-def merged(name: str, parts: Sequence[Any]) -> Any:
+def merged(name: str, parts: Sequence[Any], sums: Mapping[str, Aggregate]) -> Any:
     """Return parts of one name as one; rows of the same keys are added up (sums count modulo 2^64)."""
+    if name in sums:
+        return added_up(parts, sums[name])
     table = pa.concat_tables(parts)
     if name not in MERGED:
         return table

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlparse
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +19,7 @@ from pyspark.sql import functions as F
 
 from evidence.errors import EvidenceError, one_line
 from evidence.run import Run, parse_run
+from evidence.tables import arrow_schema
 from spark_checks.engine import contract
 from spark_checks.engine.memo import Once
 from spark_checks.engine.schemas import TABLES
@@ -24,21 +27,60 @@ from spark_checks.engine.schemas import TABLES
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
 
+#: The tables that grow with the records: Spark's tasks read them. All others are read where the audit runs.
+LARGE: Final = ("ledger", "records", "deliveries")
+#: Parquet of such a table at most: samples of days, and some gigabytes in memory.
+_MOST_BYTES: Final = 256 << 20
+
+Opened = DataFrame | Callable[[], DataFrame]
+
+
 @dataclass(frozen=True)
 class Evidence:
     """A run's evidence: run.json and the tables that are there (None: absent).
 
-    ``shared`` keeps what several checks fold from the same table.
+    ``shared`` keeps what several checks fold from the same table. A table is opened when it is first asked
+    for: most of an audit needs no plan of Spark's.
     """
 
     uri: str
     run: Run
-    tables: Mapping[str, DataFrame | None]
+    tables: Mapping[str, Opened | None]
+    session: Callable[[], SparkSession] = SparkSession.active
     shared: Once = dataclasses.field(default_factory=Once, compare=False, repr=False)
+
+    def has(self, name: str) -> bool:
+        """Return whether the evidence has any of a table."""
+        return self.tables[name] is not None
 
     def table(self, name: str) -> DataFrame | None:
         """Return a table, or None when the evidence has none of it."""
-        return self.tables[name]
+        found = self.tables[name]
+        return (
+            found
+            if found is None or isinstance(found, DataFrame)
+            else self.shared.get(f"{name} opened", found)
+        )
+
+    def rows(self, name: str) -> pa.Table | None:
+        """Return a table that does not grow with the records, whole, or None when the evidence has none.
+
+        Raises:
+            EvidenceError: when its files are larger than what is read where the audit runs.
+        """
+        return self.shared.get(f"{name} read", lambda: self._rows(name)) if self.has(name) else None
+
+    def _rows(self, name: str) -> pa.Table:
+        files = self.files(name)
+        if not files:
+            return self.need(name).toArrow()
+        size = sum(file.stat().st_size for file in files)
+        if size > _MOST_BYTES:
+            raise EvidenceError(
+                f"{self.uri}/{name}: {size >> 20:,} MiB of samples, of which {_MOST_BYTES >> 20} MiB at most "
+                "are read; judge a shorter run, or one with fewer samples"
+            )
+        return ds.dataset([str(file) for file in files], schema=arrow_schema(name)).to_table()
 
     def files(self, name: str) -> list[Path]:
         """Return the files of a table that every machine of the audit opens by these paths, if there are."""
@@ -51,7 +93,7 @@ class Evidence:
         Raises:
             EvidenceError: when it is absent.
         """
-        frame = self.tables[name]
+        frame = self.table(name)
         if frame is None:
             raise EvidenceError(
                 f"{self.uri}/{name}: no such table; expected a folder with Parquet files there"
@@ -67,20 +109,24 @@ def local_path(uri: str) -> Path | None:
     return Path(unquote(parsed.path)) if parsed.scheme == "file" else None
 
 
-def open_evidence(spark: SparkSession, uri: str) -> Evidence:
+def open_evidence(session: SparkSession | Callable[[], SparkSession], uri: str) -> Evidence:
     """Open an evidence folder: run.json, and every table that is there, validated.
+
+    Args:
+        session: Spark's, or what gives it: for evidence on this machine it is not asked for here.
+        uri: the folder, anything that Spark reads.
 
     Raises:
         EvidenceError: a missing or unreadable run.json or ledger, a file that is no whole Parquet file, a
             column that is missing, of another type, or null where it must not be, rows of another run.
     """
+    spark = session if callable(session) else lambda: session
     uri = uri.rstrip("/")
     run = parse_run(_read_text(spark, f"{uri}/run.json"), f"{uri}/run.json")
-    evidence = Evidence(uri, run, {name: read_table(spark, uri, name, run) for name in TABLES})
-    if run.loaded:
-        evidence.need("ledger")
-    if run.groups:
-        evidence.need("deliveries")
+    evidence = Evidence(uri, run, {name: read_table(spark, uri, name, run) for name in TABLES}, spark)
+    for name in ("ledger",) * run.loaded + ("deliveries",) * bool(run.groups):
+        if not evidence.has(name):
+            evidence.need(name)
     if run.load_until_us is None and run.loaded:
         evidence = replace(evidence, run=run.model_copy(update={"load_until_us": _last_us(evidence)}))
     return evidence
@@ -97,8 +143,8 @@ def _last_us(evidence: Evidence) -> int:
     return int(row[0])
 
 
-def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame | None:
-    """Return one table with exactly the columns of the contract, or None when no file of it is there.
+def read_table(spark: Callable[[], SparkSession], uri: str, name: str, run: Run) -> Opened | None:
+    """Return what gives one table with exactly the columns of the contract, None when no file of it is there.
 
     Columns that may be absent are null then.
 
@@ -112,10 +158,10 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame 
             return None
         for file in files:
             contract.check_file(file, name, run)
-        return spark.read.schema(TABLES[name]).parquet(f"{(folder / name).as_uri()}")
+        return lambda: spark().read.schema(TABLES[name]).parquet(f"{(folder / name).as_uri()}")
     try:
         # Every footer is read, as a job of the cluster: a file with other columns must not pass for nulls.
-        found = spark.read.option("mergeSchema", "true").parquet(f"{uri}/{name}")
+        found = spark().read.option("mergeSchema", "true").parquet(f"{uri}/{name}")
     except AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
             return None
@@ -132,7 +178,9 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame 
 
 
 def _files(folder: Path, name: str) -> list[Path]:
-    return sorted(p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
+    """Return the files of a table, those of one writer in the order in which it wrote them."""
+    found = (p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
+    return sorted(found, key=lambda p: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", p.name)])
 
 
 def damaged(error: object) -> bool:
@@ -156,12 +204,12 @@ def explain(error: object, where: str) -> str:
     return f"{file.group(1) if file else where}: {reason}"
 
 
-def _read_text(spark: SparkSession, uri: str) -> str:
+def _read_text(spark: Callable[[], SparkSession], uri: str) -> str:
     path = local_path(uri)
     try:
         if path is not None:
             return path.read_text(encoding="utf-8")
-        return str(spark.read.text(uri, wholetext=True).head(1)[0][0])
+        return str(spark().read.text(uri, wholetext=True).head(1)[0][0])
     except (OSError, PySparkException, IndexError):
         raise EvidenceError(f"{uri}: no such file; is this the evidence folder of a run?") from None
     except UnicodeDecodeError:

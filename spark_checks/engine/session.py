@@ -7,15 +7,15 @@ import logging
 import os
 import sys
 from contextlib import ExitStack
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Final
 
-from pyspark import cloudpickle
+from pyspark import SparkConf, SparkContext, cloudpickle
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from evidence.errors import EvidenceError
-from spark_checks.engine import exact, folds, grouping, partial, requests, sequences
 
 #: The connector of the newest Spark whose parts all resolve from Maven Central.
 CONNECTOR: Final = "spark-kafka-4.0.0"
@@ -34,6 +34,12 @@ _JAVA: Final = (
 _SHUFFLE_A_CORE: Final = 8
 
 
+#: What runs in the workers.
+_BY_VALUE: Final = (
+    *(f"spark_checks.engine.{name}" for name in ("aggregates", "folds", "grouping", "sequences")),
+    *(f"spark_checks.delivery.{name}" for name in ("identities", "positions", "requests")),
+)
+
 #: Holds a file of this package, which may lie in an archive, as long as Java may read it.
 _STACK: Final = ExitStack()
 atexit.register(_STACK.close)
@@ -45,13 +51,16 @@ def connector_jars() -> list[Path]:
     return sorted((cache / "jars" / CONNECTOR).glob("*.jar"))
 
 
-def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> SparkSession:
+def start(
+    master: str, driver_memory: str = "2g", *, kafka: bool = True, log: Path | None = None
+) -> SparkSession:
     """Start a quiet session without a web page.
 
     Args:
         master: ``local[*]``, ``local[2]`` or a cluster's address.
         driver_memory: as Java writes it (``2g``); for a local master this is all the memory there is.
         kafka: whether the jars of the Kafka source go along.
+        log: the file to which goes what Java and the workers write; None: to stderr.
 
     Raises:
         EvidenceError: when no Java is found or the session does not start.
@@ -62,39 +71,44 @@ def start(master: str, driver_memory: str = "2g", *, kafka: bool = True) -> Spar
     if local or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    log = _STACK.enter_context(resources.as_file(resources.files(__package__) / "log4j2.properties"))
-    builder = (
-        SparkSession.builder.master(master)
-        .appName("kedge audit")
-        .config("spark.driver.memory", driver_memory)
-        .config(
-            "spark.driver.extraJavaOptions", " ".join((f"-Dlog4j2.configurationFile={log.as_uri()}", *_JAVA))
-        )
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
-        .config("spark.sql.parquet.compression.codec", "zstd")
+    logging_to = _STACK.enter_context(resources.as_file(resources.files(__package__) / "log4j2.properties"))
+    options: dict[str, bool | float | int | str | None] = {
+        "spark.master": master,
+        "spark.app.name": "kedge audit",
+        "spark.driver.memory": driver_memory,
+        "spark.driver.extraJavaOptions": " ".join(
+            (f"-Dlog4j2.configurationFile={logging_to.as_uri()}", *_JAVA)
+        ),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.parquet.compression.codec": "zstd",
         # Hadoop would keep hidden checksums beside local files, and take a file that another tool wrote
         # again for a damaged one; Parquet's own footers say whether a file is whole.
-        .config("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
-    )
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    }
     if local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config(
-            "spark.driver.host", "127.0.0.1"
-        )
+        options |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     if kafka and (jars := connector_jars()):
-        builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
+        options["spark.jars"] = ",".join(str(jar) for jar in jars)
     try:
-        spark = builder.getOrCreate()
+        if log is not None and SparkContext._gateway is None:
+            with log.open("wb") as file:
+                conf = SparkConf(loadDefaults=False).setAll(
+                    [(key, str(value)) for key, value in options.items()]
+                )
+                gateway = launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
+                SparkContext._ensure_initialized(gateway=gateway)
+        spark = SparkSession.builder.config(map=options).getOrCreate()
     except Exception as error:
         raise EvidenceError(
             f"Spark did not start on {master}: {type(error).__name__}; is Java 17 installed, the master up?"
         ) from error
     spread(spark)
     # Workers get these functions by value: a cluster's nodes need numpy and pyarrow, not this package.
-    for module in (exact, folds, grouping, partial, requests, sequences):
+    for module in map(import_module, _BY_VALUE):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # vendored, untyped
     # Errors come as exceptions; the same again as JSON on stderr helps nobody.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from spark_checks.__main__ import quiet
 from spark_checks.engine import session
 from spark_checks.faults.audited import Mixture, Outcome, audited
 from spark_checks.faults.inject import FAULTS
@@ -52,8 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     console = Console(soft_wrap=True, highlight=False)
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory() as logs, quiet(Path(logs) / "spark.log"):
-        spark = session.start(options.master, kafka=False)
+    with tempfile.TemporaryDirectory() as logs:
+        spark = session.start(options.master, kafka=False, log=Path(logs) / "spark.log")
         session.for_small_evidence(spark)
     try:
         alone = {name: audited(spark, [Mixture((name,), options.seed)]) for name in FAULTS}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pandas as pd
 
 from spark_checks.rebalance.restarts import Restart
 
@@ -15,7 +14,7 @@ _MOST: Final = 100
 
 
 def by_partition(
-    stalls: DataFrame, ownerless: DataFrame | None, names: Iterable[str]
+    stalls: pd.DataFrame, ownerless: pd.DataFrame | None, names: Iterable[str]
 ) -> dict[tuple[int, str], list[dict[str, Any]]]:
     """Return by restart and application the longest stall and ownerless time of each partition.
 
@@ -27,19 +26,15 @@ def by_partition(
     Returns:
         a row a partition: partition, stall_s, ownerless_s; partitions without either are left out.
     """
-    wanted = F.col("group").isin(list(names))
-    none = F.lit(0).cast("long")
-    place = ["restart", "group", "partition"]
-    rows = stalls.select(*place, "stall_us", none.alias("ownerless_us"))
-    if ownerless is not None:
-        rows = rows.unionByName(ownerless.select(*place, none.alias("stall_us"), "ownerless_us"))
+    rows = pd.concat([stalls, *([ownerless] if ownerless is not None else [])], ignore_index=True)
+    times = ["stall_us", "ownerless_us"]
+    rows = rows[rows["group"].isin(list(names))].reindex(columns=["restart", "group", "partition", *times])
     longest = (
-        rows.where(wanted)
-        .groupBy(*place)
-        .agg(F.max("stall_us").alias("stall_us"), F.max("ownerless_us").alias("ownerless_us"))
+        rows.groupby(["restart", "group", "partition"], as_index=False, observed=True)[times].max().fillna(0)
     )
+    longest = longest.sort_values(["stall_us", "partition"], ascending=[False, True], kind="stable")
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
-    for row in longest.orderBy(F.desc("stall_us"), "partition").collect():
+    for row in longest.to_dict("records"):
         listed = found.setdefault((row["restart"], row["group"]), [])
         if len(listed) < _MOST:
             listed.append(
@@ -52,7 +47,7 @@ def by_partition(
     return found
 
 
-def restores(rocksdb: DataFrame, restarts: Iterable[Restart]) -> dict[int, dict[str, float]]:
+def restores(rocksdb: pd.DataFrame, restarts: Iterable[Restart]) -> dict[int, dict[str, float]]:
     """Return by restart how long the restarted instance told that it was restoring, and how many records.
 
     An instance that told nothing in that time is left out. A sample a second: so is the error, and a restore
@@ -60,16 +55,8 @@ def restores(rocksdb: DataFrame, restarts: Iterable[Restart]) -> dict[int, dict[
     """
     found = {}
     for one in restarts:
-        ours = rocksdb.where((F.col("host") == one.host) & (F.col("instance") == one.instance))
-        row = (
-            ours.where(F.col("at_us").between(one.begin_us, one.until_us))
-            .agg(
-                F.count(F.lit(1)).alias("samples"),
-                F.count_if(F.col("restoring_records") > 0).alias("restoring"),
-                F.max("restoring_records").alias("records"),
-            )
-            .first()
-        )
-        if row is not None and row["samples"]:
-            found[one.number] = {"restore_s": float(row["restoring"]), "restore_records": row["records"] or 0}
+        ours = rocksdb[(rocksdb["host"] == one.host) & (rocksdb["instance"] == one.instance)]
+        told = ours[ours["at_us"].between(one.begin_us, one.until_us)]["restoring_records"].fillna(0)
+        if len(told):
+            found[one.number] = {"restore_s": float((told > 0).sum()), "restore_records": int(told.max())}
     return found

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pandas as pd
 
 from evidence.levels import Levels, given
 from evidence.run import Run
-from spark_checks.engine import gaps
 from spark_checks.engine.facts import acked_grains, applied_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
-from spark_checks.rebalance import groups, ownership
+from spark_checks.rebalance import gaps, groups, ownership
 from spark_checks.rebalance.applications import by_partition, restores
-from spark_checks.rebalance.restarts import Restart, as_frame, read_restarts
+from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.rebalance.unannounced import unannounced
 from spark_checks.rebalance.watched import watched
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
@@ -65,11 +63,13 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     samples nothing of a group.
     """
     run, slo = evidence.run, given(levels.rebalance)
-    actions, states = evidence.table("actions"), evidence.table("group_states")
+    actions = evidence.rows("actions")
     restarts = read_restarts(actions, run)
-    assignments = evidence.table("assignments")
+    states, assignments, processes, rocksdb = (
+        None if table is None else table.to_pandas()
+        for table in map(evidence.rows, ("group_states", "assignments", "processes", "rocksdb"))
+    )
     seen = watched(states, assignments, restarts, run) if states is not None and run.watched_groups() else {}
-    processes = evidence.table("processes")
     seen |= unannounced(processes, restarts, run) if processes is not None else {}
     if not restarts:
         missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
@@ -88,8 +88,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             anomalies=seen,
             figures=(_restarts(0, levels),),
         )
-    cells, outside, lag_series = _measure(evidence, restarts)
-    rocksdb = evidence.table("rocksdb")
+    cells, outside, lag_series = _measure(evidence, restarts, states, assignments)
     restored = restores(rocksdb, restarts) if rocksdb is not None else {}
     table = [
         _row(restart, cells.get(restart.number, {}), run) | restored.get(restart.number, {})
@@ -167,86 +166,89 @@ def _not_ready(unfinished: list[Restart]) -> dict[str, Anomaly]:
     return {"not_ready": Anomaly(len(unfinished), tuple({"instance": r.name} for r in unfinished))}
 
 
-def _measure(evidence: Evidence, restarts: list[Restart]) -> tuple[Cells, dict[str, float], dict[str, Any]]:
+def _measure(
+    evidence: Evidence, restarts: list[Restart], states: pd.DataFrame | None, assignments: pd.DataFrame | None
+) -> tuple[Cells, dict[str, float], dict[str, Any]]:
     """Return measures by restart and who (interface or group), gaps elsewhere, lag by second."""
     run = evidence.run
-    frame = as_frame(evidence.need("ledger").sparkSession, restarts).persist()
     cells: Cells = {restart.number: {} for restart in restarts}
-    acked = acked_grains(evidence)
-    produce, outside = _produce(acked, frame, run, cells)
-    topics = {name: group.topics for name, group in run.groups.items()}
-    delivered, applied = delivered_grains(evidence), applied_grains(evidence)
+    acked, delivered, applied = (
+        None if grains is None else grains.to_pandas()
+        for grains in (acked_grains(evidence), delivered_grains(evidence), applied_grains(evidence))
+    )
+    produce, outside = _produce(acked, restarts, run, cells)
+    topics = {name: list(group.topics) for name, group in run.groups.items()}
     if delivered is None:
-        topics, delivered = {}, applied
-    elif applied is not None:
-        delivered = delivered.unionByName(applied)
+        topics = {}
     if applied is not None:
-        timed = {row["group"] for row in applied.select("group").distinct().collect()}
+        delivered = pd.concat([delivered, applied]) if delivered is not None else applied
+        timed = set(applied["group"].unique())
         topics |= {app.name: [app.input.topic] for app in run.applications if app.input and app.name in timed}
     lag_series: dict[str, Any] = {}
     stalls = None
     if delivered is not None:
-        stalls = _consume(delivered, produce, frame, run, cells, topics)
+        stalls = _consume(delivered, produce, restarts, run, cells, topics)
         pairs = [(group, topic) for group, of in topics.items() for topic in of]
-        lag_series = _lag(acked, delivered, restarts, frame, run, cells, pairs)
-    states = evidence.table("group_states")
-    if states is not None:
-        for row in groups.not_stable(states, frame, run).collect():
-            cell = cells[row["restart"]].setdefault(row["group"], {})
-            cell["not_stable_s"] = row["unstable_us"] / 1e6
-            cell["blind_s"] = row["blind_us"] / 1e6
-            cell["state_spacing_s"] = row["spacing_us"] / 1e6
-    assignments = evidence.table("assignments")
+        lag_series = _lag(acked, delivered, restarts, run, cells, pairs)
+    for row in groups.not_stable(states, restarts, run) if states is not None else ():
+        cell = cells[row["restart"]].setdefault(row["group"], {})
+        cell["not_stable_s"] = row["unstable_us"] / 1e6
+        cell["blind_s"] = row["blind_us"] / 1e6
+        cell["state_spacing_s"] = row["spacing_us"] / 1e6
     found = None
     if assignments is not None:
-        found = groups.ownerless(assignments, frame, run)
-        longest = gaps.worst(found, ["restart", "group"], F.col("ownerless_us"), ["topic", "partition"])
+        found = groups.ownerless(assignments, restarts, run)
         # A group whose ownership was watched and of which nothing was revoked was never without an owner.
-        for seen in assignments.select("group").distinct().collect():
-            for restart in cells.values() if seen["group"] in run.watched_groups() else ():
-                restart.setdefault(seen["group"], {})["ownerless_s"] = 0.0
-        for row in longest.collect():
+        for group in assignments["group"].unique():
+            for restart in cells.values() if group in run.watched_groups() else ():
+                restart.setdefault(group, {})["ownerless_s"] = 0.0
+        longest = gaps.worst(found, ["restart", "group"], "ownerless_us", ["topic", "partition"])
+        for row in longest.to_dict("records"):
             cell = cells[row["restart"]].setdefault(row["group"], {})
-            cell["ownerless_s"] = row["us"] / 1e6
+            cell["ownerless_s"] = row["ownerless_us"] / 1e6
             cell["ownerless_at"] = f"{row['topic']}-{row['partition']}"
     if stalls is not None and (applications := [app.name for app in run.applications]):
         for (number, group), rows in by_partition(stalls, found, applications).items():
             cells[number].setdefault(group, {})["by_partition"] = rows
-    produce.unpersist()
     return cells, outside, lag_series
 
 
 def _produce(
-    acked: DataFrame, frame: DataFrame, run: Run, cells: Cells
-) -> tuple[DataFrame, dict[str, float]]:
+    acked: pd.DataFrame, restarts: list[Restart], run: Run, cells: Cells
+) -> tuple[pd.DataFrame, dict[str, float]]:
     begin, end = run.measured_from_us, run.measured_until_us
-    keys = ["via", "topic", "partition"]
-    by_partition = gaps.gaps(acked, keys, begin, end).persist()
-    length = F.col("to_us") - F.col("from_us")
-    touched = gaps.during(by_partition, frame)
-    for row in gaps.worst(touched, ["restart", "via"], length, ["topic", "partition"]).collect():
+    by_partition = _long(gaps.gaps(acked, ["via", "topic", "partition"], begin, end))
+    touched = gaps.during(by_partition, restarts)
+    for row in gaps.worst(touched, ["restart", "via"], "us", ["topic", "partition"]).to_dict("records"):
         cell = cells[row["restart"]].setdefault(row["via"], {})
         cell["produce_gap_s"] = row["us"] / 1e6
         cell["produce_gap_at"] = f"{row['topic']}-{row['partition']}"
-    whole = gaps.during(gaps.gaps(acked, ["via"], begin, end), frame)
-    for row in gaps.worst(whole, ["restart", "via"], length, []).collect():
+    whole = gaps.during(_long(gaps.gaps(acked, ["via"], begin, end)), restarts)
+    for row in gaps.worst(whole, ["restart", "via"], "us", []).to_dict("records"):
         cells[row["restart"]].setdefault(row["via"], {})["no_ack_at_all_s"] = row["us"] / 1e6
-    rest = gaps.outside(by_partition, frame).groupBy("via").agg(F.max(length).alias("us"))
-    outside = {row["via"]: row["us"] / 1e6 for row in rest.collect()}
-    return by_partition, outside
+    rest = gaps.outside(by_partition, restarts).groupby("via")["us"].max()
+    return by_partition, {via: us / 1e6 for via, us in rest.items()}
+
+
+def _long(found: pd.DataFrame) -> pd.DataFrame:
+    return found.assign(us=found["to_us"] - found["from_us"])
 
 
 def _consume(
-    delivered: DataFrame, produce: DataFrame, frame: DataFrame, run: Run, cells: Cells, names: Iterable[str]
-) -> DataFrame:
+    delivered: pd.DataFrame,
+    produce: pd.DataFrame,
+    restarts: list[Restart],
+    run: Run,
+    cells: Cells,
+    names: Iterable[str],
+) -> pd.DataFrame:
     begin, end = run.measured_from_us, run.measured_until_us
-    keys = ["group", "topic", "partition"]
-    found = gaps.stalls(
-        gaps.during(gaps.gaps(delivered, keys, begin, end), frame), gaps.during(produce, frame).drop("via")
-    )
-    for row in gaps.worst(found, ["restart", "group"], F.col("stall_us"), ["topic", "partition"]).collect():
+    silent = gaps.during(gaps.gaps(delivered, groups.PLACE, begin, end), restarts)
+    found = gaps.stalls(silent, gaps.during(produce, restarts))
+    longest = gaps.worst(found, ["restart", "group"], "stall_us", ["topic", "partition"])
+    for row in longest.to_dict("records"):
         cell = cells[row["restart"]].setdefault(row["group"], {})
-        cell["consume_stall_s"] = row["us"] / 1e6
+        cell["consume_stall_s"] = row["stall_us"] / 1e6
         cell["consume_stall_at"] = f"{row['topic']}-{row['partition']}"
     for restart in cells.values():
         for group in names:
@@ -255,29 +257,25 @@ def _consume(
 
 
 def _lag(
-    acked: DataFrame,
-    delivered: DataFrame,
+    acked: pd.DataFrame,
+    delivered: pd.DataFrame,
     restarts: list[Restart],
-    frame: DataFrame,
     run: Run,
     cells: Cells,
     pairs: list[tuple[str, str]],
 ) -> dict[str, Any]:
     lags, width = groups.lag(acked, delivered, run, pairs)
-    lags = lags.persist()
     by_number = {restart.number: restart for restart in restarts}
-    for row in groups.recovery(lags, frame, restarts[0].begin_us).collect():
+    for row in groups.recovery(lags, restarts, restarts[0].begin_us):
         cell = cells[row["restart"]].setdefault(row["group"], {})
         restart, above = by_number[row["restart"]], row["last_above_us"]
         cell["lag_recovery_s"] = 0.0 if above is None else (above - restart.begin_us) / 1e6
         cell["lag_baseline_records"], cell["lag_highest_records"] = row["baseline"], row["highest"]
         cell["lag_back"] = above is None or above <= restart.until_us - width
-    second = F.floor((F.col("at_us") - 1 - run.measured_from_us) / 1e6).cast("int").alias("second")
-    rows = lags.groupBy("group", second).agg(F.max("lag").alias("lag")).orderBy("group", "second").collect()
-    lags.unpersist()
+    second = (lags["at_us"] - 1 - run.measured_from_us) // 1_000_000
     series: dict[str, Any] = {}
-    for row in rows:
-        series.setdefault(row["group"], []).append([row["second"], row["lag"]])
+    for (group, at), most in lags.groupby(["group", second])["lag"].max().items():
+        series.setdefault(group, []).append([int(at), int(most)])
     return series
 
 

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pandas as pd
 
 from evidence.run import Run
+from spark_checks.rebalance.restarts import Restart
 
-_PLACE = ["group", "topic", "partition"]
+PLACE: Final = ["group", "topic", "partition"]
 _BUCKET_US: Final = 100_000
 _MOST_BUCKETS: Final = 20_000
 
 
-def not_stable(states: DataFrame, restarts: DataFrame, run: Run) -> DataFrame:
+def not_stable(states: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> list[dict[str, Any]]:
     """Sum the time from each sample that is not Stable to the next one, within each restart's time.
 
     Returns:
         restart, group, unstable_us, blind_us (time between samples further apart than three intervals, in
-        which the group may have been anything), spacing_us (the largest), samples.
+        which the group may have been anything), spacing_us (the largest).
     """
     interval = run.sampling_us.get("group_states", 100_000)
-    window = Window.partitionBy("group").orderBy("at_us")
-    stable = F.lower("state") == "stable"
-    spans = states.where(F.col("group").isin(run.watched_groups())).withColumn(
-        "next_us", F.lead("at_us").over(window)
-    )
-    touches = (F.col("at_us") < F.col("until_us")) & (F.col("next_us") > F.col("begin_us"))
-    inside = F.least("next_us", "until_us") - F.greatest("at_us", "begin_us")
-    spacing = F.col("next_us") - F.col("at_us")
-    return (
-        spans.join(F.broadcast(restarts), touches, "inner")
-        .groupBy("restart", "group")
-        .agg(
-            F.coalesce(F.sum(F.when(~stable, inside)), F.lit(0)).alias("unstable_us"),
-            F.coalesce(F.sum(F.when(stable & (spacing > 3 * interval), inside)), F.lit(0)).alias("blind_us"),
-            F.max(spacing).alias("spacing_us"),
-            F.count(F.lit(1)).alias("samples"),
-        )
-    )
+    found: list[dict[str, Any]] = []
+    watched = states[states["group"].isin(run.watched_groups())].sort_values("at_us", kind="stable")
+    for group, mine in watched.groupby("group"):
+        at, stable = mine["at_us"].to_numpy(), (mine["state"].str.lower() == "stable").to_numpy()[:-1]
+        begin, end = at[:-1], at[1:]
+        for one in restarts:
+            touches = (begin < one.until_us) & (end > one.begin_us)
+            if not touches.any():
+                continue
+            inside = np.minimum(end, one.until_us) - np.maximum(begin, one.begin_us)
+            spacing = end - begin
+            found.append({
+                "restart": one.number,
+                "group": group,
+                "unstable_us": int(inside[touches & ~stable].sum()),
+                "blind_us": int(inside[touches & stable & (spacing > 3 * interval)].sum()),
+                "spacing_us": int(spacing[touches].max()),
+            })  # fmt: skip
+    return found
 
 
-def ownerless(assignments: DataFrame, restarts: DataFrame, run: Run) -> DataFrame:
+def ownerless(assignments: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> pd.DataFrame:
     """Return how long each partition had no owner after it was revoked or lost, by restart.
 
     From the event until any member's next assignment, or the end of the steady window. When another member
@@ -51,28 +54,31 @@ def ownerless(assignments: DataFrame, restarts: DataFrame, run: Run) -> DataFram
     Returns:
         restart, group, topic, partition, from_us, ownerless_us.
     """
-    assigned = F.col("event") == "assigned"
-    window = Window.partitionBy(*_PLACE).orderBy("at_us", assigned.cast("int"))
-    after = window.rowsBetween(1, Window.unboundedFollowing)
-    taken_over = (F.lag("event").over(window) == "assigned") & (
-        F.lag("consumer").over(window) != F.col("consumer")
+    rows = assignments[assignments["group"].isin(run.watched_groups())]
+    rows = rows.assign(assigned=rows["event"] == "assigned")
+    rows = rows.sort_values([*PLACE, "at_us", "assigned"], kind="stable", ignore_index=True)
+    place = rows.groupby(PLACE, sort=False)
+    before = place[["assigned", "consumer"]].shift(1)
+    taken_over = before["assigned"].eq(True) & (before["consumer"] != rows["consumer"])
+    # The next row is another one, so an assignment is not its own next one.
+    next_us = rows["at_us"].where(rows["assigned"]).groupby([rows[name] for name in PLACE], sort=False)
+    next_us = (
+        next_us.transform(lambda at: at.shift(-1).bfill()).fillna(run.measured_until_us).astype(np.int64)
     )
-    rows = (
-        assignments.where(F.col("group").isin(run.watched_groups()))
-        .withColumn("next_us", F.first(F.when(assigned, F.col("at_us")), ignorenulls=True).over(after))
-        .withColumn("taken_over", F.coalesce(taken_over, F.lit(False)))
-        .where(~assigned & ~F.col("taken_over") & (F.col("at_us") < run.measured_until_us))
+    gone = rows[~rows["assigned"] & ~taken_over & (rows["at_us"] < run.measured_until_us)]
+    gone = gone.assign(
+        from_us=gone["at_us"], ownerless_us=next_us[gone.index].astype(np.int64) - gone["at_us"]
     )
-    until = F.coalesce(F.col("next_us"), F.lit(run.measured_until_us))
-    inside = F.col("at_us").between(F.col("begin_us"), F.col("until_us") - 1)
-    return rows.join(F.broadcast(restarts), inside, "inner").select(
-        "restart", *_PLACE, F.col("at_us").alias("from_us"), (until - F.col("at_us")).alias("ownerless_us")
-    )
+    parts = [
+        gone[(gone["at_us"] >= one.begin_us) & (gone["at_us"] < one.until_us)].assign(restart=one.number)
+        for one in restarts
+    ]
+    return pd.concat(parts, ignore_index=True)[["restart", *PLACE, "from_us", "ownerless_us"]]
 
 
 def lag(
-    acked: DataFrame, delivered: DataFrame, run: Run, pairs: list[tuple[str, str]]
-) -> tuple[DataFrame, int]:
+    acked: pd.DataFrame, delivered: pd.DataFrame, run: Run, pairs: Sequence[tuple[str, str]]
+) -> tuple[pd.DataFrame, int]:
     """Return each group's lag over time, and the width of a bucket in microseconds.
 
     Lag is the sum over partitions of the highest acknowledged offset less the highest delivered one, as
@@ -85,63 +91,74 @@ def lag(
         pairs: each group with each of its topics.
 
     Returns:
-        (group, bucket, at_us: its end, lag: records), of the steady window; a row a bucket and group.
+        (group, at_us: a bucket's end, lag: records), of the steady window; a row a bucket and group.
     """
     span = run.measured_until_us - run.measured_from_us
     width = max(_BUCKET_US, -(-span // _MOST_BUCKETS))
     buckets = -(-span // width)
-
-    def highest(folded: DataFrame, keys: list[str], name: str) -> DataFrame:
-        # Everything before the window counts into its first bucket.
-        bucket = F.greatest(F.lit(0), F.floor((F.col("last_us") - run.measured_from_us) / width)).cast("int")
-        return folded.groupBy(*keys, bucket.alias("bucket")).agg(F.max("highest").alias(name))
-
-    groups = acked.sparkSession.createDataFrame(pairs, "group string, topic string")
-    ours = highest(acked, ["topic", "partition"], "acked").join(F.broadcast(groups), "topic", "inner")
-    theirs = highest(delivered, _PLACE, "delivered")
-    window = (
-        Window.partitionBy(*_PLACE)
-        .orderBy("bucket")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    every = F.explode(F.sequence(F.lit(0), F.lit(buckets - 1)))
-    grid = ours.select(*_PLACE).distinct().withColumn("bucket", every)
-    nothing = F.lit(None).cast("long")
-    # A union and one aggregation in place of two joins of the grid.
-    known = (
-        grid.withColumns({"acked": nothing, "delivered": nothing})
-        .unionByName(ours.withColumn("delivered", nothing))
-        .unionByName(theirs.withColumn("acked", nothing))
-        .groupBy(*_PLACE, "bucket")
-        .agg(F.max("acked").alias("acked"), F.max("delivered").alias("delivered"))
-        .where(F.col("bucket") < buckets)
-        .withColumn("first", F.min("acked").over(window))
-        .withColumn("acked", F.max("acked").over(window))
-        .withColumn("delivered", F.max("delivered").over(window))
-    )
-    behind = F.greatest(F.lit(0), F.col("acked") - F.coalesce("delivered", F.col("first") - 1))
-    at = F.lit(run.measured_from_us) + (F.col("bucket") + 1) * F.lit(width)
-    summed = known.groupBy("group", "bucket").agg(F.coalesce(F.sum(behind), F.lit(0)).alias("lag"))
-    return summed.withColumn("at_us", at), width
+    ours, theirs = (_highest(grains, keys, run.measured_from_us, width, buckets)
+                    for grains, keys in ((acked, PLACE[1:]), (delivered, PLACE)))  # fmt: skip
+    lags: dict[str, Any] = {}
+    for group, topic in pairs:
+        for (name, partition), sent in ours.items():
+            if name == topic:
+                behind = _behind(sent, theirs.get((group, topic, partition)))
+                lags[group] = lags.get(group, 0) + behind
+    at = run.measured_from_us + (np.arange(buckets) + 1) * width
+    rows = [pd.DataFrame({"group": group, "at_us": at, "lag": lags[group]}) for group in sorted(lags)]
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(
+        columns=["group", "at_us", "lag"]
+    ), width
 
 
-def recovery(lags: DataFrame, restarts: DataFrame, first_begin_us: int) -> DataFrame:
+def _highest(grains: pd.DataFrame, keys: list[str], from_us: int, width: int, buckets: int) -> dict[Any, Any]:
+    """Return by place the highest offset in each bucket, -1 where there is none."""
+    # Everything before the window counts into its first bucket.
+    bucket = np.maximum((grains["last_us"].to_numpy() - from_us) // width, 0)
+    found = {}
+    for key, rows in grains.assign(bucket=bucket).groupby(keys, sort=False, observed=True):
+        inside = rows[rows["bucket"] < buckets]
+        highest = np.full(buckets, -1)
+        np.maximum.at(highest, inside["bucket"].to_numpy(), inside["highest"].to_numpy())
+        found[key] = highest
+    return found
+
+
+def _behind(sent: Any, got: Any) -> Any:
+    """Return how far one partition's deliveries are behind at each bucket's end."""
+    known = sent >= 0
+    if not known.any():
+        return np.zeros(len(sent), np.int64)
+    # The lowest of the offsets known so far stands for where the partition began.
+    first = np.minimum.accumulate(np.where(known, sent, np.iinfo(np.int64).max))
+    last = np.maximum.accumulate(sent)
+    upto = np.full(len(sent), -1) if got is None else np.maximum.accumulate(got)
+    behind = last - np.where(upto >= 0, upto, first - 1)
+    return np.where(last >= 0, np.maximum(behind, 0), 0)
+
+
+def recovery(lags: pd.DataFrame, restarts: Sequence[Restart], first_begin_us: int) -> list[dict[str, Any]]:
     """Return how long after each restart's begin a group's lag was above its baseline for the last time.
 
     The baseline is the highest lag of the steady window before the first restart.
 
     Returns:
-        restart, group, baseline (records), highest (records), last_above_us (null: never above).
+        restart, group, baseline (records), highest (records), last_above_us (None: never above).
     """
-    before = lags.where(F.col("at_us") <= first_begin_us)
-    baseline = before.groupBy("group").agg(F.max("lag").alias("baseline"))
-    inside = F.col("at_us").between(F.col("begin_us"), F.col("until_us"))
-    return (
-        lags.join(F.broadcast(baseline), "group", "inner")
-        .join(F.broadcast(restarts), inside, "inner")
-        .groupBy("restart", "group", "baseline")
-        .agg(
-            F.max("lag").alias("highest"),
-            F.max(F.when(F.col("lag") > F.col("baseline"), F.col("at_us"))).alias("last_above_us"),
-        )
-    )
+    found: list[dict[str, Any]] = []
+    for group, mine in lags.groupby("group"):
+        before = mine[mine["at_us"] <= first_begin_us]
+        for one in restarts if len(before) else ():
+            inside = mine[(mine["at_us"] >= one.begin_us) & (mine["at_us"] <= one.until_us)]
+            if not len(inside):
+                continue
+            baseline = int(before["lag"].max())
+            above = inside["at_us"][inside["lag"] > baseline]
+            found.append({
+                "restart": one.number,
+                "group": group,
+                "baseline": baseline,
+                "highest": int(inside["lag"].max()),
+                "last_above_us": int(above.max()) if len(above) else None,
+            })  # fmt: skip
+    return found

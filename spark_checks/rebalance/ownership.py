@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pandas as pd
 
 from evidence.run import Run
 from spark_checks.rebalance.restarts import Restart
@@ -18,15 +17,13 @@ _MEASURES: Final = ("ownerless_s", "consume_stall_s", "not_stable_s", "lag_recov
 Change = Mapping[str, Any]
 
 
-def changes(assignments: DataFrame, run: Run) -> list[Change]:
+def changes(assignments: pd.DataFrame, run: Run) -> list[Change]:
     """Return the first changes of ownership of the run's groups, in the order in which they happened."""
-    rows = (
-        assignments.where(F.col("group").isin(run.watched_groups()))
-        .orderBy("at_us", F.col("event") == "assigned", "group", "topic", "partition")
-        .limit(_MOST)
-        .collect()
-    )
-    return [row.asDict() for row in rows]
+    mine = assignments[assignments["group"].isin(run.watched_groups())]
+    mine = mine.assign(assigned=mine["event"] == "assigned")
+    order = mine.sort_values(["at_us", "assigned", "group", "topic", "partition"], kind="stable")
+    found: list[Change] = order.drop(columns="assigned").head(_MOST).to_dict("records")
+    return found
 
 
 def bars(found: Sequence[Change], run: Run) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
 
 from evidence.run import Run
 
@@ -37,12 +37,12 @@ class Restart:
         return self.instance if self.host in self.instance else f"{self.host} {self.instance}"
 
 
-def read_restarts(actions: DataFrame | None, run: Run) -> list[Restart]:
+def read_restarts(actions: pa.Table | None, run: Run) -> list[Restart]:
     """Return the restarts in order of their begin; none when there is no such evidence."""
     if actions is None:
         return []
-    rows = actions.orderBy("started_us", "ended_us").limit(_MOST).collect()
-    return find_restarts([row.asDict() for row in rows], run.measured_until_us)
+    rows = sorted(actions.to_pylist(), key=lambda row: (row["started_us"], row["ended_us"]))
+    return find_restarts(rows[:_MOST], run.measured_until_us)
 
 
 def find_restarts(actions: list[dict[str, Any]], until_us: int) -> list[Restart]:
@@ -69,9 +69,3 @@ def find_restarts(actions: list[dict[str, Any]], until_us: int) -> list[Restart]
         bounds = [(end if end is not None else until_us) + AFTER_US, until_us, *later[:1]]
         restarts.append(Restart(number + 1, *key, begin, end, max(min(bounds), begin)))
     return restarts
-
-
-def as_frame(spark: SparkSession, restarts: list[Restart]) -> DataFrame:
-    """Return (restart, begin_us, until_us), small enough to broadcast."""
-    rows = [(restart.number, restart.begin_us, restart.until_us) for restart in restarts]
-    return spark.createDataFrame(rows, "restart int, begin_us long, until_us long")

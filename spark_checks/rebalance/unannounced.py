@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pandas as pd
 
 from evidence.run import Run
 from spark_checks.engine.anomalies import tally
@@ -18,35 +19,31 @@ _WHO: Final = ("host", "service", "instance")
 _SHOWN: Final = (*_WHO, "from_us", "until_us")
 
 
-def unannounced(processes: DataFrame, restarts: list[Restart], run: Run) -> dict[str, Anomaly]:
+def unannounced(processes: pd.DataFrame, restarts: list[Restart], run: Run) -> dict[str, Anomaly]:
     """Find instances whose process began anew between two samples, over the whole run.
 
-    A process's CPU time only ever grows: where it went down, another process runs. A sample an instance and
-    second; they are sorted by instance.
+    A process's CPU time only ever grows: where it went down, another process runs.
 
     Returns:
         ``unannounced_restart``: host, service, instance, from_us and until_us, the samples before and after.
     """
-    return tally(begun_anew(processes, restarts, run), _SHOWN)
+    return tally(list(begun_anew(processes, restarts, run)), _SHOWN)
 
 
-def begun_anew(processes: DataFrame, restarts: list[Restart], run: Run) -> DataFrame:
-    """Return those that began anew while no restart of their instance was under way (kind, _SHOWN)."""
-    window = Window.partitionBy(*_WHO).orderBy("at_us")
-    known = F.lit(False)
-    for restart in restarts:
-        until = run.ended_us if restart.end_us is None else restart.end_us
-        mine = (F.col("host") == restart.host) & (F.col("instance") == restart.instance)
-        begins = F.col("until_us") >= restart.begin_us - _MARGIN_US
-        ends = F.lit(until is None) | (F.col("from_us") <= F.lit((until or 0) + _MARGIN_US))
-        known = known | (mine & (F.col("service") == restart.service) & begins & ends)
-    return (
-        processes.select(
-            *_WHO,
-            F.lag("at_us").over(window).alias("from_us"),
-            F.col("at_us").alias("until_us"),
-            (F.col("cpu_us") < F.lag("cpu_us").over(window)).alias("anew"),
-        )
-        .where(F.col("anew") & ~known)
-        .select(F.lit("unannounced_restart").alias("kind"), *_SHOWN)
-    )
+def begun_anew(processes: pd.DataFrame, restarts: list[Restart], run: Run) -> Iterator[dict[str, Any]]:
+    """Give those that began anew while no restart of their instance was under way (kind, _SHOWN)."""
+    for who, mine in processes.groupby([*_WHO]):
+        samples = mine.sort_values("at_us", kind="stable")
+        at = samples["at_us"].to_numpy()
+        for number in np.flatnonzero(np.diff(samples["cpu_us"].to_numpy()) < 0):
+            begin, end = int(at[number]), int(at[number + 1])
+            if not any(_known(one, who, begin, end, run) for one in restarts):
+                named = dict(zip(_WHO, who, strict=True))
+                yield {"kind": "unannounced_restart", **named, "from_us": begin, "until_us": end}
+
+
+def _known(one: Restart, who: tuple[str, ...], begin: int, end: int, run: Run) -> bool:
+    if (one.host, one.service, one.instance) != who or end < one.begin_us - _MARGIN_US:
+        return False
+    until = run.ended_us if one.end_us is None else one.end_us
+    return until is None or begin <= until + _MARGIN_US

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pandas as pd
 
 from evidence.run import Run
 from spark_checks.engine.anomalies import tally
@@ -17,14 +19,13 @@ GAP_INTERVALS: Final = 3
 #: A member that waits for its partitions is no idle one: callbacks and samples tell of it at different times.
 _IDLE_AT_LEAST_US: Final = 5_000_000
 _SHOWN: Final = ("group", "from_us", "until_us")
+Found = dict[str, Any]
 
 
 def watched(
-    states: DataFrame, assignments: DataFrame | None, restarts: list[Restart], run: Run
+    states: pd.DataFrame, assignments: pd.DataFrame | None, restarts: list[Restart], run: Run
 ) -> dict[str, Anomaly]:
     """Find where the sampler of group states slept, members without a partition, and what nobody announced.
-
-    Rows grow with the samples and the changes of ownership, not with the records; both are sorted by group.
 
     Returns:
         ``sampler_slept``: group, from_us, until_us, more than three intervals between two samples (or a
@@ -33,84 +34,67 @@ def watched(
         ``unexplained_rebalance``: group, from_us, until_us, state: it was not Stable, and no restart in
         the actions was near: somebody restarted an instance by hand, or one fell over.
     """
-    mine = states.where(F.col("group").isin(run.watched_groups()))
-    found = slept(mine, run).unionByName(unexplained(mine, restarts, run), allowMissingColumns=True)
-    if assignments is not None:
-        found = found.unionByName(idle(mine, assignments, run), allowMissingColumns=True)
+    found: list[Found] = []
+    for group, mine in states[states["group"].isin(run.watched_groups())].groupby("group"):
+        ordered = mine.sort_values("at_us", kind="stable")
+        within = ordered["at_us"].between(run.measured_from_us, run.measured_until_us)
+        inside = ordered[within]
+        found += slept(str(group), inside, run)
+        found += unexplained(str(group), inside, restarts, run)
+        owned = assignments[assignments["group"] == group] if assignments is not None else None
+        # Of a group whose ownership nobody watched, nothing is known.
+        if owned is not None and len(owned):
+            found += idle(str(group), inside, owned)
     return tally(found, _SHOWN)
 
 
-def slept(states: DataFrame, run: Run) -> DataFrame:
-    """Return the gaps between samples: kind, group, from_us, until_us."""
+def slept(group: str, states: pd.DataFrame, run: Run) -> Iterator[Found]:
+    """Give the gaps between samples: kind, group, from_us, until_us."""
     interval = run.sampling_us.get("group_states", 100_000)
-    window = Window.partitionBy("group").orderBy("at_us")
-    begin, end = run.measured_from_us, run.measured_until_us
-    edges = F.explode(F.array(F.lit(begin), F.lit(end))).alias("at_us")
-    inside = states.where(F.col("at_us").between(begin, end)).select("group", "at_us")
-    both = inside.unionByName(states.select("group").distinct().select("group", edges))
-    return (
-        both.withColumn("until_us", F.lead("at_us").over(window))
-        .where(F.col("until_us") - F.col("at_us") > GAP_INTERVALS * interval)
-        .select(F.lit("sampler_slept").alias("kind"), "group", F.col("at_us").alias("from_us"), "until_us")
-    )
+    at = np.sort(np.concatenate((states["at_us"], [run.measured_from_us, run.measured_until_us])))
+    for number in np.flatnonzero(np.diff(at) > GAP_INTERVALS * interval):
+        yield _found("sampler_slept", group, at[number], at[number + 1])
 
 
-def unexplained(states: DataFrame, restarts: list[Restart], run: Run) -> DataFrame:
-    """Return the times not Stable that touch no restart: kind, group, from_us, until_us, state at first."""
-    window = Window.partitionBy("group").orderBy("at_us")
-    so_far = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    stable = F.lower("state") == "stable"
-    near = F.lit(False)
-    for restart in restarts:
-        near = near | ((F.col("from_us") < restart.until_us) & (F.col("until_us") > restart.begin_us))
-    return (
-        states.where(F.col("at_us").between(run.measured_from_us, run.measured_until_us))
-        .withColumn("next_us", F.lead("at_us", 1, run.measured_until_us).over(window))
-        # All samples between two stable ones have seen as many stable ones before them.
-        .withColumn("stretch", F.sum(stable.cast("int")).over(so_far))
-        .where(~stable)
-        .groupBy("group", "stretch")
-        .agg(
-            F.min("at_us").alias("from_us"),
-            F.max("next_us").alias("until_us"),
-            F.min_by("state", "at_us").alias("state"),
-        )
-        .where(~near)
-        .select(F.lit("unexplained_rebalance").alias("kind"), *_SHOWN, "state")
-    )
+def unexplained(group: str, states: pd.DataFrame, restarts: list[Restart], run: Run) -> Iterator[Found]:
+    """Give the times not Stable that touch no restart: kind, group, from_us, until_us, state at first."""
+    at = states["at_us"].to_numpy()
+    stable = (states["state"].str.lower() == "stable").to_numpy()
+    until = np.append(at[1:], run.measured_until_us)
+    # All samples between two stable ones have seen as many stable ones before them.
+    for stretch in _stretches(np.cumsum(stable)[~stable]):
+        rows = np.flatnonzero(~stable)[stretch]
+        begin, end = at[rows[0]], until[rows].max()
+        if not any(begin < one.until_us and end > one.begin_us for one in restarts):
+            state = states["state"].iloc[rows[0]]
+            yield _found("unexplained_rebalance", group, begin, end) | {"state": state}
 
 
-def idle(states: DataFrame, assignments: DataFrame, run: Run) -> DataFrame:
-    """Return the times in which members owned nothing: kind, group, from_us, until_us, idle."""
-    owner = Window.partitionBy("group", "consumer").orderBy("at_us")
-    group = Window.partitionBy("group").orderBy("at_us", "sample")
-    so_far = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    step = F.when(F.col("event") == "assigned", 1).otherwise(-1)
-    moments = assignments.groupBy("group", "consumer", "at_us").agg(F.sum(step).alias("step"))
-    has = F.sum("step").over(owner.rowsBetween(Window.unboundedPreceding, Window.currentRow)) > 0
-    owners = (
-        moments.withColumn("has", has.cast("int"))
-        .withColumn("change", F.col("has") - F.lag("has", 1, 0).over(owner))
-        .select("group", "at_us", F.lit(0).alias("sample"), "change", F.lit(0).alias("members"))
-    )
-    stable = F.when(F.lower("state") == "stable", F.col("members")).otherwise(0)
-    seen = assignments.select("group").distinct()
-    samples = (
-        states.where(F.col("at_us").between(run.measured_from_us, run.measured_until_us))
-        # Of a group whose ownership nobody watched, nothing is known.
-        .join(F.broadcast(seen), "group", "semi")
-        .select("group", "at_us", F.lit(1).alias("sample"), F.lit(0).alias("change"), stable.alias("members"))
-    )
-    counted = (
-        owners.unionByName(samples)
-        .withColumn("idle", F.greatest(F.lit(0), F.col("members") - F.sum("change").over(so_far)))
-        .where("sample = 1")
-    )
-    return (
-        counted.withColumn("changed", F.col("idle") != F.lag("idle", 1, -1).over(group))
-        .withColumn("stretch", F.sum(F.col("changed").cast("int")).over(so_far))
-        .groupBy("group", "stretch", "idle")
-        .agg(F.min("at_us").alias("from_us"), F.max("at_us").alias("until_us"))
-        .where((F.col("idle") > 0) & (F.col("until_us") - F.col("from_us") >= _IDLE_AT_LEAST_US))
-        .select(F.lit("idle_member").alias("kind"), *_SHOWN, "idle")
-    )
+def idle(group: str, states: pd.DataFrame, assignments: pd.DataFrame) -> Iterator[Found]:
+    """Give the times in which members owned nothing: kind, group, from_us, until_us, idle."""
+    steps = assignments.assign(step=np.where(assignments["event"] == "assigned", 1, -1))
+    moments = steps.groupby(["consumer", "at_us"], as_index=False)["step"].sum()
+    moments["has"] = moments.groupby("consumer")["step"].cumsum() > 0
+    has = moments["has"].astype(int)
+    moments["change"] = has - has.groupby(moments["consumer"]).shift(1, fill_value=0)
+    moments = moments.sort_values("at_us", kind="stable")
+    owners = np.concatenate(([0], moments["change"].cumsum().to_numpy()))
+    at = states["at_us"].to_numpy()
+    owning = owners[np.searchsorted(moments["at_us"].to_numpy(), at, side="right")]
+    members = np.where(states["state"].str.lower() == "stable", states["members"], 0)
+    count = np.maximum(members - owning, 0)
+    for stretch in _stretches(count):
+        begin, end = at[stretch][0], at[stretch][-1]
+        if count[stretch][0] > 0 and end - begin >= _IDLE_AT_LEAST_US:
+            yield _found("idle_member", group, begin, end) | {"idle": int(count[stretch][0])}
+
+
+def _stretches(values: Any) -> Iterator[slice]:
+    """Give where values stay the same."""
+    at = np.flatnonzero(np.diff(values)) + 1
+    ends = [0, *at.tolist(), len(values)]
+    yield from (slice(begin, end) for begin, end in pairwise(ends) if end > begin)
+
+
+def _found(kind: str, group: str, from_us: Any, until_us: Any) -> Found:
+    return {"kind": kind, "group": group, "from_us": int(from_us), "until_us": int(until_us)}

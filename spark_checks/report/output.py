@@ -56,6 +56,7 @@ def verdicts(audit: Audit) -> dict[str, Any]:
             }
             for result in audit.results
         ],
+        "timings_s": audit.seconds,
     }
 
 
@@ -184,6 +185,15 @@ def _fitting(said: Sequence[str], width: int) -> str:
         if len(line) <= width:
             return line
     return textwrap.shorten(said[0], width, placeholder=" ...")
+
+
+def show_timings(audit: Audit, console: Console) -> None:
+    """Print where the seconds of the audit went; checks run side by side."""
+    table = Table("seconds", "of what", title="Where the time went", title_justify="left")
+    table.columns[0].justify = "right"
+    for name, seconds in audit.seconds.items():
+        table.add_row(f"{seconds:.1f}", name)
+    console.print(table)
 
 
 def _lines(result: Result) -> list[str]:

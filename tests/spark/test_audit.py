@@ -59,7 +59,7 @@ def test_good_evidence_passes_every_check(passed: Audit) -> None:
 
 def test_verdicts_have_the_shape_that_others_read(passed: Audit) -> None:
     document = json.loads(json.dumps(output.verdicts(passed)))
-    assert set(document) == {"run_id", "verdict", "checks"}
+    assert set(document) == {"run_id", "verdict", "checks", "timings_s"}
     keys = {"name", "verdict", "slo", "figures", "measured", "anomalies", "because", "recommendations"}
     assert all(set(check) == keys for check in document["checks"])
 
@@ -126,7 +126,7 @@ def test_one_missing_record_fails_the_command_and_is_named(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command in this process: tests/kafka and tests/e2e start it as one of its own."""
-    monkeypatch.setattr(session, "start", lambda *_: spark)
+    monkeypatch.setattr(session, "start", lambda *_, **__: spark)
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     evidence, out = tmp_path / "evidence", tmp_path / "report"
     write_evidence(evidence, 11_000)

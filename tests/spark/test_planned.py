@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
-from spark_checks.checks import latency, partitions, settings
-from spark_checks.engine import clocks
+from spark_checks.checks import broker_clocks, latency, partitions, settings
 from tests.spark.frames import Row, evidence, held, run, sent, us
 
 pytestmark = pytest.mark.spark
@@ -88,7 +87,7 @@ def test_a_brokers_clock_that_is_two_seconds_off_is_measured_by_the_records(
         for row in ledger
     ]
     tables = evidence(spark, ledger=ledger, records=records)
-    wrong = clocks.shifted(tables)
+    wrong = broker_clocks.shifted(tables)
     assert [one["shift_at_least_ms"] / 1000 for one in wrong] == pytest.approx(found, abs=0.06)
     if found:
         asked = Levels.model_validate({"latency": {"kafka": {"append_p99_ms": 3000}}})

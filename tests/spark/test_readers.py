@@ -52,12 +52,12 @@ def refusal(spark: SparkSession, evidence: Path | str) -> str:
         pytest.MonkeyPatch.context() as patch,
         redirect_stderr(StringIO()) as said,
     ):
-        patch.setattr(session, "start", lambda *_: spark)
+        patch.setattr(session, "start", lambda *_, **__: spark)
         patch.setattr(spark, "stop", lambda: None)
         slo, out = Path(name) / "slo.yml", Path(name) / "out"
         slo.write_text("")
         assert main(["--evidence", str(evidence), "--slo", str(slo), "--out", str(out)]) == 2
-        assert [file.name for file in out.iterdir()] == ["spark.log"]
+        assert list(out.iterdir()) == []
     line = said.getvalue()
     assert line.startswith("error: ")
     assert line.count("\n") == 1
@@ -171,7 +171,7 @@ def test_evidence_from_before_a_column_was_asked_for_is_read(spark: SparkSession
             pq.write_table(pq.read_table(file).drop_columns(columns), file)
     evidence = open_evidence(spark, str(good))
     assert delivery.check(evidence, Levels()).verdict == "pass"
-    assert {row["stage"] for row in latencies(evidence).select("stage").distinct().collect()} == {"ack"}
+    assert {stage for _, stage in latencies(evidence)} == {"ack"}
 
 
 def test_mirrors_cannot_be_compared_without_the_content_of_records(spark: SparkSession, good: Path) -> None:

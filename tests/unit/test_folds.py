@@ -15,8 +15,8 @@ import pytest
 from evidence.tables import arrow_schema
 from spark_checks.delivery import falls
 from spark_checks.delivery.falls import WHOLE, stretches
-from spark_checks.engine.folded import Folded
-from spark_checks.engine.folds import BATCH, BLOCK_BITS, Scope, fold_batches, fold_files
+from spark_checks.engine.folds import BATCH, BLOCK_BITS, Scope, fold, read
+from spark_checks.engine.one_pass import Folded
 
 Row = dict[str, Any]
 SCOPE = Scope(frozenset({("leaf", "t")}), frozenset({"g"}), {("t", 1): 3})
@@ -25,7 +25,7 @@ SCOPE = Scope(frozenset({("leaf", "t")}), frozenset({"g"}), {("t", 1): 3})
 def batch(table: str, rows: list[Row]) -> tuple[str, Any]:
     columns = {f.name: [row.get(f.name) for row in rows] for f in arrow_schema(table)}
     schema = pa.schema([pa.field(f.name, f.type) for f in arrow_schema(table)])
-    return table, pa.RecordBatch.from_pydict(columns, schema)
+    return table, pa.Table.from_pydict(columns, schema)
 
 
 def acked(seq: int, **changes: Any) -> Row:
@@ -44,7 +44,7 @@ def got(seq: int, **changes: Any) -> Row:
 
 
 def folded(table: str, rows: list[Row]) -> Folded:
-    return Folded(fold_batches([batch(table, rows)], SCOPE))
+    return Folded(fold([batch(table, rows)], SCOPE, {}))
 
 
 SEQS = range(5, 15)
@@ -60,7 +60,7 @@ CHANGES: dict[str, Row] = {
 def test_both_sides_of_a_hop_have_the_same_sums_in_any_order_and_any_batches() -> None:
     (ledger,) = folded("ledger", [acked(n) for n in SEQS]).rows("sent")
     backwards = [batch("records", [held(n)]) for n in reversed(SEQS)]
-    parts = Folded(fold_batches(backwards, SCOPE))
+    parts = Folded(fold(backwards, SCOPE, {}))
     (records,) = parts.rows("held")
     assert [ledger[key] for key in ("rows", "one", "two")] == [10, records["one"], records["two"]]
     assert (ledger["first_seq"], ledger["last_seq"]) == (5, 14)
@@ -110,10 +110,11 @@ def test_what_does_not_count_is_told_apart() -> None:
 def test_files_are_folded_as_rows_are_whether_or_not_optional_columns_are_there(tmp_path: Path) -> None:
     rows = [held(n, key_ok=None) for n in range(3 * BATCH // 2)]
     _, whole = batch("records", rows)
-    pq.write_table(pa.table(whole).drop_columns(["key_ok"]), tmp_path / "one.parquet", row_group_size=5_000)
-    found = fold_files([("records", str(tmp_path / "one.parquet"), None)], SCOPE)
-    assert Folded(found).rows("held") == Folded(fold_batches([("records", whole)], SCOPE)).rows("held")
-    some = fold_files([("records", str(tmp_path / "one.parquet"), [0])], SCOPE)
+    pq.write_table(whole.drop_columns(["key_ok"]), tmp_path / "one.parquet", row_group_size=5_000)
+    columns = {"records": arrow_schema("records").remove_metadata()}
+    found = fold(read([("records", str(tmp_path / "one.parquet"), None)], columns), SCOPE, {})
+    assert Folded(found).rows("held") == Folded(fold([("records", whole)], SCOPE, {})).rows("held")
+    some = fold(read([("records", str(tmp_path / "one.parquet"), [0])], columns), SCOPE, {})
     assert sum(Folded(some).parts["held"]["rows"].to_pylist()) == 5_000
     assert {row["block"] for row in Folded(found).rows("held")} == {0, (3 * BATCH // 2 - 1) >> BLOCK_BITS}
 
@@ -156,7 +157,7 @@ def test_every_pair_out_of_order_lies_in_a_stretch_whatever_is_left_out(
         rng.sample(range(len(seqs)), min(len(seqs) - 1, rng.choice([0, 0, 1, around, 3 * around])))
     )
     rows = [held(seq, partition=0, offset=offset) for offset, seq in enumerate(seqs)]
-    parts = Folded(fold_batches(cut(rng, rows), SCOPE))
+    parts = Folded(fold(cut(rng, rows), SCOPE, {}))
     found = stretches(parts, len(left_out), set()).get(("t", 0, 1), [])
 
     def inversions(offsets: list[int]) -> set[tuple[int, int]]:

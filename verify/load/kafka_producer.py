@@ -17,7 +17,7 @@ import numpy as np
 from confluent_kafka import KafkaError, Producer
 
 from evidence.load import Client, Load
-from evidence.record import run_tag
+from evidence.record import SEQ, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Board, Cell, Head, State
@@ -205,7 +205,7 @@ class Sender:
         at_us = now_us()
         messages = self._answers.copy()
         self._answers.clear()
-        values = b"".join([message.value()[16:24] for message in messages])
+        values = b"".join([message.value()[SEQ] for message in messages])
         seq = np.frombuffer(values, ">i8").astype(np.int64)
         errors = [message.error() for message in messages]
         if any(errors):

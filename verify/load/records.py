@@ -17,13 +17,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evidence.record import MAGIC, PREFIX_BYTES, encode
+from evidence.record import CRC, INTENDED_US, MAGIC, MARK, PREFIX_BYTES, PRODUCER, SEQ, encode
 
 KEYS: Final = 4000
 _PAYLOADS: Final = 256
-_SEQ: Final = slice(16, 24)
-_INTENDED: Final = slice(24, 32)
-_CRC: Final = slice(32, 36)
 
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -72,18 +69,18 @@ class Encoder:
             _PAYLOADS, record_bytes
         )
         self._template_crcs = np.array([crc for _, crc in values], np.uint32)
-        self._changes = _crc_changes(range(_SEQ.start, _INTENDED.stop), 32 + size)
+        self._changes = _crc_changes(range(SEQ.start, INTENDED_US.stop), CRC.start + size)
 
     def encode(self, seq: Longs, intended_us: Longs) -> tuple[bytes, Longs]:
         """Return the values of those records, one after the other, and their checksums."""
         which = seq % _PAYLOADS
         rows = self._templates[which]
-        rows[:, _SEQ] = _big_endian(seq)
-        rows[:, _INTENDED] = _big_endian(intended_us)
+        rows[:, SEQ] = _big_endian(seq)
+        rows[:, INTENDED_US] = _big_endian(intended_us)
         crcs = self._template_crcs[which]
-        for table, position in zip(self._changes, range(_SEQ.start, _INTENDED.stop), strict=True):
+        for table, position in zip(self._changes, range(SEQ.start, INTENDED_US.stop), strict=True):
             crcs ^= table[rows[:, position]]
-        rows[:, _CRC] = crcs.astype(">u4").view(np.uint8).reshape(-1, 4)
+        rows[:, CRC] = crcs.astype(">u4").view(np.uint8).reshape(-1, 4)
         return rows.tobytes(), crcs.astype(np.int64)
 
 
@@ -117,12 +114,12 @@ class Identities(NamedTuple):
 def identities(tag: bytes, values: Sequence[bytes | None]) -> Identities:
     """Return producer (int32), seq and intended send time (int64) of each value."""
     heads = _heads(values)
-    mine = (heads[:, :12] == np.frombuffer(MAGIC + tag, np.uint8)).all(axis=1)
+    mine = (heads[:, MARK] == np.frombuffer(MAGIC + tag, np.uint8)).all(axis=1)
     # Numbers that the columns cannot hold were given by nobody.
-    mine &= (heads[:, 12] < 0x80) & (heads[:, 16] < 0x80)
-    producer = heads[:, 12:16].copy().view(">u4").ravel().astype(np.int32)
-    seq = heads[:, _SEQ].copy().view(">u8").ravel().astype(np.int64)
-    intended = heads[:, _INTENDED].copy().view(">u8").ravel().astype(np.int64)
+    mine &= (heads[:, PRODUCER.start] < 0x80) & (heads[:, SEQ.start] < 0x80)
+    producer = heads[:, PRODUCER].copy().view(">u4").ravel().astype(np.int32)
+    seq = heads[:, SEQ].copy().view(">u8").ravel().astype(np.int64)
+    intended = heads[:, INTENDED_US].copy().view(">u8").ravel().astype(np.int64)
     return Identities(*(np.ma.MaskedArray(column, ~mine) for column in (producer, seq, intended)))
 
 

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from evidence.levels import Levels
-from spark_checks.__main__ import quiet
 from spark_checks.checks import partition_rates
 from spark_checks.engine import session
 from spark_checks.engine.readers import open_evidence
@@ -32,8 +31,7 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
     """
     folder = run_dir / "report"
     folder.mkdir(parents=True, exist_ok=True)
-    with quiet(folder / "spark.log"):
-        spark = session.start("local[*]", "1g", kafka=False)
+    spark = session.start("local[*]", "1g", kafka=False, log=folder / "spark.log")
     try:
         evidence = open_evidence(spark, str(run_dir / "evidence"))
         begin = time.monotonic()

@@ -1,10 +1,8 @@
-"""What tasks aggregate by Arrow adds up to what the rows say, from files and from rows, nulls included."""
+"""What tasks sum up by Arrow adds up to what the rows say, from files and from rows, nulls included."""
 
 from __future__ import annotations
 
 import pickle
-from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from spark_checks.checks import latency
-from spark_checks.engine.partial import Aggregate, mixed, of_files, of_rows, second
+from spark_checks.engine.aggregates import ONE, Aggregate, mixed, second
+from spark_checks.engine.facts import rounded
+from spark_checks.engine.folds import fold, read
 
 SCHEMA = pa.schema(
     [("who", pa.string()), ("at_us", pa.int64()), ("place", pa.int32()), ("late", pa.string())]
@@ -25,20 +24,20 @@ ROWS = [
     for who, at, place in (("a", 1_000_000, 1), ("a", 1_999_999, 2), ("b", 2_000_000, 3), ("a", 999_999, 4))
 ]
 HOW = Aggregate(
-    SCHEMA,
-    ("who", "late"),
+    "made",
+    ("who", "at_us", "place", "late"),
     pc.field("place") > 1,
     {"who": pc.field("who"), "late": pc.field("late"), "second": second("at_us", 1_000_000)},
-    {"records": (pc.scalar(pa.scalar(1, pa.int64())), "sum"), "last": (pc.field("place"), "max")},
+    {"records": (ONE, "sum"), "last": (pc.field("place"), "max")},
 )
+COLUMNS = {"made": SCHEMA}
 
 
-def added_up(parts: Iterable[Any]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    found: dict[tuple[Any, ...], list[tuple[int, int]]] = defaultdict(list)
-    for part in parts:
-        for row in part.to_pylist():
-            found[row["who"], row["late"], row["second"]].append((row["records"], row["last"]))
-    return {key: (sum(n for n, _ in some), max(last for _, last in some)) for key, some in found.items()}
+def summed(tables: Any) -> dict[tuple[Any, ...], tuple[int, int]]:
+    (found,) = fold(tables, None, {"one": pickle.loads(pickle.dumps(HOW))}).values()
+    return {
+        (row["who"], row["late"], row["second"]): (row["records"], row["last"]) for row in found.to_pylist()
+    }
 
 
 def test_files_and_rows_add_up_to_the_same(tmp_path: Path) -> None:
@@ -48,15 +47,16 @@ def test_files_and_rows_add_up_to_the_same(tmp_path: Path) -> None:
         part = table.slice(2 * number, 2).drop_columns(["late"])
         pq.write_table(part, tmp_path / f"{name}.parquet")
     expected = {("a", None, 0): (1, 2), ("b", None, 1): (1, 3), ("a", None, -1): (1, 4)}
-    how = pickle.loads(pickle.dumps(HOW))
-    assert added_up(of_files([str(tmp_path / f"{name}.parquet") for name in ("one", "two")], how)) == expected
-    assert added_up(of_rows(table.to_batches(max_chunksize=1), how)) == expected
+    units = [("made", str(tmp_path / f"{name}.parquet"), None) for name in ("one", "two")]
+    assert [rows.num_rows for _, rows in read(units, COLUMNS)] == [4], "small files are looked at together"
+    assert summed(read(units, COLUMNS)) == expected
+    assert summed(("made", table.slice(n, 1)) for n in range(4)) == expected
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"CANNOT_READ_FILE .*cut\.parquet"):
-        list(of_files([str(tmp_path / "cut.parquet")], HOW))
+        list(read([("made", str(tmp_path / "cut.parquet"), None)], COLUMNS))
 
 
 def computed(expression: Any, **columns: list[int]) -> list[int]:
@@ -74,5 +74,5 @@ def test_hashes_tell_pairs_apart_and_can_be_added_up() -> None:
 
 def test_latencies_are_rounded_up_to_three_digits() -> None:
     took = [-5, 0, 999, 1000, 1001, 9999, 10001, 123456, 12345678, 123456789]
-    rounded = [-5, 0, 999, 1000, 1010, 10000, 10100, 124000, 12400000, 123500000]
-    assert computed(latency._rounded(pc.field("took")), took=took) == rounded
+    rounded_up = [-5, 0, 999, 1000, 1010, 10000, 10100, 124000, 12400000, 123500000]
+    assert computed(rounded(pc.field("took")), took=took) == rounded_up
