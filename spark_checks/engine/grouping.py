@@ -70,12 +70,15 @@ class Groups:
         by = np.lexsort([*(self.numbers(name) for name in reversed(columns)), group])
         self._order = by if self._order is None else self._order[by]
 
-    def numbers(self, name: str) -> Any:
-        """Return a column as 64-bit numbers, -1 where it is null."""
+    def numbers(self, name: str, null: int = -1) -> Any:
+        """Return a column as 64-bit numbers, ``null`` where it is null."""
         column = _column(self._batch, name)
-        values = (column.fill_null(-1) if column.null_count else column).to_numpy(zero_copy_only=False)
-        values = values if self._order is None else values[self._order]
-        return values.astype(np.int64, copy=False)
+        values = (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
+        return self.ordered(values).astype(np.int64, copy=False)
+
+    def ordered(self, values: Any) -> Any:
+        """Return a value a row of the batch in the order of the groups' rows."""
+        return values if self._order is None else values[self._order]
 
     def each(self, values: Any) -> Any:
         """Return a value a group as a value a row."""
@@ -127,15 +130,23 @@ def _numbered(column: Any) -> tuple[int, Any]:
     return kinds + bool(nulls), index.to_numpy(zero_copy_only=False)
 
 
-def _factor(text: str) -> Any:
+def factor(text: str) -> Any:
+    """Return an odd number that belongs to a text."""
     return np.uint64(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") | 1)
 
 
 _FACTORS: Final = [
-    {name: _factor(f"{name} {number}") for name in ("producer", "seq", "offset", "crc")} for number in (1, 2)
+    {name: factor(f"{name} {number}") for name in ("producer", "seq", "offset", "crc")} for number in (1, 2)
 ]
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
+
+
+def finished(mixed: Any) -> Any:
+    """Return 64-bit numbers mixed by the finalizer of SplitMix64, each to another one."""
+    for shift, odd in ((30, _MIX_1), (27, _MIX_2)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * odd
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _place(topic: str | None, partition: int | None) -> tuple[int, int]:
@@ -155,7 +166,4 @@ def hashed(groups: Groups, columns: Mapping[str, Any]) -> Iterator[Any]:
         mixed = groups.each(np.array([place[number] for place in places], np.uint64))
         for name, values in columns.items():
             mixed += values.view(np.uint64) * factors[name]
-        for shift, factor in ((30, _MIX_1), (27, _MIX_2)):
-            mixed ^= mixed >> np.uint64(shift)
-            mixed *= factor
-        yield mixed ^ (mixed >> np.uint64(31))
+        yield finished(mixed)

@@ -110,6 +110,28 @@ def summed_rows(rows: DataFrame, how: Aggregate) -> list[Any]:
     return [parts["sums"] for parts in _of_frame(rows, how.table, None, {"sums": how}) if "sums" in parts]
 
 
+def folded_by(
+    evidence: Evidence, name: str, columns: Sequence[str], work: Callable[[Iterable[Any]], list[Any]]
+) -> list[Any]:
+    """Return what a function of a table's rows, as Arrow tables, gives in each task."""
+    schema = pa.schema([field for field in arrow_schema(name) if field.name in columns])
+    files = evidence.files(name)
+    if not files:
+
+        def of_rows(batches: Iterable[Any]) -> Iterator[Any]:
+            made = work(pa.Table.from_batches([batch]) for batch in batches)
+            yield pa.RecordBatch.from_pydict({"parts": [pickle.dumps(made)]})
+
+        rows = evidence.need(name).select(schema.names).mapInArrow(of_rows, "parts binary").collect()
+        return [one for row in rows for one in pickle.loads(row["parts"])]  # noqa: S301 - made by our own tasks
+
+    def of_files(task: Sequence[Unit]) -> list[Any]:
+        return work(rows for _, rows in read(task, {name: schema}))
+
+    units = [unit for file in files for unit in _pieces(name, file)]
+    return [one for made in _by_tasks(evidence, units, of_files, _TASKS_A_CORE) for one in made]
+
+
 def finer(evidence: Evidence, column: str, blocks: Iterable[int]) -> Folded | None:
     """Return the blocks of these numbers folded by :data:`FINE_BITS`, the others left out.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -21,7 +22,6 @@ from evidence.errors import EvidenceError, one_line
 from evidence.run import Run, parse_run
 from evidence.tables import arrow_schema
 from spark_checks.engine import contract
-from spark_checks.engine.memo import Once
 from spark_checks.engine.schemas import TABLES
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
@@ -32,7 +32,33 @@ LARGE: Final = ("ledger", "records", "deliveries")
 #: Parquet of such a table at most: samples of days, and some gigabytes in memory.
 _MOST_BYTES: Final = 256 << 20
 
+Made = TypeVar("Made")
 Opened = DataFrame | Callable[[], DataFrame]
+
+
+class Once:
+    """What several checks need, made by the first that asks while the others wait for it, by name."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return what ``make`` gave when that name was first asked for; it may ask for other names."""
+        with self._lock:
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
+            if name not in self._made:
+                self._made[name] = make()
+            return cast(Made, self._made[name])
+
+    def forget(self) -> None:
+        """Drop all, and what Spark keeps of it."""
+        for made in self._made.values():
+            if isinstance(made, DataFrame):
+                made.unpersist()
+        self._made.clear()
 
 
 @dataclass(frozen=True)

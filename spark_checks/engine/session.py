@@ -38,6 +38,7 @@ _SHUFFLE_A_CORE: Final = 8
 _BY_VALUE: Final = (
     *(f"spark_checks.engine.{name}" for name in ("aggregates", "folds", "grouping", "sequences")),
     *(f"spark_checks.delivery.{name}" for name in ("identities", "positions", "requests")),
+    "spark_checks.mirror.sequences",
 )
 
 #: Holds a file of this package, which may lie in an archive, as long as Java may read it.

@@ -34,7 +34,7 @@ def paired(found: DataFrame) -> DataFrame:
     Sorts what is missing and what is unexpected up to seven times: few, unless the mirror alters everything.
 
     Args:
-        found: as ``hops.mirror.findings`` returns them.
+        found: as ``parity.findings`` returns them.
     """
     rest = found.where("kind not in ('missing', 'unexpected')").select(*_SHOWN)
     lost = _one_by_one(found.where("kind = 'missing'"), "wanted", "held")

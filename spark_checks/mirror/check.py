@@ -66,7 +66,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if records is None:
         because = "the topics were not read: no records table, and the clusters could not be asked"
         return Result("mirror", "unknown", because, slo=slo)
-    hop = mirror_hop(records, run)
+    hop = mirror_hop(evidence)
     counts = {kind: hop.anomalies.get(kind, Anomaly(0)).count for kind in KINDS}
     allowed = levels.mirror.model_dump()
     problems = [

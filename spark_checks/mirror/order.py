@@ -25,7 +25,7 @@ def out_of_order(rows: DataFrame) -> DataFrame:
     of a pair of partitions do.
 
     Args:
-        rows: as ``hops.mirror.identified`` returns them.
+        rows: as ``parity.identified`` returns them.
 
     Returns:
         A row a record: ``kind``, ``_times``, ``mirror``, ``producer``, ``ident``, ``held`` and ``found`` (its

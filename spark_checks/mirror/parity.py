@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Run
+from evidence.run import Place, Run
 from spark_checks.engine.anomalies import block, differs, digest, only_blocks, tally
+from spark_checks.engine.one_pass import folded_by
+from spark_checks.engine.readers import Evidence
 from spark_checks.mirror.altered import PARTS, paired
 from spark_checks.mirror.order import out_of_order
+from spark_checks.mirror.sequences import COLUMNS, Topic, put_together, stretches
 from spark_checks.results import Anomaly
 
 #: Stands for the producer of a record that is known by its content alone.
@@ -31,8 +34,8 @@ class MirrorHop:
     anomalies: Mapping[str, Anomaly]
 
 
-def sides(records: DataFrame, run: Run) -> DataFrame:
-    """Return the records of all mirrors' sources and targets, a row for each mirror that has one.
+def sides(records: DataFrame, run: Run, numbers: Collection[int]) -> DataFrame:
+    """Return the records of some mirrors' sources and targets, a row for each of these that has one.
 
     Returns:
         ``mirror`` (its number in run.json), ``from_source``, place, ``producer`` and ``ident`` (by which a
@@ -43,6 +46,7 @@ def sides(records: DataFrame, run: Run) -> DataFrame:
     ends = [
         (place.cluster, place.topic, number, from_source)
         for number, mirror in enumerate(run.mirrors)
+        if number in numbers
         for place, from_source in ((mirror.source, True), (mirror.target, False))
     ]
     schema = "cluster string, topic string, mirror int, from_source boolean"
@@ -81,17 +85,28 @@ def identified(rows: DataFrame, restamped: list[int]) -> DataFrame:
     )
 
 
-def mirror_hop(records: DataFrame, run: Run) -> MirrorHop:
+def mirror_hop(evidence: Evidence) -> MirrorHop:
     """Compare each mirror's target with its source.
 
-    The order is looked at record by record. For the rest one pass folds both sides into digests by producer
-    and block of sequence numbers (records without identity: by block of content hashes); it shuffles one row
-    a block and task. Only blocks whose digests differ are then aggregated by record.
+    One pass folds the sequence of each partition into a number, by which most mirrors are shown to be what
+    they should be (spark_checks.mirror.sequences). Of the others the order is looked at record by record, and
+    both sides are folded into digests by producer and block of sequence numbers (records without identity: by
+    block of content hashes); that shuffles one row a block and task. Only blocks whose digests differ are
+    then aggregated by record.
     """
-    rows = sides(records, run)
-    totals = count_sides(rows, run)
+    run = evidence.run
+    ends = frozenset((one.cluster, one.topic) for m in run.mirrors for one in (m.source, m.target))
+    told = put_together(folded_by(evidence, "records", COLUMNS, lambda tables: stretches(tables, ends)))
+    totals = count_sides(told, run)
     restamped = [n for n, one in enumerate(totals) if one["target_restamped"]]
-    rows = identified(rows, restamped)
+    unlike = [
+        number
+        for number, (source, target) in enumerate(_ends(told, run))
+        if not source.same_as(target, stamped=number not in restamped)
+    ]
+    if not unlike:
+        return MirrorHop(tuple(totals), {})
+    rows = identified(sides(evidence.need("records"), run, unlike), restamped)
     hashed = F.xxhash64("ident", *PARTS)
     digests = (
         rows.groupBy("mirror", "producer", block("position"))
@@ -122,26 +137,28 @@ def by_kind(found: DataFrame, kind: str) -> DataFrame:
     return found.where(F.col("kind") == kind).groupBy("mirror").agg(F.sum("_times").alias("times"))
 
 
-def count_sides(rows: DataFrame, run: Run) -> list[dict[str, int]]:
-    """Return for each mirror how many records its ends hold, and how many the digests know by content."""
-    totals = [
-        dict.fromkeys(
-            ("source", "target", "by_content", "target_restamped", "blocks_compared_exactly", "duplicated"), 0
-        )
-        for _ in run.mirrors
-    ]
-    by_content, append = F.col("producer") == _NONE, F.col("timestamp_type") == "append"
-    counted = rows.groupBy("mirror", "from_source").agg(
-        F.count(F.lit(1)).alias("records"),
-        F.count_if(by_content).alias("by_content"),
-        F.count_if(append).alias("append"),
-    )
-    for row in counted.collect():
-        one = totals[row["mirror"]]
-        one["source" if row["from_source"] else "target"] = row["records"]
-        one["by_content"] = max(one["by_content"], row["by_content"])
-        if not row["from_source"]:
-            one["target_restamped"] = row["append"]
+def _ends(told: Mapping[tuple[str, str], Topic], run: Run) -> Iterator[tuple[Topic, Topic]]:
+    """Give what was seen of each mirror's source and target."""
+
+    def seen(place: Place) -> Topic:
+        return told.get((place.cluster, place.topic), Topic())
+
+    yield from ((seen(mirror.source), seen(mirror.target)) for mirror in run.mirrors)
+
+
+def count_sides(told: Mapping[tuple[str, str], Topic], run: Run) -> list[dict[str, int]]:
+    """Return for each mirror how many records its ends hold, and how many are known by content alone."""
+    totals = []
+    for source, target in _ends(told, run):
+        by_content = (sum(one.by_content for one in end.partitions) for end in (source, target))
+        totals.append({
+            "source": source.rows,
+            "target": target.rows,
+            "by_content": max(by_content),
+            "target_restamped": sum(one.append for one in target.partitions),
+            "blocks_compared_exactly": 0,
+            "duplicated": 0,
+        })  # fmt: skip
     return totals
 
 

@@ -113,7 +113,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "by tasks":
             patch.setattr(topic, "SMALL", -1)
-            patch.setattr(order, "SMALL", -1)
+            patch.setattr(order, "MANY", -1)
         yield
 
 

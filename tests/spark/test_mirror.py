@@ -13,7 +13,7 @@ from spark_checks.mirror import check as mirror
 from spark_checks.mirror.parity import MirrorHop, mirror_hop
 from spark_checks.registry import asked
 from spark_checks.results import Result
-from tests.spark.frames import Row, evidence, frame, held, run, us
+from tests.spark.frames import Row, evidence, held, run, us
 
 pytestmark = pytest.mark.spark
 
@@ -192,7 +192,7 @@ def found_in(hop: MirrorHop, cases: int) -> list[dict[str, list[int]]]:
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> dict[str, dict[str, list[int]]]:
     rows = [row for n, (one, two, _) in enumerate(CASES.values()) for row in placed(n, one, two)]
-    hop = mirror_hop(frame(spark, "records", rows), about(len(CASES)))
+    hop = mirror_hop(evidence(spark, about(len(CASES)), records=rows))
     return dict(zip(CASES, found_in(hop, len(CASES)), strict=True))
 
 

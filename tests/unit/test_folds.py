@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from evidence.tables import arrow_schema
-from spark_checks.delivery import falls
-from spark_checks.delivery.falls import WHOLE, stretches
+from spark_checks.delivery import order
+from spark_checks.delivery.order import WHOLE, stretches
 from spark_checks.engine.folds import BATCH, BLOCK_BITS, Scope, fold, read
 from spark_checks.engine.one_pass import Folded
 
@@ -151,7 +151,7 @@ def test_every_pair_out_of_order_lies_in_a_stretch_whatever_is_left_out(
     rng = random.Random(seed)
     around = rng.choice([2, 5, 20])
     monkeypatch.setattr("spark_checks.engine.folds.AROUND", around)
-    monkeypatch.setattr(falls, "AROUND", around)
+    monkeypatch.setattr(order, "AROUND", around)
     seqs = log(rng, rng.randrange(2, 200))
     left_out = set(
         rng.sample(range(len(seqs)), min(len(seqs) - 1, rng.choice([0, 0, 1, around, 3 * around])))
