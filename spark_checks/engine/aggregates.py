@@ -37,10 +37,22 @@ class Aggregate:
 
 
 def aggregated(rows: Any, how: Aggregate) -> Any:
-    """Return the sums of an Arrow table's rows: a row a key, which holds texts as a dictionary or plain."""
+    """Return the sums of an Arrow table's rows: a row a key."""
     columns = {**how.keys, **{name: value for name, (value, _) in how.values.items()}}
     found = ds.dataset(rows).to_table(columns=columns, filter=how.where, use_threads=False)
-    return added_up([found], how)
+    # Arrow groups by a dictionary's numbers several times as fast as by the dictionary.
+    texts: dict[str, Any] = {}
+    for at, field in enumerate(found.schema):
+        if pa.types.is_dictionary(field.type) and found.num_rows:
+            whole = found[field.name].unify_dictionaries()
+            texts[field.name] = whole.chunk(0).dictionary
+            numbers = pa.chunked_array([chunk.indices for chunk in whole.chunks])
+            found = found.set_column(at, field.name, numbers)
+    sums = added_up([found], how)
+    for at, name in enumerate(sums.column_names):
+        if name in texts:
+            sums = sums.set_column(at, name, texts[name].take(sums[name].combine_chunks()))
+    return sums
 
 
 def added_up(parts: Sequence[Any], how: Aggregate) -> Any:
@@ -71,15 +83,11 @@ def second(at: str, begin_us: int, width_s: int = 1) -> Any:
 def mixed(*columns: str) -> Any:
     """Return a hash of 40 bits of some columns, whose sum over eight million rows is less than 2^63."""
     whole = _number(0)
-    for column in columns:
-        value = pc.add(whole, pc.field(column).cast(pa.uint64(), safe=False))
-        # Products of whole numbers in Arrow are those modulo 2^64.
-        value = pc.multiply(value, _number(0x9E3779B97F4A7C15))
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            value = pc.bit_wise_xor(value, pc.shift_right(value, _number(shift)))
-            value = pc.multiply(value, _number(factor))
-        whole = pc.bit_wise_xor(value, pc.shift_right(value, _number(31)))
-    return pc.shift_right(whole, _number(24)).cast(pa.int64())
+    for column, odd in zip(columns, (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03), strict=True):
+        # Products and sums of whole numbers in Arrow are those modulo 2^64.
+        whole = pc.add(whole, pc.multiply(pc.field(column).cast(pa.uint64(), safe=False), _number(odd)))
+    whole = pc.bit_wise_xor(whole, pc.shift_right(whole, _number(32)))
+    return pc.shift_right(pc.multiply(whole, _number(0xBF58476D1CE4E5B9)), _number(24)).cast(pa.int64())
 
 
 def _number(value: int) -> Any:

@@ -28,7 +28,7 @@ BLOCK_BITS: Final = 16
 #: Rows that are looked at together: what is computed of them stays in the cache of a core.
 BATCH: Final = 1 << 16
 #: Rows that are read and summed together: the fixed cost of an Arrow expression is spread over as many.
-CHUNK: Final = 1 << 18
+CHUNK: Final = 1 << 17
 #: How many records around a fall of sequence numbers are told of.
 AROUND: Final = 1_024
 #: Parts are merged when they have become as many rows.
@@ -76,7 +76,7 @@ class Scope:
 
 
 def read(units: Iterable[Unit], columns: Columns, scope: Scope | None = None) -> Iterator[tuple[str, Any]]:
-    """Give the rows of Parquet files as Arrow tables of one chunk, those of small files put together.
+    """Give the rows of Parquet files as Arrow tables, those of small files put together.
 
     A column that a file lacks is null; texts are dictionaries.
 
@@ -123,7 +123,11 @@ def _filled(rows: Any, schema: Any) -> Any:
 
 
 def _whole(parts: list[Any]) -> Any:
-    return (pa.concat_tables(parts).unify_dictionaries() if len(parts) > 1 else parts[0]).combine_chunks()
+    if len(parts) == 1:
+        return parts[0]
+    whole = pa.concat_tables(parts).unify_dictionaries()
+    # Copying costs as much as reading: it pays where batches would be small otherwise.
+    return whole.combine_chunks() if whole.num_rows < len(parts) * BATCH // 2 else whole
 
 
 def _asked(file: Any, groups: Sequence[int] | None, scope: Scope | None) -> list[int]:
