@@ -25,6 +25,8 @@ from spark_checks.mirror.batches import sample
 _REACH_S = 3.0
 #: Tasks a core: topics of uneven partitions still keep all cores busy to the end.
 _TASKS_A_CORE = 3
+#: Records that a task reads at most: some seconds of one core, so that cores end together.
+_RANGE_RECORDS = 500_000
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ def read_topics(
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed" if committed else "read_uncommitted")
         .option("minPartitions", str(max(tasks, sum(topic.partitions for topic in topics))))
+        # A partition with more records than others is read as several ranges of offsets.
+        .option("maxRecordsPerPartition", str(_RANGE_RECORDS))
         # A log that starts later than the run is a finding of the audit, not a reason to stop.
         .option("failOnDataLoss", "false")
         # 500 records a poll is the client's default; it costs half of the rate.
