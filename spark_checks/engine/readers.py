@@ -106,7 +106,8 @@ class Evidence:
                 f"{self.uri}/{name}: {size >> 20:,} MiB of samples, of which {_MOST_BYTES >> 20} MiB at most "
                 "are read; judge a shorter run, or one with fewer samples"
             )
-        return ds.dataset([str(file) for file in files], schema=arrow_schema(name)).to_table()
+        schema = arrow_schema(name)
+        return pa.concat_tables([_read(file, schema) for file in files])
 
     def files(self, name: str) -> list[Path]:
         """Return the files of a table that every machine of the audit opens by these paths, if there are."""
@@ -207,6 +208,13 @@ def _files(folder: Path, name: str) -> list[Path]:
     """Return the files of a table, those of one writer in the order in which it wrote them."""
     found = (p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
     return sorted(found, key=lambda p: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", p.name)])
+
+
+def _read(file: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        return ds.dataset(str(file), schema=schema).to_table()
+    except (pa.ArrowException, OSError) as error:
+        raise EvidenceError(explain(f"CANNOT_READ_FILE {file}: {error}", str(file))) from None
 
 
 def damaged(error: object) -> bool:
