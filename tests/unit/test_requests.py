@@ -6,6 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
+
 from spark_checks.delivery.requests import disordered
 
 Row = tuple[int, int, int | None, int, str | None]
