@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import yaml
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from sizing.inventory.recommendations import NAME, laid_over
