@@ -231,7 +231,7 @@ def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> in
     """Plan how much one read may answer, in bytes; report the worst case beside the average."""
     default = 64 * MIB
     documented = Choice(default, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes")
-    measured = request_max_bytes(heap_mib, load) if load.readers else None
+    measured = request_max_bytes(load) if load.answers else None
     chosen = sheet.put(
         file, "consumer.request.max.bytes", "rest.consumer.request_bytes", documented, measured
     )

@@ -38,7 +38,9 @@ _OUTSIDE_MARGIN: Final = 1.25
 
 BUFFER_BYTES: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _MOST_BUFFER_BYTES: Final = HEAP_LIMIT_MIB * MIB // 4
-REQUEST_MAX_BYTES: Final = 64 * MIB  # consumer.request.max.bytes
+#: What a read of a backlog may answer. It fills up to that where the kernel sizes the buffers; 1 to 4 MiB
+#: read no slower than 64, and a record has to fit (1 MiB by default).
+READ_BYTES: Final = 2 * MIB
 _PARTITION_FETCH_BYTES: Final = MIB  # max.partition.fetch.bytes
 _FETCH_BYTES: Final = 50 * MIB  # fetch.max.bytes
 #: Measurements, Reading: 39 MB/s where the default of 50 MiB gave 43.8.
@@ -57,6 +59,11 @@ class Load:
     partition_fetch_bytes: int
     request_max_bytes: int
     buffer_bytes: int
+
+    @property
+    def answers(self) -> int:
+        """How many reads are filled to consumer.request.max.bytes at once: all that have a backlog."""
+        return max(self.readers, self.full_reads)
 
     @property
     def fetched_mib(self) -> float:
@@ -89,7 +96,8 @@ def load_of(variables: KafkaRest, instances: int, *, small_fetch: bool = False) 
         fetch_bytes=fetch,
         partition_fetch_bytes=number(settings.get("consumer.max.partition.fetch.bytes"))
         or _PARTITION_FETCH_BYTES,
-        request_max_bytes=number(settings.get("consumer.request.max.bytes")) or REQUEST_MAX_BYTES,
+        request_max_bytes=number(settings.get("consumer.request.max.bytes"))
+        or max(READ_BYTES, 2 * w.record_bytes),
         # A buffer beyond that is held against the heap, and does not make it grow.
         buffer_bytes=min(number(settings.get("producer.buffer.memory")) or BUFFER_BYTES, _MOST_BUFFER_BYTES),
     )
@@ -103,21 +111,27 @@ def documented_heap(consumers: int) -> Choice:
 
 
 def measured_heap(load: Load) -> Choice:
-    """Return the heap in MiB that measurements ask for: twice what may be live at once, 1 GiB at least."""
-    live = _live_mib(load)
-    mib = max(_GUIDE_HEAP_MIB, math.ceil(live * _HEAP_TO_LIVE / _STEP_MIB) * _STEP_MIB)
+    """Return the heap in MiB that measurements ask for, 1 GiB at least.
+
+    Twice what stays live, and once what the answers to reads take, which nothing keeps.
+    """
+    live, answers = _live_mib(load), _answers_mib(load)
+    mib = max(_GUIDE_HEAP_MIB, math.ceil((live * _HEAP_TO_LIVE + answers) / _STEP_MIB) * _STEP_MIB)
     parts = [
         f"{_LIVE_MIB} MiB",
         f"{load.buffer_bytes / MIB:.0f} MiB producer buffer",
         f"{load.consumers} consumer instances x {_IDLE_LIVE_MIB} MiB",
         f"{load.readers} readers x {_READ_LIVE:.0f} x {load.fetched_mib:g} MiB fetched",
     ]
-    if load.full_reads:
-        parts.append(f"{load.full_reads} full reads x {FULL_READ} x {load.request_max_bytes / MIB:g} MiB")
     because = (
         f"{', '.join(parts)} are {live:.0f} MiB live; twice that, so that the collector keeps up and the "
         "consumers of an instance that restarts fit as well"
     )
+    if answers:
+        because += (
+            f"; and {answers:.0f} MiB of answers, {load.answers} reads x {FULL_READ} x "
+            f"{load.request_max_bytes / MIB:g} MiB"
+        )
     floor = "; 1 GiB at least" if mib == _GUIDE_HEAP_MIB else ""
     return Choice(mib, because + floor, f"{MEASURED}, Memory per consumer instance")
 
@@ -150,20 +164,15 @@ def cached_buffers(load: Load) -> Choice | None:
     )
 
 
-def request_max_bytes(heap_mib: int, load: Load) -> Choice:
-    """Return how much one read may answer, so that all readers at that limit still fit into the heap.
-
-    Half of the heap is for it, because the other half holds what is live anyway; 4 MiB at least, which is
-    more than a read moves at default settings.
-    """
-    room = heap_mib * MIB // 2 // (FULL_READ * max(1, load.readers))
-    value = min(REQUEST_MAX_BYTES, max(4 * MIB, 2 ** (max(1, room).bit_length() - 1)))
+def request_max_bytes(load: Load) -> Choice:
+    """Return how much one read may answer, in bytes of keys and values."""
+    mib = f"{load.request_max_bytes / MIB:g} MiB"
     because = (
-        f"a full read takes {FULL_READ} times its limit, so {load.readers} readers at {value // MIB} MiB "
-        f"take {FULL_READ * load.readers * value // MIB} MiB of the {heap_mib} MiB heap; a read moves 2 to 3 "
-        "MB at default settings"
+        f"a read of a backlog fills up to it, and is sent as 1.4 to 1.8 times as much; {load.answers} reads "
+        f"take {FULL_READ} x {mib} of heap each. 1 and 4 MiB read no slower than the default of 64. A record "
+        f"of {mib} would never be read"
     )
-    return Choice(value, because, f"{MEASURED}, Memory per consumer instance")
+    return Choice(load.request_max_bytes, because, f"{REAL}, How large an answer is")
 
 
 def instances_for_heap(variables: KafkaRest, at_least: int, *, documented: bool) -> tuple[int, bool]:
@@ -202,8 +211,11 @@ def _live_mib(load: Load) -> float:
         + load.buffer_bytes / MIB
         + load.consumers * _IDLE_LIVE_MIB
         + load.readers * _READ_LIVE * load.fetched_mib
-        + load.full_reads * FULL_READ * load.request_max_bytes / MIB
     )
+
+
+def _answers_mib(load: Load) -> float:
+    return load.answers * FULL_READ * load.request_max_bytes / MIB
 
 
 def _mib(choice: Choice) -> int:

@@ -21,7 +21,7 @@ class RestWorkload(Strict):
         readers: how many of them read at the same time; all, unless said otherwise.
         largest_group: members of the largest consumer group, over all hosts.
         partitions: partitions assigned to one reader.
-        full_reads: reads at the same time that fill up to consumer.request.max.bytes; usually none.
+        full_reads: reads at the same time that fill up to consumer.request.max.bytes, if more than readers.
         records_per_s: records that clients produce.
         records_per_request: records in one produce request.
         record_bytes: size of one record.

@@ -36,8 +36,8 @@ def test_a_fixed_number_of_instances_that_needs_more_than_8_gib_each_is_an_error
 
 
 def test_the_measured_heap_follows_readers_partitions_and_fetch_sizes() -> None:
-    # 23 + 32 + 100 x 0.3 + 100 x 2 x 12 = 2485 MiB live, twice that in steps of 256.
-    assert heap_mib(rest(1, {"consumers": 100, "partitions": 12}, instances_per_host=1)) == 5120
+    # 23 + 32 + 100 x 0.3 + 100 x 2 x 12 = 2485 MiB live, twice that and 100 x 3 x 2 of answers, by 256.
+    assert heap_mib(rest(1, {"consumers": 100, "partitions": 12}, instances_per_host=1)) == 5632
     # One MiB a fetch: 23 + 32 + 30 + 200 = 285 MiB live.
     small = rest(
         1,
@@ -45,22 +45,32 @@ def test_the_measured_heap_follows_readers_partitions_and_fetch_sizes() -> None:
         instances_per_host=1,
         settings={"consumer.fetch.max.bytes": 1048576},
     )
-    assert heap_mib(small) == 1024
+    assert heap_mib(small) == 1280
     assert heap_mib(rest(1, {"consumers": 100, "readers": 0, "partitions": 12}, instances_per_host=1)) == 1024
 
 
 def test_the_200_readers_that_ran_out_of_6_gib_get_more_than_that_or_smaller_fetches() -> None:
     inventory = rest(1, {"consumers": 200, "partitions": 12}, instances_per_host=1)
     assert planned(inventory, "consumer.fetch.max.bytes") == str(4 * 2**20)
-    assert heap_mib(inventory) == 3584
+    assert heap_mib(inventory) == 4864
     kept = rest(1, {"consumers": 120, "partitions": 12}, instances_per_host=1)
     assert planned(kept, "consumer.fetch.max.bytes") == ""
     assert heap_mib(kept) > 5120
 
 
-def test_full_reads_take_three_times_their_limit_of_heap() -> None:
-    inventory = rest(1, {"consumers": 20, "readers": 0, "full_reads": 20}, instances_per_host=1)
-    assert heap_mib(inventory) == 2 * 20 * 3 * 64 + 256  # and 61 MiB besides, in steps of 256
+def test_answers_to_reads_take_three_times_their_limit_of_heap() -> None:
+    few: dict[str, Any] = {"consumers": 20, "readers": 0, "full_reads": 20}
+    large = {"consumer.request.max.bytes": 64 * 2**20}
+    inventory = rest(1, few, instances_per_host=1, settings=large)
+    assert heap_mib(inventory) == 20 * 3 * 64 + 256  # and 2 x 61 MiB besides, in steps of 256
+    assert heap_mib(rest(1, few, instances_per_host=1)) == 1024
+
+
+@pytest.mark.parametrize(("record_bytes", "mib"), [(1000, 2), (2 * 2**20, 4)])
+def test_a_read_is_bounded_and_holds_a_record(record_bytes: int, mib: int) -> None:
+    """The bound counts keys and values; a record of that size would never be read."""
+    inventory = rest(1, {"consumers": 1, "record_bytes": record_bytes})
+    assert planned(inventory, "consumer.request.max.bytes") == str(mib * 2**20)
 
 
 def test_the_resident_limit_is_the_heap_and_what_lies_outside_it() -> None:
@@ -346,7 +356,7 @@ def test_records_that_cannot_be_delivered_wait_no_longer_than_a_client(
 ) -> None:
     version = {"confluent": "8.3.1", "strimzi": "0.33.1"}[distribution]
 
-    def waits(workload: dict[str, object], **variables: object) -> list[str]:
+    def waits(workload: dict[str, Any], **variables: Any) -> list[str]:
         inventory = rest(1, workload, distribution=distribution, version=version, **variables)
         names = ("max.block.ms", "request.timeout.ms", "delivery.timeout.ms")
         return [planned(inventory, f"{prefix}producer.{name}") for name in names]
