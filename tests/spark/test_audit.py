@@ -108,7 +108,7 @@ def test_what_was_only_measured_is_not_green(passed: Audit) -> None:
 def test_a_run_without_levels_ends_with_a_status_of_its_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(session, "start", lambda *_: spark)
+    monkeypatch.setattr(session, "start", lambda *_, **__: spark)
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     write_evidence(tmp_path / "evidence", 11_000)
     slo = tmp_path / "slo.yml"
