@@ -15,13 +15,19 @@ class Dialect(BaseModel):
         wrong_content: the error code of an answer to a body of a kind that the proxy does not take.
         entry_errors: whether an entry of a produce answer has ``error_code`` also where all went well.
         brokers: whether there is ``/brokers``.
+        commit_adds: what the proxy adds to an offset that a consumer commits: 1 where it names the last
+            record processed, 0 where it names the next one to read.
+        max_bytes: whether ``max_bytes`` of a read ends it early; else a read that is larger fails, and what
+            it had fetched is passed over.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     auto_commit: str = "auto.commit.enable"
-    unknown_topic: int = 40401
+    unknown_topic: int = 40403
     unknown_consumer: int = 40403
     wrong_content: int = 415
     entry_errors: bool = True
     brokers: bool = True
+    commit_adds: int = 1
+    max_bytes: bool = True

@@ -192,5 +192,7 @@ STRIMZI: Final = Distribution(
         wrong_content=400,
         entry_errors=False,
         brokers=False,
+        commit_adds=0,
+        max_bytes=False,
     ),
 )
