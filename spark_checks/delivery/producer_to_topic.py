@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from evidence.run import Run
 from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
-from spark_checks.delivery.identities import LEDGER, MISSING, RECORDS, SCHEMA, Told, judged
+from spark_checks.delivery.record_anomalies import LEDGER, MISSING, RECORDS, SCHEMA, Told, judged
 from spark_checks.engine.anomalies import block, in_blocks, tally
 from spark_checks.engine.facts import facts, intact_of, of_run
 from spark_checks.engine.one_pass import FEW, NOTHING, SMALL, Folded, Sum, few, finer, in_parts, sum_of
@@ -137,7 +137,7 @@ def _counted(parts: Folded) -> tuple[dict[str, int], list[tuple[int, int]], int]
 
 
 def compare(evidence: Evidence, blocks: Sequence[tuple[int, int]], rows: int) -> DataFrame | pa.Table:
-    """Hold ledger and intact records of some (producer, block) against each other, see ``identities.judged``.
+    """Hold ledger and intact records of some (producer, block) against each other: ``judged`` says how.
 
     Few rows come here, as an Arrow table; many are shuffled by their block, and a DataFrame is returned.
     Where tasks open the files, only those parts of the blocks come that differ: the rest is as it should be.
@@ -188,10 +188,10 @@ def _explained(found: DataFrame, broken: DataFrame) -> DataFrame:
     """Say of what is missing whether its place holds it damaged, and name what else is damaged."""
     missing = found.where(F.col("kind").isin(*MISSING))
     rest = found.where(~F.col("kind").isin(*MISSING))
-    return rest.unionByName(_missing(missing, broken)).unionByName(_damaged(missing, broken))
+    return rest.unionByName(_corrupted(missing, broken)).unionByName(_damaged(missing, broken))
 
 
-def _missing(missing: DataFrame, broken: DataFrame) -> DataFrame:
+def _corrupted(missing: DataFrame, broken: DataFrame) -> DataFrame:
     """Acknowledged, and no intact copy: lost, unless the place holds it damaged or compaction explains it."""
     home = [F.col(f"m.{name}") == F.col(f"r.{name}") for name in _HOME]
     broken = broken.select(*_HOME, *_IDENTITY, F.lit(True).alias("present"))

@@ -9,7 +9,7 @@ One record, from the ledger to its verdict, in four files:
    up what they return.
 3. ``delivery/producer_to_topic.py`` (and ``topic_to_group.py`` for the second hop): sums of both sides are
    compared, block by block. Where they differ, parts of 64 records are folded, and only the rows of parts
-   that differ are brought together, by which each record is named (``delivery/identities.py``,
+   that differ are brought together, by which each record is named (``delivery/record_anomalies.py``,
    ``delivery/positions.py``).
 4. ``delivery/check.py``: counts and examples become the verdict.
 

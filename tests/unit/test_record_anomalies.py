@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from evidence.tables import arrow_schema
-from spark_checks.delivery import identities
+from spark_checks.delivery import record_anomalies
 
-TOLD = identities.Told({0: 12, 1: 3}, True, frozenset({"compacted"}), {("t", 0): 2})
+TOLD = record_anomalies.Told({0: 12, 1: 3}, True, frozenset({"compacted"}), {("t", 0): 2})
 
 
 def made(rng: random.Random) -> tuple[Any, Any]:
@@ -33,17 +33,17 @@ def made(rng: random.Random) -> tuple[Any, Any]:
     rng.shuffle(records)
     kinds = {name: arrow_schema(name) for name in ("ledger", "records")}
     return (
-        pa.Table.from_pylist(ledger, kinds["ledger"]).select(identities.LEDGER),
-        pa.Table.from_pylist(records, kinds["records"]).select(identities.RECORDS),
+        pa.Table.from_pylist(ledger, kinds["ledger"]).select(record_anomalies.LEDGER),
+        pa.Table.from_pylist(records, kinds["records"]).select(record_anomalies.RECORDS),
     )
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_left_out_unseen_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, records = made(random.Random(seed))
-    left = identities._others(ledger, records)
+    left = record_anomalies._others(ledger, records)
     assert len(left[0]) < len(ledger), "the trial leaves nothing out"
-    found = identities.judged(ledger, records, TOLD).to_pylist()
-    monkeypatch.setattr(identities, "_others", lambda *both: both)
-    everything = identities.judged(ledger, records, TOLD).to_pylist()
+    found = record_anomalies.judged(ledger, records, TOLD).to_pylist()
+    monkeypatch.setattr(record_anomalies, "_others", lambda *both: both)
+    everything = record_anomalies.judged(ledger, records, TOLD).to_pylist()
     assert sorted(map(str, found)) == sorted(map(str, everything))
