@@ -36,6 +36,8 @@ from local.services.brokers import Broker, kafka_jars, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, unpack
 from verify.process import cpu_us as own_cpu_us
 
+#: How long the load of a stop runs before TERM: a fixed part of the measurement, not a wait for anything.
+_LOADED_S: Final = 8.0
 _V2: Final = "application/vnd.kafka.v2+json"
 _BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _TOPIC: Final = "measured"
@@ -276,7 +278,7 @@ def _stop(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[d
             ]
             for each in threads:
                 each.start()
-            time.sleep(8)
+            time.sleep(_LOADED_S)
             seen.clear()
             began = time.monotonic()
             proxy.process.send_signal(signal.SIGTERM)
