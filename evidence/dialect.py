@@ -9,7 +9,7 @@ class Dialect(BaseModel):
     """How one REST proxy speaks the v2 API; the defaults are those of kafka-rest.
 
     Attributes:
-        auto_commit: the key by which a new consumer says whether its offsets are committed for it.
+        own_commits: what a new consumer says so that its offsets are not committed for it.
         unknown_topic: the error code of an answer about a topic that is not there.
         unknown_consumer: the error code of an answer about a consumer that is not, or no longer, there.
         wrong_content: the error code of an answer to a body of a kind that the proxy does not take.
@@ -23,7 +23,7 @@ class Dialect(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    auto_commit: str = "auto.commit.enable"
+    own_commits: dict[str, str | bool] = {"auto.commit.enable": "false"}
     unknown_topic: int = 40403
     unknown_consumer: int = 40403
     wrong_content: int = 415
@@ -31,3 +31,7 @@ class Dialect(BaseModel):
     brokers: bool = True
     commit_adds: int = 1
     max_bytes: bool = True
+
+    def committed(self, read: int) -> int:
+        """Return the offset that a consumer commits when ``read`` is the last one that it processed."""
+        return read + 1 - self.commit_adds

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from evidence.dialect import Dialect
 from evidence.record import PREFIX_BYTES
 from evidence.secrets import SecretsError, from_environment, looks_secret, merged
 
@@ -41,7 +42,7 @@ class RestLoad(_Model):
     """Load through REST proxies behind one URL; ``in_flight`` requests at most are open per producer.
 
     ``ca`` is the file of the CA that the certificates of an https URL are held against; ``user`` logs in with
-    ``password``, which load.json never has: see :func:`secrets`.
+    ``password``, which load.json never has: see :func:`secrets`. ``dialect`` is the proxies'.
     """
 
     topic: Text
@@ -59,6 +60,7 @@ class RestLoad(_Model):
     request_timeout_s: float = Field(30, gt=0)
     read_timeout_ms: int = Field(200, ge=1)
     read_max_bytes: int = Field(1_048_576, ge=1)
+    dialect: Dialect = Dialect()
 
 
 class OtherCluster(_Model):

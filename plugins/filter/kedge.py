@@ -172,10 +172,11 @@ def load_spec(
 ) -> dict[str, Any]:
     """Return the load of a run (load.json) from the inventory's ``verify`` and the plan.
 
-    REST clients go to the first planned balancer, unless ``verify.rest.url`` names another place.
+    REST clients go to the first planned balancer, unless ``verify.rest.url`` names another place. They speak
+    the dialect of the planned proxies, unless ``verify.rest.dialect`` has another.
 
     Raises:
-        ValueError: when there is neither.
+        ValueError: when there is neither, or proxies of several dialects.
     """
     # load.json is kept with the run; passwords reach the load by its environment.
     verify = public(verify)
@@ -194,7 +195,24 @@ def load_spec(
         tls = any(s["key"] == "bind options" for s in planned[0]["settings"])
         address = planned_value(planned[0], "address")
         spec["rest"] = {**spec["rest"], "url": f"{'https' if tls else 'http'}://{address}"}
+    if spec["rest"] and (dialect := spec["rest"].get("dialect") or _dialect(plan)):
+        spec["rest"] = {**spec["rest"], "dialect": dialect}
     return spec
+
+
+def _dialect(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is otherwise in the planned proxies' dialect than in kafka-rest's; empty for nothing."""
+    found: list[Mapping[str, Any]] = []
+    for host in plan["hosts"]:
+        for instance in planned_instances(plan, host, "kafka_rest"):
+            if (dialect := instance["software"].get("dialect", {})) not in found:
+                found.append(dialect)
+    if len(found) > 1:
+        message = (
+            "verify.rest: proxies of several dialects are planned; say in verify.rest.dialect whose it is"
+        )
+        raise ValueError(message)
+    return found[0] if found else {}
 
 
 def _reached(plan: Mapping[str, Any], cluster: str) -> dict[str, Any]:

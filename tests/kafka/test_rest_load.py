@@ -177,6 +177,18 @@ def test_proxy_that_answers_200_with_an_error_inside_is_refused(
     assert not run.children()
 
 
+def test_consumers_that_cannot_begin_say_what_the_proxy_answered(
+    load_run: Callable[..., LoadRun], topic: str, url: str
+) -> None:
+    part = rest(topic, url, dialect={"own_commits": {"format": "no-such"}})
+    run = load_run(rest=part).start()
+    assert run.ended() == 1
+    line = run.state()["message"]
+    assert f"no consumer can begin: POST /consumers/rest-{topic}: HTTP 422 error_code 422" in line
+    assert "no-such" in line
+    assert line in run.output.read_text()
+
+
 def test_proxy_that_is_not_there_is_said_in_one_line(load_run: Callable[..., LoadRun], topic: str) -> None:
     run = load_run(rest=rest(topic, "http://127.0.0.1:1")).start()
     assert run.ended() == 2

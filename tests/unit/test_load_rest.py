@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from evidence.load import LoadError, RestLoad, read_load
+from plugins.filter.kedge import load_spec
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
 from verify.load.rest_producers import read_answer
@@ -196,3 +197,33 @@ def test_missing_and_broken_load_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "load.json").write_text("{")
     with pytest.raises(LoadError, match="not JSON"):
         read_load(tmp_path)
+
+
+def planned(*dialects: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan with a proxy of each dialect."""
+    instances = [{"name": str(n), "settings": [], "software": {"dialect": d}} for n, d in enumerate(dialects)]
+    hosts = {"r1": {"services": {"kafka_rest": {"instances": instances}}}}
+    return {"hosts": hosts, "clusters": {"leaf": {"bootstrap_servers": "l:1"}}}
+
+
+REST = {"topic": "t", "url": "http://x:1", "records_per_s": 1}
+
+
+def test_a_load_speaks_the_dialect_of_the_planned_proxies() -> None:
+    found = load_spec(
+        {"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {"commit_adds": 0}), "r", []
+    )
+    assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 0
+    found = load_spec({"cluster": "leaf", "rest": REST}, planned({}), "r", [])
+    assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 1
+
+
+def test_a_load_that_goes_to_other_proxies_speaks_their_dialect() -> None:
+    asked = {"cluster": "leaf", "rest": REST | {"dialect": {"commit_adds": 1}}}
+    found = load_spec(asked, planned({"commit_adds": 0}, {}), "r", [])
+    assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 1
+
+
+def test_proxies_of_several_dialects_are_refused_as_the_target_of_one_load() -> None:
+    with pytest.raises(ValueError, match="of several dialects are planned"):
+        load_spec({"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {}), "r", [])

@@ -15,7 +15,7 @@ import pytest
 from evidence.load import Load
 from tests.answering import JsonHandler
 from verify.load.board import Board, Cell, Head
-from verify.load.rest_consumers import run
+from verify.load.rest_consumers import RefusedError, run
 from verify.process import Ending
 
 REBALANCE = {"error_code": 50002, "message": "Kafka error: the consumer is undergoing a rebalance"}
@@ -34,6 +34,10 @@ class Proxy(http.server.ThreadingHTTPServer):
         #: What is answered with 200 and no body, once each: the last parts of paths.
         self.emptied: list[str] = []
         self.refusals: list[tuple[int, dict[str, Any]]] = []
+        #: What creations are answered with, once each; and what was asked of all others, reads included.
+        self.refused_creations: list[tuple[int, dict[str, Any]]] = []
+        self.created: list[dict[str, Any]] = []
+        self.reads: list[str] = []
         self.refused: list[tuple[int, int]] = []
         self.committed: list[int] = []
         self.board: Board | None = None
@@ -71,6 +75,9 @@ class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
             return self.answer(*self.server.commit(asked["offsets"][0]["offset"]))
         if self.path.endswith("/subscription"):
             return self.answer(200, {})
+        if self.server.refused_creations:
+            return self.answer(*self.server.refused_creations.pop(0))
+        self.server.created.append(asked)
         self.server.made += 1
         host, port = self.server.server_address[:2]
         uri = f"http://{host!s}:{port}/consumers/g/instances/{asked['name']}"
@@ -79,6 +86,7 @@ class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.is_emptied():
             return
+        self.server.reads.append(self.path)
         value = base64.b64encode(b"x" * 40).decode()
         record = {"topic": "t", "partition": 0, "offset": self.server.read, "key": None, "value": value}
         self.server.read += 1
@@ -96,10 +104,11 @@ def proxy() -> Iterator[Proxy]:
     server.server_close()
 
 
-def consume(proxy: Proxy, folder: Path) -> int:
+def consume(proxy: Proxy, folder: Path, **part: Any) -> int:
     """Consume until a commit is taken; return how many instances were given up."""
     url = f"http://127.0.0.1:{proxy.server_port}"
     rest = {"topic": "t", "group": "g", "url": url, "records_per_s": 1, "producers": 1, "consumers": 1}
+    rest |= part
     load = Load.model_validate({"run_id": "r", "cluster": "leaf", "bootstrap_servers": "x:1", "rest": rest})
     board = proxy.board = Board(folder, [ACTOR], create=True)
     asyncio.run(run(load, [ACTOR], board, folder, cast("Ending", False)))
@@ -149,3 +158,39 @@ def test_an_instance_that_is_gone_or_never_takes_a_commit_is_given_up(
     proxy.refusals = [refusal] * times
     assert consume(proxy, tmp_path) == 1
     assert proxy.made == 2
+
+
+def test_a_consumer_speaks_the_dialect_of_its_proxy(proxy: Proxy, tmp_path: Path) -> None:
+    dialect = {"own_commits": {"enable.auto.commit": False}, "commit_adds": 0, "max_bytes": False}
+    consume(proxy, tmp_path, dialect=dialect)
+    assert proxy.created[0]["enable.auto.commit"] is False
+    assert "auto.commit.enable" not in proxy.created[0]
+    assert not any("max_bytes" in path for path in proxy.reads)
+    # The first commit is of what the first read brought, the record at 0: the next one to read is 1.
+    assert proxy.committed[0] == 1
+
+
+def test_a_consumer_speaks_as_to_kafka_rest_unless_told(proxy: Proxy, tmp_path: Path) -> None:
+    consume(proxy, tmp_path)
+    assert proxy.created[0]["auto.commit.enable"] == "false"
+    assert all("max_bytes=1048576" in path for path in proxy.reads)
+    assert proxy.committed[0] == 0
+
+
+def test_a_refusal_that_will_not_pass_ends_the_consumers_with_what_the_proxy_answered(
+    proxy: Proxy, tmp_path: Path
+) -> None:
+    refusal = {"error_code": 400, "message": "Validation error on: /:\n auto.commit.enable is no property"}
+    proxy.refused_creations = [(400, refusal)]
+    with pytest.raises(RefusedError) as raised:
+        consume(proxy, tmp_path)
+    assert str(raised.value) == (
+        "no consumer can begin: POST /consumers/g: HTTP 400 error_code 400: "
+        "Validation error on: /: auto.commit.enable is no property"
+    )
+
+
+def test_a_proxy_that_is_away_for_a_moment_is_asked_again(proxy: Proxy, tmp_path: Path) -> None:
+    proxy.refused_creations = [(503, {"error_code": 50302, "message": "starting"})]
+    assert consume(proxy, tmp_path) == 1
+    assert proxy.made == 1

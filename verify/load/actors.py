@@ -8,6 +8,7 @@ from typing import Final, Literal
 from evidence.load import Load
 
 WATCH: Final = "watch"
+REST_CONSUMERS: Final = "rest-consumers"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def workers(load: Load) -> dict[str, list[str]]:
     if load.kafka:
         found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}
     if load.rest and load.rest.consumers:
-        found["rest-consumers"] = [f"rest-consumer-{n}" for n in range(load.rest.consumers)]
+        found[REST_CONSUMERS] = [f"rest-consumer-{n}" for n in range(load.rest.consumers)]
     found |= {lane.actor: [lane.actor] for lane in lanes(load) if lane.via == "kafka"}
     if load.rest:
         found["rest-producers"] = [lane.actor for lane in lanes(load) if lane.via == "rest"]

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from evidence.load import Load, LoadError, Place
 from evidence.record import run_tag
 from verify.load import cluster
-from verify.load.actors import WATCH, group_actor, lanes, workers
+from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
 from verify.load.board import Board, Cell, Head, State
 from verify.load.mirrored import Mirrored
 from verify.load.progress import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
@@ -139,7 +139,8 @@ class _Run:
             deadline = time.monotonic() + _READY_S
             while lacks := cluster.group_lacks(cells, group, count, members):
                 if time.monotonic() >= deadline:
-                    raise LoadError(f"{lacks} after {_READY_S:.0f} s; see {self._dir / 'logs'}")
+                    said = f": {self._last_line(REST_CONSUMERS)}" if via == "rest" else ""
+                    raise LoadError(f"{lacks} after {_READY_S:.0f} s{said}; see {self._dir / 'logs'}")
                 self._tick(board)
 
     def _load_until_enough(self, board: Board) -> None:

@@ -32,15 +32,27 @@ _V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "applic
 _BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 _BACKOFF_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 _GOODBYE_S: Final = 5.0
+#: Letters of what a proxy answers; a validation may list all that it would have taken.
+_SAID: Final = 300
 #: A member of a REST group cannot commit when its partitions go, for it is not told; what it got since its
 #: last commit is delivered again. Hence commits, and files of evidence before them, come oftener here.
 ROTATE_S: Final = 0.5
+#: A request that is as wrong the next time: its form, its login, its path's method, its kind of body.
+_NEVER: Final = frozenset({400, 401, 403, 405, 406, 415, 422})
 #: In a row, until an instance is given up. A rebalance refuses few commits: the next read joins it.
 _REFUSALS: Final = 20
 
 
 class InstanceGoneError(Exception):
-    """The consumer's instance did not do as asked; the text says what it did."""
+    """The consumer's instance did not do as asked; text and ``status`` say what was answered."""
+
+    def __init__(self, said: str, status: int = 0) -> None:
+        super().__init__(said)
+        self.status = status
+
+
+class RefusedError(Exception):
+    """The proxy does not take what a consumer begins with, and will not later; the text says what it said."""
 
 
 class CommitRefusedError(InstanceGoneError):
@@ -53,7 +65,10 @@ class CommitRefusedError(InstanceGoneError):
 
 
 async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
-    """Run these consumers until the board says end; their deliveries are on disk when this returns."""
+    """Run these consumers until the board says end; their deliveries are on disk when this returns.
+
+    Raises RefusedError when a proxy refuses how the first instance of a consumer is asked for.
+    """
     if load.rest is None:
         raise ValueError("the load has no part through REST")
     deliveries = EvidenceWriter(evidence, "deliveries", "rest-consumers", ROTATE_S)
@@ -89,6 +104,7 @@ class _Consumer:
         self._create_url = f"{rest.url.rstrip('/')}/consumers/{rest.group}"
         self._deliveries = deliveries
         self._instances = 0
+        self._began = False
         self._positions: dict[int, int] = {}
         self._writing: dict[int, int] = {}
         self._file = 0
@@ -106,11 +122,14 @@ class _Consumer:
                 base_uri = None
                 try:
                     base_uri = await self._create(session)
+                    self._began = True
                     while not self._ended():
                         await self._read(session, base_uri)
                         failures = 0
                     await self._write_and_commit(session, base_uri)
                 except (httpx.HTTPError, InstanceGoneError) as error:
+                    if not self._began and isinstance(error, InstanceGoneError) and error.status in _NEVER:
+                        raise RefusedError(f"no consumer can begin: {error}") from error
                     self._gone(error)
                 finally:
                     if base_uri:
@@ -132,7 +151,7 @@ class _Consumer:
             "name": f"{self._actor}-{now_us()}-{self._instances}",
             "format": "binary",
             "auto.offset.reset": "earliest",
-            "auto.commit.enable": "false",
+            **self._rest.dialect.own_commits,
         }
         answer = await _ask(session, "POST", self._create_url, body)
         base_uri = str(answer.json()["base_uri"])
@@ -144,11 +163,13 @@ class _Consumer:
         return base_uri
 
     async def _read(self, session: httpx.AsyncClient, base_uri: str) -> None:
-        limits = {"timeout": str(self._rest.read_timeout_ms), "max_bytes": str(self._rest.read_max_bytes)}
+        limits = {"timeout": str(self._rest.read_timeout_ms)}
+        if self._rest.dialect.max_bytes:
+            limits["max_bytes"] = str(self._rest.read_max_bytes)
         response = await session.get(f"{base_uri}/records", params=limits, headers=_BINARY)
         at_us = now_us()
         if response.status_code != httpx.codes.OK:
-            raise InstanceGoneError(_said(response))
+            raise InstanceGoneError(_said(response), response.status_code)
         try:
             records = response.json()
         except ValueError as error:
@@ -208,11 +229,12 @@ class _Consumer:
         await self._commit(session, base_uri, self._writing | self._positions)
 
     async def _commit(self, session: httpx.AsyncClient, base_uri: str, positions: dict[int, int]) -> None:
-        """Commit the last offset read of each partition: a v2 proxy adds the one to it."""
+        """Commit the last offset read of each partition, as the proxy's dialect names it."""
         if not positions:
             return
+        committed = self._rest.dialect.committed
         offsets = [
-            {"topic": self._rest.topic, "partition": partition, "offset": offset}
+            {"topic": self._rest.topic, "partition": partition, "offset": committed(offset)}
             for partition, offset in positions.items()
         ]
         await _ask(session, "POST", f"{base_uri}/offsets", {"offsets": offsets}, CommitRefusedError)
@@ -233,14 +255,21 @@ async def _ask(
     """Return a successful answer; raises InstanceGoneError, ``failed`` when the proxy tried in vain."""
     response = await session.request(method, url, json=body, headers=_V2)
     if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
-        raise failed(_said(response))
+        raise failed(_said(response), response.status_code)
     # A kafka-rest that stops answers what is in flight with 200 and no body, whatever became of it.
     emptied = response.status_code == httpx.codes.OK and not response.content
     if emptied or not response.is_success:
-        raise InstanceGoneError(_said(response))
+        raise InstanceGoneError(_said(response), response.status_code)
     return response
 
 
 def _said(response: httpx.Response) -> str:
+    """Say in one line what was asked and what came back: status, and code and message where there are any."""
     request = response.request
-    return f"{request.method} {request.url.path}: HTTP {response.status_code} {response.text[:200]}"
+    try:
+        document = response.json()
+        said = f"error_code {document['error_code']}: {document['message']}"
+    except (ValueError, KeyError, TypeError):
+        said = response.text
+    said = " ".join(said.split())[:_SAID]
+    return f"{request.method} {request.url.path}: HTTP {response.status_code} {said}".rstrip()

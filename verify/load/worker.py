@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from evidence.load import read_load
 from evidence.writing import EvidenceWriter
 from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_producers
-from verify.load.actors import WATCH, lanes, workers
+from verify.load.actors import REST_CONSUMERS, WATCH, lanes, workers
 from verify.load.board import Board
 from verify.process import Ending, die_with_parent, go_first, leave
 from verify.watch import process as watch_process
@@ -32,7 +32,7 @@ def main(run_dir: Path, name: str, parent: int) -> int:
         elif name == "rest-producers":
             mine = [lane for lane in lanes(load) if lane.via == "rest"]
             asyncio.run(rest_producers.run(load, mine, board, evidence, ending))
-        elif name == "rest-consumers":
+        elif name == REST_CONSUMERS:
             asyncio.run(rest_consumers.run(load, actors, board, evidence, ending))
         elif name.startswith("kafka-consumer-"):
             deliveries = EvidenceWriter(evidence, "deliveries", name)
@@ -43,6 +43,9 @@ def main(run_dir: Path, name: str, parent: int) -> int:
             kafka_producer.run(load, lane, board, EvidenceWriter(evidence, "ledger", name), ending)
     except KafkaException as error:
         print(f"{name}: {error.args[0].str()}", file=sys.stderr, flush=True)
+        return 1
+    except rest_consumers.RefusedError as error:
+        print(error, file=sys.stderr, flush=True)
         return 1
     except OSError as error:
         print(f"{name}: {error}", file=sys.stderr, flush=True)
