@@ -39,7 +39,7 @@ from verify.process import cpu_us as own_cpu_us
 #: How long the load of a stop runs before TERM: a fixed part of the measurement, not a wait for anything.
 _LOADED_S: Final = 8.0
 _V2: Final = "application/vnd.kafka.v2+json"
-_BINARY: Final = "application/vnd.kafka.binary.v2+json"
+BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _TOPIC: Final = "measured"
 _PARTITIONS: Final = 12
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -111,7 +111,7 @@ class Client:
 
     def ask(self, method: str, path: str, body: Any = None, accept: str = _V2) -> tuple[int, bytes]:
         """Return status and body; the connection is kept."""
-        kind = _BINARY if path.startswith("/topics") else _V2
+        kind = BINARY if path.startswith("/topics") else _V2
         text = None if body is None else json.dumps(body).encode()
         self._connection.request(method, path, text, {"Content-Type": kind, "Accept": accept})
         answer = self._connection.getresponse()
@@ -189,7 +189,7 @@ def _read_all(
 
     def ask() -> tuple[int, bytes, float]:
         at = time.monotonic()
-        status, text = client.ask("GET", path, accept=_BINARY)
+        status, text = client.ask("GET", path, accept=BINARY)
         return status, text, time.monotonic() - at
 
     with ThreadPoolExecutor(1) as one:
@@ -325,7 +325,7 @@ def _go_on_reading(url: str, group: str, seen: list[tuple[float, str]], over: th
     client.ask("POST", f"{base}/subscription", {"topics": [_TOPIC]})
     while not over.is_set():
         try:
-            status, text = client.ask("GET", f"{base}/records", accept=_BINARY)
+            status, text = client.ask("GET", f"{base}/records", accept=BINARY)
             seen.append((time.monotonic(), _told("read", status, text)))
         except (OSError, http.client.HTTPException) as error:
             seen.append((time.monotonic(), f"read {type(error).__name__}"))

@@ -17,7 +17,7 @@ from sizing.verification import ADDED
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "verification.md").read_text()
 #: Verify.yml fills these in where they are left out.
-FILLED = {"rest.url": "the planned balancer"}
+FILLED = {"rest.url": "the planned balancer", "rest.dialect": "that of the planned proxies"}
 
 
 def rows(head: str) -> dict[str, str]:
@@ -57,6 +57,8 @@ def is_model(annotation: Any) -> bool:
 
 
 def shown(default: Any) -> str:
+    if isinstance(default, BaseModel):
+        default = default.model_dump()
     return "none" if default is None else default if isinstance(default, str) else json.dumps(default)
 
 
