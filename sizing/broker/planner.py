@@ -7,6 +7,13 @@ import zlib
 
 from sizing.broker.security import plan_broker_security, plan_format
 from sizing.broker.variables import KafkaBroker
+from sizing.clients.groups import (
+    HEARTBEAT_MS,
+    SESSION_MS,
+    session_ms,
+    stall_s,
+    takes_consumer_protocol,
+)
 from sizing.core import jvm
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
@@ -14,16 +21,19 @@ from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
 from sizing.core.service import put_stop
 from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.values import number
 from sizing.core.variables import role_variables
-from sizing.inventory.clusters import clusters
-from sizing.inventory.security import Security
+from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.keys.catalogue import check_keys, takes
 from sizing.keys.values import check_values
 
 SERVICE = "kafka_broker"
 _KRAFT = "Kafka documentation, KRaft"
 _OPERATIONS = "Kafka documentation, Hardware and OS"
+_GROUPS = "Kafka documentation, Consumer Rebalance Protocol"
 _CONTROLLER_PORT = 9093
+#: As in the measurement.
+_HEARTBEAT_MS = 1000
 #: Numbers at the end of a host's name up to here are its id; other names get one above.
 _MOST_NAMED = 99_999
 #: Metaspace, code, threads and network buffers of a broker: an estimate, measured by nobody here.
@@ -64,7 +74,7 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
         findings += _clashes(name, ids)
         for host, variables in read.items():
             sheet = Sheet(f"{host} {SERVICE}@{name}", advice, variables.settings)
-            _settings(sheet, inventory, name, host, ids, variables, cluster.security)
+            _settings(sheet, inventory, name, host, ids, variables, cluster)
             findings += sheet.findings
             findings += check_keys(
                 "broker", cluster.version, variables.settings, sheet.where, rule="broker.keys"
@@ -82,8 +92,9 @@ def _settings(
     host: str,
     ids: dict[str, int],
     variables: KafkaBroker,
-    security: Security | None,
+    declared: KafkaCluster,
 ) -> None:
+    security = declared.security
     folder = f"/etc/kafka-broker/{cluster}"
     properties = f"{folder}/server.properties"
     address = inventory.address(host)
@@ -131,6 +142,8 @@ def _settings(
         max(1, copies - 1),
         f"{copies} copies, of which one may be away" if copies > 1 else "there is one copy",
     )
+    if takes_consumer_protocol(declared.version):
+        _groups(sheet, properties, stall_s(inventory))
     sheet.rest_of_own(properties, "broker.own")
 
     environment = f"{folder}/environment"
@@ -161,6 +174,35 @@ def _settings(
     )
     jvm.console_logging(sheet, f"{folder}/log4j2.properties", "broker")
     _unit(sheet, cluster, heap, variables)
+
+
+def _groups(sheet: Sheet, file: str, stall: float | None) -> None:
+    """Plan the time-outs of groups of the consumer protocol, which their clients cannot give themselves."""
+    for key, rule, value, default, because, source in (
+        (
+            "session.timeout.ms",
+            "broker.group_session",
+            session_ms(stall),
+            SESSION_MS,
+            f"two thirds of the {stall or 0:g} s for which service_levels.rebalance.consume_stall_s lets a "
+            "group get nothing: a killed member holds its partitions for the whole session",
+            "REST proxy measurements, Groups and restarts",
+        ),
+        (
+            "heartbeat.interval.ms",
+            "broker.group_heartbeat",
+            _HEARTBEAT_MS,
+            HEARTBEAT_MS,
+            "a member is told by the answer to a heartbeat what to give away, and another by one of its own "
+            "what it got; the price is a request a second and member",
+            "REST proxy measurements, Groups and restarts",
+        ),
+    ):
+        documented = Choice(default, "the default", _GROUPS)
+        chosen = sheet.put(file, f"group.consumer.{key}", rule, documented, Choice(value, because, source))
+        if (least := number(chosen)) < default:
+            why = f"group.consumer.{key} may not lie below it, and it is {default} unless set"
+            sheet.put(file, f"group.consumer.min.{key}", rule, Choice(least, why, _GROUPS))
 
 
 def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> None:

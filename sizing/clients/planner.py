@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from evidence.nearest import nearest
 from sizing.clients.embedded import check_acks, choice
+from sizing.clients.grouping import put_group
+from sizing.clients.groups import Coordinator, coordinator
 from sizing.clients.profiles import (
     GUIDE,
     JAVA_DEFAULTS,
@@ -25,7 +27,7 @@ from sizing.core.plan import Part
 from sizing.core.settings import KIB, MIB, Setting, Sheet
 from sizing.core.values import number
 from sizing.core.variables import Scalar
-from sizing.inventory.clusters import cluster_names
+from sizing.inventory.clusters import cluster_names, clusters
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import Component, beyond, check_keys, keys_around, numbers, takes
 from sizing.keys.values import check_values
@@ -50,6 +52,7 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
 
     Files are relative: ``clients/NAME/producer.properties``; of Spark, ``clients/NAME/*.options``.
     """
+    known, _ = clusters(inventory)
     names, declared_topics = cluster_names(inventory), topic_names(inventory)
     declared, findings = clients(inventory)
     levels = service_levels(inventory)
@@ -74,7 +77,8 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
             )
         partitions = sum(planned_partitions(of_cluster[t]) for t in client.topics if t in of_cluster)
         producer = _profile(client, "producer", client.producer_settings, partitions)
-        consumer = _profile(client, "consumer", client.consumer_settings, partitions)
+        brokers = coordinator(inventory, known[client.cluster]) if client.cluster in known else None
+        consumer = _profile(client, "consumer", client.consumer_settings, partitions, brokers)
         _check_levels(sheet, client, producer, consumer, levels)
         _check_version(sheet, client)
         _check_topics(sheet, client, producer, {t: of_cluster[t] for t in client.topics if t in of_cluster})
@@ -89,7 +93,13 @@ def profile(client: Client, role: Role, partitions: int = 0) -> tuple[Setting, .
     return tuple(_profile(client, role, own, partitions).settings)
 
 
-def _profile(client: Client, role: Role, own: Mapping[str, Any], partitions: int) -> Sheet:
+def _profile(
+    client: Client,
+    role: Role,
+    own: Mapping[str, Any],
+    partitions: int,
+    brokers: Coordinator | None = None,
+) -> Sheet:
     file = f"clients/{client.name}/{role}.{'options' if client.library == 'spark' else 'properties'}"
     sheet = Sheet(f"client {client.name}", "measured", {_own_name(client, k): v for k, v in own.items()})
     rows = list(PROFILES[client.profile][role])
@@ -106,6 +116,8 @@ def _profile(client: Client, role: Role, own: Mapping[str, Any], partitions: int
             continue
         chosen = choice(client.profile, row, client.library, client.version)
         sheet.put(file, key, f"clients.{client.profile}.{row.key}", chosen)
+    if role == "consumer" and brokers is not None:
+        put_group(sheet, file, client, brokers)
     sheet.rest_of_own(file, "clients.own")
     return sheet
 

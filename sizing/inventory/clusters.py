@@ -16,7 +16,9 @@ class KafkaCluster(Strict):
     """A Kafka cluster: ours (``brokers`` names the group of its hosts) or somebody else's.
 
     Of somebody else's, the plan cannot count or read what it does not run: ``broker_count``,
-    ``message_max_bytes`` (the brokers' message.max.bytes), ``other_partitions`` (beside the declared topics).
+    ``message_max_bytes`` (the brokers' message.max.bytes), ``other_partitions`` (beside the declared topics),
+    ``group_session_ms`` (its group.consumer.session.timeout.ms; naming it says that its brokers have the
+    consumer protocol turned on).
     """
 
     version: Version
@@ -26,6 +28,7 @@ class KafkaCluster(Strict):
     broker_count: Positive | None = None
     message_max_bytes: Positive | None = None
     other_partitions: Count = 0
+    group_session_ms: Positive | None = None
     security: Security | None = None
 
 

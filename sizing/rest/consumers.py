@@ -12,8 +12,6 @@ _THREADS: Final = 50  # consumer.threads
 _TIMEOUT_MS: Final = 1000  # consumer.request.timeout.ms
 _SHORTEST_INSTANCE_MS: Final = 20_000
 _INSTANCE_TIMEOUT_MS: Final = 300_000  # consumer.instance.timeout.ms
-_SESSION_MS: Final = 45_000  # session.timeout.ms of a consumer since 3.0
-_SHORTEST_SESSION_MS: Final = 6_000  # group.min.session.timeout.ms of a broker
 _MOST_FETCH_MIN_BYTES: Final = 10_000_000
 
 #: Measurements, Reading, at 100 records/s: what a read adds to its time-out, and the p99 without waiting.
@@ -177,8 +175,8 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
         )
 
 
-def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fetch: bool) -> None:
-    """Plan the keys of the consumers inside; ``stall_s`` is how long a group may get nothing."""
+def plan_client_keys(sheet: Sheet, file: str, *, small_fetch: bool) -> None:
+    """Plan the keys of the consumers inside that a read depends on."""
     sheet.put(
         file,
         "consumer.receive.buffer.bytes",
@@ -204,22 +202,6 @@ def plan_client_keys(sheet: Sheet, file: str, stall_s: float | None, *, small_fe
                 f"{MEASURED}, Reading",
             ),
         )
-    if stall_s is None or sheet.own("consumer.group.protocol") == "consumer":
-        return  # the new protocol has its session time-out on the broker
-    session = max(_SHORTEST_SESSION_MS, min(_SESSION_MS, int(stall_s * 1000 * 2 / 3)))
-    sheet.put(
-        file,
-        "consumer.session.timeout.ms",
-        "rest.consumer.session",
-        _unnamed("consumer.session.timeout.ms"),
-        Choice(
-            session,
-            f"two thirds of the {stall_s:g} s for which service_levels.rebalance.consume_stall_s lets a "
-            "group get nothing: a killed proxy stops its groups for the whole session, "
-            f"{_SESSION_MS // 1000} s by default",
-            f"{MEASURED}, Groups and restarts",
-        ),
-    )
 
 
 def _unnamed(key: str) -> Choice:

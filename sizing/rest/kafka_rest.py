@@ -15,6 +15,7 @@ from sizing.rest.consumers import (
     plan_reading,
     plan_request_bytes,
 )
+from sizing.rest.groups import plan_groups
 from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, number
@@ -100,7 +101,8 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
     if build.current:
         poll_ms = plan_reading(sheet, properties, workload)
         plan_request_bytes(sheet, properties, heap_mib, process.load)
-        plan_client_keys(sheet, properties, process.stall_s, small_fetch=process.small_fetch)
+        plan_client_keys(sheet, properties, small_fetch=process.small_fetch)
+        plan_groups(sheet, properties, process)
         if build.since_8:
             plan_linger(sheet, properties, workload)
             plan_flood(sheet, properties, "client.metadata.recovery.strategy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sizing.clients.groups import coordinator, stall_s
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare, either, wrong_choice, wrong_variable
@@ -29,7 +30,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
     """Plan the REST instances of the group ``kafka_rest``; other services run on the ``busy`` hosts."""
     known, _ = clusters(inventory)
     balancer = _balancer_url(inventory)
-    stall_s = _stall_s(inventory)
+    stall = stall_s(inventory)
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}
     findings: list[Finding] = []
     servers: dict[str, str] = {}
@@ -60,7 +61,8 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 instances=count,
                 servers=servers[variables.cluster],
                 balancer_url=variables.balancer.url if variables.balancer else balancer,
-                stall_s=stall_s,
+                stall_s=stall,
+                coordinator=coordinator(inventory, known[variables.cluster]),
                 variables=variables,
                 facts=facts,
                 small_fetch=small_fetch,
@@ -288,10 +290,3 @@ def _balancer_url(inventory: Inventory) -> str | None:
     scheme = "https" if inventory.hosts[hosts[0]].get("rest_balancer_tls") else "http"
     address = inventory.hosts[hosts[0]].get("rest_balancer_address") or inventory.address(hosts[0])
     return f"{scheme}://{address}:{port}"
-
-
-def _stall_s(inventory: Inventory) -> float | None:
-    levels = inventory.common("service_levels")
-    rebalance = levels.get("rebalance") if isinstance(levels, Mapping) else None
-    stall = rebalance.get("consume_stall_s") if isinstance(rebalance, Mapping) else None
-    return float(stall) if isinstance(stall, int | float) and stall > 0 else None

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from sizing.clients.groups import Coordinator
 from sizing.core.settings import Advice, Sheet
 from sizing.host.variables import HostFacts
 from sizing.inventory.security import Security
@@ -37,8 +38,8 @@ class Process:
     """One instance of a host, with all that its settings follow from.
 
     ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
-    the heap within its limit; ``stall_s`` is the service level for a group that gets nothing; ``security`` is
-    what its cluster asks of clients.
+    the heap within its limit; ``stall_s`` is the service level for a group that gets nothing; ``coordinator``
+    is what its groups find at the brokers; ``security`` is what its cluster asks of clients.
     """
 
     distribution: Distribution
@@ -52,6 +53,7 @@ class Process:
     variables: KafkaRest
     facts: HostFacts
     small_fetch: bool
+    coordinator: Coordinator
     security: Security | None = None
 
     @property

@@ -107,6 +107,18 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """Whether the consumers of a proxy can speak the consumer protocol (KIP-848).
+
+    They can from the version ``since`` on, None where none can; ``because`` says what is known, or why not.
+    """
+
+    since: tuple[int, ...] | None
+    because: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Distribution:
     """A distribution of the REST proxy: all that sets it apart from others.
 
@@ -118,6 +130,7 @@ class Distribution:
         software: how it is installed and started.
         keys: what a person's own keys are held against.
         java: the Java of the host that a version needs; None where it brings its own, or needs none.
+        groups: whether its consumers can speak the consumer protocol.
         jvm: the JVM whose heap is planned; None where there is none, so that instances follow from cores
             and load alone.
         clients: the version of Kafka's clients in a version of the proxy; None where its clients are others,
@@ -138,6 +151,7 @@ class Distribution:
     software: Software
     keys: Keys
     java: Callable[[str], Java | None]
+    groups: Groups
     jvm: Jvm | None = None
     clients: Callable[[str], str] | None = None
     environment: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from sizing.streams import memory as streams_memory
 from sizing.streams.memory import FLOOR_MIB, LEFT, STARVED_MIB, State
 from sizing.streams.process import HOST_MIB, plan_memory
 from sizing.streams.properties import BENCH, App, additional_retention_ms, plan_properties
+from sizing.streams.protocol import check_protocol
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 
 SERVICE: Final = ROLE
@@ -127,7 +128,8 @@ def _app_findings(
             f"streams_app_cluster is {spec.cluster}, which is not declared",
             declare(names),
         )
-    _check_version(sheet, spec, known.get(spec.cluster))
+    _check_version(sheet, spec)
+    check_protocol(sheet, spec, known.get(spec.cluster))
     _check_unbounded(sheet, spec)
     instances = sum(variables[h].instances_per_host for h in hosts)
     widest = max((s.partitions for s in spec.stores), default=0)
@@ -157,7 +159,7 @@ def _app_findings(
     return sheet.findings + _key_findings(spec)
 
 
-def _check_version(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None) -> None:
+def _check_version(sheet: Sheet, spec: StreamsApp) -> None:
     version = numbers(spec.version)
     if version >= NEWER_KAFKA:
         sheet.error(
@@ -171,18 +173,6 @@ def _check_version(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None)
             f"streams_app_version is {spec.version}, which leaks memory (KAFKA-19748)",
             "use 4.1.1 or later",
         )
-    if spec.group_protocol == "streams":
-        for what, running in (
-            ("streams_app_version", spec.version),
-            (f"kafka_clusters.{spec.cluster}.version", cluster.version if cluster else "4.2"),
-        ):
-            if numbers(running) < (4, 2):
-                sheet.error(
-                    "streams.protocol",
-                    f"streams_app_group_protocol is streams, and {what} is {running}: it is ready from 4.2 "
-                    "on",
-                    "set streams_app_group_protocol to classic",
-                )
 
 
 def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:

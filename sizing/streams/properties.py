@@ -12,6 +12,7 @@ from sizing.core.values import number, value_of
 from sizing.host.variables import HostFacts
 from sizing.streams import memory as streams_memory
 from sizing.streams.memory import State
+from sizing.streams.protocol import PROTOCOL
 from sizing.streams.variables import StreamsApp
 
 UNIT: Final = "streams-app"
@@ -105,7 +106,11 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
         because = "a restart within session.timeout.ms gets its partitions back without a rebalance"
         put("main.consumer.group.instance.id", "static_membership", identity, because)
     else:
-        put("group.protocol", "protocol", "streams", "group_protocol is streams")
+        because = (
+            "group_protocol is streams: tasks are given out by the brokers, and a rebalance stops those that "
+            "move; a classic group becomes one, and back, when all of its members are stopped"
+        )
+        put("group.protocol", "protocol", "streams", because, PROTOCOL)
     cores, each = app.facts.cores, spec.instances_per_host
     because = (
         f"threads is {spec.threads}" if spec.threads else f"{cores} cores for {each} instances on the host"

@@ -207,8 +207,6 @@ def test_a_killed_proxy_stops_its_groups_no_longer_than_the_service_level() -> N
     levels = {"service_levels": {"rebalance": {"consume_stall_s": 15}}}
     assert planned(rest(1, common=levels), "consumer.session.timeout.ms") == "10000"
     assert planned(rest(1), "consumer.session.timeout.ms") == ""
-    new = rest(1, common=levels, settings={"consumer.group.protocol": "consumer"})
-    assert planned(new, "consumer.session.timeout.ms") == ""
 
 
 def test_a_vanished_client_holds_its_partitions_no_longer_than_the_service_level() -> None:

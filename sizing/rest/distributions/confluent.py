@@ -7,8 +7,9 @@ from typing import Final
 from sizing.core.settings import Sheet
 from sizing.keys.catalogue import numbers
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
+from sizing.rest.memory import MEASURED
 from sizing.rest.process import Process
-from sizing.rest.record import Distribution, Java, Software, Versions
+from sizing.rest.record import Distribution, Groups, Java, Software, Versions
 
 _FACTS: Final = "REST proxy facts"
 
@@ -38,6 +39,11 @@ CONFLUENT: Final = Distribution(
     software=Software(("archive", "package"), package="confluent-kafka-rest"),
     keys=catalogue(str, _clients),
     java=_java,
+    groups=Groups(
+        (8,),
+        "its clients are those of Kafka 4, to which it passes the key on: tried with 8.3.1",
+        f"{MEASURED}, Groups and restarts",
+    ),
     jvm=JVM,
     environment=ENVIRONMENT,
     clients=_clients,

@@ -12,7 +12,7 @@ from sizing.keys.catalogue import numbers
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, plan_kafka_rest
 from sizing.rest.memory import number
 from sizing.rest.process import Process
-from sizing.rest.record import Distribution, Keys, Software, Versions
+from sizing.rest.record import Distribution, Groups, Keys, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.variables import KafkaRest
 
@@ -191,6 +191,7 @@ MAPR: Final = Distribution(
     # Not all of its keys are known. Its client is one of Kafka 0.9 to 2.x, and the catalogue's oldest comes
     # nearest.
     keys=Keys("mapr", ("mapr",), clients=lambda _: "3.9", unknown="warning"),
+    groups=Groups(None, "its clients are those of Kafka 0.9 to 2.x", _FACTS),
     java=lambda _: None,  # the cluster's software brings it
     jvm=JVM,
     environment=ENVIRONMENT,

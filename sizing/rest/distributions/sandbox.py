@@ -7,7 +7,7 @@ from typing import Final
 from sizing.core.settings import Sheet
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
 from sizing.rest.process import Process
-from sizing.rest.record import Distribution, Java, Software, Versions
+from sizing.rest.record import Distribution, Groups, Java, Software, Versions
 
 _FACTS: Final = "REST proxy facts"
 
@@ -24,6 +24,7 @@ SANDBOX: Final = Distribution(
     software=Software(("archive",), built_here=True),
     keys=catalogue(lambda _: "8.3", lambda _: "4.3"),
     java=lambda _: Java(17, _FACTS),
+    groups=Groups((1, 0), "its clients are those of Kafka 4.3", _FACTS),
     jvm=JVM,
     environment=ENVIRONMENT,
     clients=lambda _: "4.3",

@@ -10,11 +10,12 @@ from sizing.core.settings import MIB, Choice, Sheet
 from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import put_client_profile
+from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, number
 from sizing.rest.process import SERVICE, Process
 from sizing.rest.producer import plan_waits
-from sizing.rest.record import Distribution, Java, Jvm, Keys, Software, Versions
+from sizing.rest.record import Distribution, Groups, Java, Jvm, Keys, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
 
@@ -82,6 +83,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
         "MapR article, How to increase the memory buffer",
     )
     put_client_profile(sheet, properties, process)
+    plan_groups(sheet, properties, process)
     plan_waits(sheet, properties, "kafka.producer.", workload)
     login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
     plan_client(sheet, properties, "kafka.", f"{folder}/cluster-ca.pem", process.security, login)
@@ -181,6 +183,11 @@ STRIMZI: Final = Distribution(
     # kafka.KEY goes to every client, kafka.producer.KEY to one.
     keys=Keys("strimzi", ("strimzi",), clients=lambda _: "4.3", prefix="kafka.", shared=("client.", "")),
     java=_java,
+    groups=Groups(
+        _MANAGEMENT,
+        "its clients are those of Kafka 4, to which it passes the key on; nobody tried it here",
+        _FACTS,
+    ),
     jvm=Jvm(_HEAP, (_HEAP, _LOG)),
     clients=_clients,
     environment=("LOG_DIR",),

@@ -1,0 +1,166 @@
+"""Which protocol a consumer group speaks: what its clients and its brokers need, and what it then forbids.
+
+The classic protocol stops every member of a group for each that comes or goes. The consumer protocol
+(KIP-848) moves the partitions that have to move. Its time-outs and assignors are the group's, on the brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sizing.clients.profiles import Library, client_version
+from sizing.core.inventory import Inventory
+from sizing.core.values import number
+from sizing.inventory.clusters import KafkaCluster
+from sizing.inventory.service_levels import service_levels
+from sizing.keys.catalogue import numbers
+
+PROTOCOL: Final = "group.protocol"
+CONSUMER: Final = "consumer"
+#: A client of the consumer protocol that is given one of these does not start.
+REFUSED: Final = ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms")
+SOURCE: Final = "Kafka documentation, Consumer Rebalance Protocol"
+
+#: group.consumer.session.timeout.ms and group.consumer.heartbeat.interval.ms as brokers come; their least
+#: values are the same.
+SESSION_MS: Final = 45_000
+HEARTBEAT_MS: Final = 5_000
+#: group.min.session.timeout.ms of a broker, and what its clients' classic sessions may not go below.
+_SHORTEST_SESSION_MS: Final = 6_000
+_READY: Final[Mapping[Library, tuple[int, ...]]] = {"java": (4, 0), "librdkafka": (2, 12)}
+_BROKER_READY: Final = (4, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a group should not speak the consumer protocol; ``fatal`` where its members could not at all."""
+
+    why: str
+    source: str
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Defect:
+    """A defect of the versions from ``since`` on and before ``mended``, on the way to ``mended``'s fix."""
+
+    since: tuple[int, ...]
+    mended: tuple[int, ...]
+    what: str
+    source: str
+
+
+_BROKER_DEFECTS: Final = tuple(
+    _Defect(
+        since,
+        mended,
+        "cannot always load its groups while their log is compacted, so that they are gone until it can",
+        "KAFKA-19862",
+    )
+    for since, mended in (((4, 0), (4, 0, 2)), ((4, 1), (4, 1, 2)))
+)
+_CLIENT_DEFECTS: Final[Mapping[Library, tuple[_Defect, ...]]] = {
+    "librdkafka": (
+        _Defect(
+            (2, 12),
+            (2, 15),
+            "was seen to read nothing for 1 to 3 minutes while a group of it moved partitions",
+            "node-rdkafka issue 1146",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The brokers' side of a cluster's groups.
+
+    Attributes:
+        version: of the brokers.
+        ours: the kit runs them, so that the plan gives their groups a session.
+        session_ms: the session of a group of the consumer protocol; None where nobody says.
+        protocols: those that a person's own settings of the brokers allow; empty for as they come.
+    """
+
+    version: str
+    ours: bool
+    session_ms: int | None
+    protocols: str = ""
+
+
+def session_ms(stall_s: float | None) -> int:
+    """Return the session of a group that may get nothing for ``stall_s``: two thirds, 6 s to 45 s."""
+    if stall_s is None:
+        return SESSION_MS
+    return max(_SHORTEST_SESSION_MS, min(SESSION_MS, int(stall_s * 1000 * 2 / 3)))
+
+
+def stall_s(inventory: Inventory) -> float | None:
+    """Return how long the service levels let a group get nothing; None where they do not say."""
+    rebalance = service_levels(inventory).get("rebalance")
+    stall = rebalance.get("consume_stall_s") if isinstance(rebalance, Mapping) else None
+    return float(stall) if isinstance(stall, int | float) and stall > 0 else None
+
+
+def coordinator(inventory: Inventory, cluster: KafkaCluster) -> Coordinator:
+    """Return what the groups of a cluster find at its brokers."""
+    if cluster.brokers is None:
+        return Coordinator(cluster.version, ours=False, session_ms=cluster.group_session_ms)
+    hosts = inventory.group(cluster.brokers)
+    own: Mapping[str, Any] = (inventory.hosts[hosts[0]].get("kafka_broker_settings") or {}) if hosts else {}
+    session = number(own.get("group.consumer.session.timeout.ms")) or session_ms(stall_s(inventory))
+    return Coordinator(
+        cluster.version,
+        ours=True,
+        session_ms=session,
+        protocols=str(own.get("group.coordinator.rebalance.protocols", "")),
+    )
+
+
+def takes_consumer_protocol(version: str) -> bool:
+    """Return whether brokers of a version have the consumer protocol, and turn it on by default."""
+    return numbers(version) >= _BROKER_READY
+
+
+def broker_obstacle(brokers: Coordinator, cluster: str) -> Obstacle | None:
+    """Return what at its brokers keeps a group from the consumer protocol; None for nothing."""
+    name = f"kafka_clusters.{cluster}"
+    if not takes_consumer_protocol(brokers.version):
+        why = f"{name}.version is {brokers.version}, and brokers have the consumer protocol from 4.0 on"
+        return Obstacle(why, SOURCE)
+    if brokers.protocols and CONSUMER not in brokers.protocols.replace(" ", "").split(","):
+        why = (
+            f"kafka_broker_settings turn it off (group.coordinator.rebalance.protocols: {brokers.protocols})"
+        )
+        return Obstacle(why, "the inventory")
+    if brokers.session_ms is None:
+        why = (
+            f"nobody says whether the brokers of {cluster} have it turned on (the feature group.version), "
+            f"and with which session: {name}.group_session_ms"
+        )
+        return Obstacle(why, SOURCE, fatal=False)
+    return _defect(_BROKER_DEFECTS, brokers.version, f"a broker of {brokers.version}")
+
+
+def client_obstacle(library: Library, version: str) -> Obstacle | None:
+    """Return what in a client keeps it from the consumer protocol; None for nothing."""
+    if library == "spark":
+        return Obstacle("Spark assigns its partitions by itself, without a group", SOURCE)
+    ready = _READY[library]
+    if numbers(client_version(library, version)) < ready:
+        said = ".".join(map(str, ready))
+        why = f"the client is {library} {version}, which has it for use from {said} on"
+        return Obstacle(why, SOURCE if library == "java" else "librdkafka, its changelog")
+    return _defect(_CLIENT_DEFECTS.get(library, ()), version, f"{library} {version}")
+
+
+def _defect(defects: tuple[_Defect, ...], version: str, subject: str) -> Obstacle | None:
+    """Return the first defect that a version has."""
+    for defect in defects:
+        if defect.since <= numbers(version) < defect.mended:
+            mended = ".".join(map(str, defect.mended))
+            why = f"{subject} {defect.what}; {mended} does not"
+            return Obstacle(why, defect.source, fatal=False)
+    return None

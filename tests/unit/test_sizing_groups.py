@@ -1,0 +1,196 @@
+"""The protocol of consumer groups: who can speak it, what is then refused, and what moves to the brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sizing.plan import make_plan
+from tests.planned import CLUSTERS, findings, of_topics, streams
+from tests.rest_inventories import of_rule, planned, rest
+
+PROTOCOL = "consumer.group.protocol"
+SESSION = "consumer.session.timeout.ms"
+RULE = "rest.consumer.protocol"
+LEVELS = {"service_levels": {"rebalance": {"consume_stall_s": 15}}}
+READERS = {"consumers": 4}
+ABLE = {"kafka_clusters": CLUSTERS | {"leaf": CLUSTERS["leaf"] | {"group_session_ms": 10_000}}}
+
+
+def proxies(leaf: dict[str, Any] | None = None, **role: Any) -> Any:
+    """Return a proxy with consumers, on somebody else's cluster."""
+    clusters = CLUSTERS | {"leaf": CLUSTERS["leaf"] | (leaf or {})}
+    return rest(1, READERS, common={"kafka_clusters": clusters} | LEVELS, **role)
+
+
+def ours(broker: dict[str, Any] | None = None, brokers: str = "4.3.1", **role: Any) -> Any:
+    """Return a proxy with consumers, on a cluster that the kit runs."""
+    common = {
+        "kafka_clusters": {"leaf": {"version": brokers, "brokers": "kafka_leaf"}},
+        "kafka_broker_settings": broker or {},
+    }
+    groups = {"kafka_leaf": ("leaf1",), "kafka_broker": ("leaf1",)}
+    return rest(1, READERS, common | LEVELS, groups, **role)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "key"),
+    [
+        ("confluent", "8.3.1", PROTOCOL),
+        ("confluent", "8.0.0", PROTOCOL),
+        ("strimzi", "1.1.0", f"kafka.{PROTOCOL}"),
+    ],
+)
+def test_proxies_with_clients_of_kafka_4_speak_the_consumer_protocol(
+    distribution: str, version: str, key: str
+) -> None:
+    inventory = ours(distribution=distribution, version=version)
+    assert planned(inventory, key) == "consumer"
+    # A consumer that has both does not start.
+    assert planned(inventory, key.replace("group.protocol", "session.timeout.ms")) == ""
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "session"),
+    [("confluent", "7.9.1", SESSION), ("strimzi", "0.33.1", f"kafka.{SESSION}")],
+)
+def test_proxies_with_older_clients_stay_classic_with_a_session_of_their_own(
+    distribution: str, version: str, session: str
+) -> None:
+    inventory = ours(distribution=distribution, version=version)
+    assert planned(inventory, session.replace("session.timeout.ms", "group.protocol")) == ""
+    assert planned(inventory, session) == "10000"
+    (note,) = of_rule(make_plan(inventory), RULE, "note")
+    assert "classic" in note.message
+
+
+def test_the_session_moves_to_brokers_that_the_kit_runs() -> None:
+    def value(key: str, inventory: Any = None) -> str:
+        return planned(inventory or ours(), f"group.consumer.{key}", "leaf1", "kafka_broker")
+
+    assert [value(key) for key in ("session.timeout.ms", "min.session.timeout.ms")] == ["10000", "10000"]
+    assert value("heartbeat.interval.ms") == value("min.heartbeat.interval.ms") == "1000"
+    own = ours({"group.consumer.session.timeout.ms": 12_000})
+    assert value("min.session.timeout.ms", own) == "12000"
+    assert value("session.timeout.ms", ours(brokers="3.9.2")) == ""
+
+
+@pytest.mark.parametrize(
+    ("inventory", "why"),
+    [
+        (ours(brokers="3.9.2"), "from 4.0 on"),
+        (ours(brokers="4.1.1"), "KAFKA-19862"),
+        (ours(brokers="4.0.1"), "4.0.2 does not"),
+        (ours({"group.coordinator.rebalance.protocols": "classic"}), "turn it off"),
+        (ours({"group.consumer.session.timeout.ms": 45_000}), "allows 15 s"),
+        (proxies(), "group_session_ms"),
+        (proxies({"group_session_ms": 45_000}), "allows 15 s"),
+        (ours(settings={"consumer.partition.assignment.strategy": "range"}), "does not start"),
+        (ours(settings={"client.heartbeat.interval.ms": 1000}), "does not start"),
+    ],
+)
+def test_a_note_says_what_keeps_a_group_classic(inventory: Any, why: str) -> None:
+    assert planned(inventory, PROTOCOL) == ""
+    (note,) = of_rule(make_plan(inventory), RULE, "note")
+    assert why in note.message
+    assert planned(inventory, SESSION) == "10000"
+
+
+def test_somebody_elses_brokers_are_believed_when_their_session_is_declared() -> None:
+    inventory = proxies({"group_session_ms": 10_000})
+    assert planned(inventory, PROTOCOL) == "consumer"
+    assert planned(inventory, SESSION) == ""
+
+
+@pytest.mark.parametrize(
+    ("inventory", "severity", "why"),
+    [
+        (ours(brokers="3.9.2", settings={PROTOCOL: "consumer"}), "error", "from 4.0 on"),
+        (ours(brokers="4.1.1", settings={PROTOCOL: "consumer"}), "warning", "KAFKA-19862"),
+        (ours(settings={PROTOCOL: "CONSUMER", SESSION: 6000}), "error", f"hold {SESSION}"),
+        (ours(settings={PROTOCOL: "consumer"}, version="7.9.1"), "error", "no consumer"),
+        (proxies({"group_session_ms": 45_000}, settings={PROTOCOL: "consumer"}), "warning", "allows 15 s"),
+    ],
+)
+def test_a_person_who_asks_for_what_cannot_be_is_told(inventory: Any, severity: str, why: str) -> None:
+    (found,) = of_rule(make_plan(inventory), RULE, severity)
+    assert why in found.message
+
+
+def test_a_persons_own_classic_protocol_stays() -> None:
+    inventory = ours(settings={PROTOCOL: "classic"})
+    assert planned(inventory, PROTOCOL) == "classic"
+    assert planned(inventory, SESSION) == "10000"
+
+
+def client(common: dict[str, Any] | None = None, **changed: Any) -> Any:
+    declared = {
+        "name": "app",
+        "cluster": "leaf",
+        "library": "java",
+        "version": "4.3.1",
+        "profile": "balanced",
+        "topics": ["t0"],
+    } | changed
+    shared = common or {}
+    clusters = shared.get("kafka_clusters")
+    return make_plan(of_topics({"partitions": 12}, clusters=clusters, kafka_clients=[declared]))
+
+
+@pytest.mark.parametrize(
+    ("library", "version", "key", "value"),
+    [
+        ("java", "4.3.1", "group.protocol", "consumer"),
+        ("librdkafka", "2.16.1", "group.protocol", "consumer"),
+        ("librdkafka", "2.12.0", "group.protocol", ""),
+        ("java", "3.9.2", "partition.assignment.strategy", "CooperativeStickyAssignor"),
+        ("java", "3.9.2", "group.protocol", ""),
+        ("java", "2.8.0", "partition.assignment.strategy", ""),
+        ("spark", "4.0.0", "kafka.group.protocol", ""),
+    ],
+)
+def test_clients_speak_the_newest_protocol_that_they_have(
+    library: str, version: str, key: str, value: str
+) -> None:
+    found = {s.key: s.value for s in client(ABLE, library=library, version=version).clients["app"]}
+    assert found.get(key, "").endswith(value)
+    assert bool(found.get(key)) == bool(value)
+
+
+@pytest.mark.parametrize(
+    ("own", "version", "severity", "why"),
+    [
+        ({"group.protocol": "consumer", "session.timeout.ms": 6000}, "4.3.1", "error", "does not start"),
+        ({"group.protocol": "consumer"}, "3.9.2", "error", "from 4.0 on"),
+    ],
+)
+def test_a_client_that_would_not_start_is_found(
+    own: dict[str, Any], version: str, severity: str, why: str
+) -> None:
+    plan = client(ABLE, consumer_settings=own, version=version)
+    assert any(why in f.message for f in of_rule(plan, "clients.group_protocol", severity))
+
+
+def test_a_clients_own_session_keeps_it_classic() -> None:
+    plan = client(ABLE, consumer_settings={"session.timeout.ms": 6000})
+    assert "group.protocol" not in {s.key for s in plan.clients["app"]}
+    assert not of_rule(plan, "clients.group_protocol", "error")
+
+
+@pytest.mark.parametrize(
+    ("brokers", "own", "severity", "why"),
+    [
+        ("4.2.0", {}, "warning", "KAFKA-20254"),
+        ("4.3.1", {"main.consumer.group.instance.id": "a"}, "error", "refuses static members"),
+        ("4.3.1", {"num.standby.replicas": 1}, "warning", "num.standby.replicas"),
+        ("4.3.1", {"consumer.session.timeout.ms": 6000}, "warning", "consumer.session.timeout.ms"),
+    ],
+)
+def test_what_the_streams_protocol_has_not_is_found(
+    brokers: str, own: dict[str, Any], severity: str, why: str
+) -> None:
+    clusters = {"kafka_clusters": CLUSTERS | {"leaf": CLUSTERS["leaf"] | {"version": brokers}}}
+    inventory = streams(1, common=clusters, group_protocol="streams", settings=own)
+    found = findings(inventory, "streams.protocol", severity)
+    assert [why in f.message for f in found] == [True]
