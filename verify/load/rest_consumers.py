@@ -42,6 +42,9 @@ _NEVER: Final = frozenset({400, 401, 403, 405, 406, 415, 422})
 #: In a row, until an instance is given up. A rebalance refuses few commits: the next read joins it.
 _REFUSALS: Final = 20
 
+#: What Kafka's client says of a group that has moved on, by the classic and by the consumer protocol.
+_MOVED_ON: Final = ("rebalanc", "not part of an active group", "member epoch", "not aware of this member")
+
 
 class InstanceGoneError(Exception):
     """The consumer's instance did not do as asked; text and ``status`` say what was answered."""
@@ -61,7 +64,7 @@ class CommitRefusedError(InstanceGoneError):
     @property
     def rebalanced(self) -> bool:
         """Whether the group has moved on; every proxy passes on what Kafka's client says of that."""
-        return "rebalanc" in str(self) or "not part of an active group" in str(self)
+        return any(said in str(self) for said in _MOVED_ON)
 
 
 async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
