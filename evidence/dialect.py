@@ -6,31 +6,26 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Dialect(BaseModel):
-    """How one REST proxy speaks the v2 API; the defaults are those of kafka-rest.
+    """How one REST proxy speaks the v2 API; the defaults are those of kafka-rest."""
 
-    Attributes:
-        own_commits: what a new consumer says so that its offsets are not committed for it.
-        unknown_topic: the error code of an answer about a topic that is not there.
-        unknown_consumer: the error code of an answer about a consumer that is not, or no longer, there.
-        wrong_content: the error code of an answer to a body of a kind that the proxy does not take.
-        entry_errors: whether an entry of a produce answer has ``error_code`` also where all went well.
-        brokers: whether there is ``/brokers``.
-        commit_adds: what the proxy adds to an offset that a consumer commits: 1 where it names the last
-            record processed, 0 where it names the next one to read.
-        max_bytes: whether ``max_bytes`` of a read ends it early; else a read that is larger fails, and what
-            it had fetched is passed over.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     own_commits: dict[str, str | bool] = {"auto.commit.enable": "false"}
+    """What a new consumer says so that its offsets are not committed for it."""
     unknown_topic: int = 40403
+    """The error code of an answer about a topic that is not there; the load does not ask for it."""
     unknown_consumer: int = 40403
+    """The error code of an answer about a consumer that is not there; the load does not ask for it."""
     wrong_content: int = 415
+    """The error code of an answer to a body of a wrong kind; the load does not ask for it."""
     entry_errors: bool = True
+    """Whether each entry of a produce answer has error_code; the load does not ask for it."""
     brokers: bool = True
+    """Whether there is /brokers; the load does not ask for it."""
     commit_adds: int = 1
+    """What is added to a committed offset: 1 where it names the last record, 0 where the next one to read."""
     max_bytes: bool = True
+    """Whether max_bytes of a read ends it early; else a larger read fails, and its records are passed over."""
 
     def committed(self, read: int) -> int:
         """Return the offset that a consumer commits when ``read`` is the last one that it processed."""

@@ -22,45 +22,68 @@ class LoadError(Exception):
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class KafkaLoad(_Model):
-    """Load by the Kafka protocol; ``records_per_s`` is shared by the producers."""
+    """Load by the Kafka protocol."""
 
     topic: Text
+    """The topic that is loaded, of kafka_topics; nothing else may use it."""
     records_per_s: Rate
+    """Records of all its producers together."""
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
+    """Size of a record's value, of which the first bytes are its identity."""
     producers: int = Field(1, ge=1)
+    """How many send."""
     consumers: int = Field(1, ge=0)
+    """Members of the group that reads; 0 for none."""
     group: Text = "kedge-kafka"
+    """That consumer group."""
     producer: Client = {}
+    """Keys of librdkafka for the producers."""
     consumer: Client = {}
+    """Keys of librdkafka for the consumers."""
 
 
 class RestLoad(_Model):
-    """Load through REST proxies behind one URL; ``in_flight`` requests at most are open per producer.
+    """Load through REST proxies behind one URL.
 
-    ``ca`` is the file of the CA that the certificates of an https URL are held against; ``user`` logs in with
-    ``password``, which load.json never has: see :func:`secrets`. ``dialect`` is the proxies'.
+    load.json never has the password: see :func:`secrets`.
     """
 
     topic: Text
+    """The topic that is loaded, of kafka_topics; nothing else may use it."""
     url: Text
+    """Where REST clients go; verify.yml takes the planned balancer if not given."""
     ca: Text | None = None
+    """File of the CA that the certificates of an https URL are held against."""
     user: Text | None = None
+    """Login to proxies that ask for one."""
     password: str | None = Field(None, repr=False, exclude=True)
+    """Password of that login, best from a vault."""
     records_per_s: Rate
+    """Records of all its producers together."""
     records_per_request: int = Field(100, ge=1)
+    """Records in one produce request."""
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
+    """Size of a record's value, of which the first bytes are its identity."""
     producers: int = Field(1, ge=1)
+    """How many send."""
     consumers: int = Field(1, ge=0)
+    """Members of the group that reads; 0 for none."""
     group: Text = "kedge-rest"
+    """That consumer group."""
     in_flight: int = Field(8, ge=1)
+    """Requests of one producer that are open at the same time, at most."""
     request_timeout_s: float = Field(30, gt=0)
+    """How long a produce request may take."""
     read_timeout_ms: int = Field(200, ge=1)
+    """The timeout of a read."""
     read_max_bytes: int = Field(1_048_576, ge=1)
+    """The max_bytes of a read; left out where the dialect says that it ends no read."""
     dialect: Dialect = Dialect()
+    """How the proxies are spoken to, where url names others than the plan has."""
 
 
 class OtherCluster(_Model):
@@ -113,28 +136,42 @@ class Application(_Model):
 
 
 class Load(_Model):
-    """The whole of `load.json`; ``service`` is the one that verify.yml restarts while the load runs.
-
-    With ``kill``, one of its instances is killed before.
-    """
+    """The whole of `load.json`."""
 
     run_id: Text
+    """The run's name."""
     cluster: Text
+    """The cluster that is loaded, of kafka_clusters."""
     bootstrap_servers: Text
+    """Where that cluster answers."""
     service: Text = "kafka_rest"
+    """The service that is restarted while the load runs."""
     kill: bool = False
+    """Whether one of its instances is killed before that."""
     client: Client = {}
+    """Keys of librdkafka for every Kafka client of the load."""
     clusters: dict[str, OtherCluster] = {}
+    """Clusters that mirrors copy to."""
     mirrors: list[Mirror] = []
+    """What copies the loaded topics."""
     applications: list[Application] = []
+    """Streams applications."""
     kafka: KafkaLoad | None = None
+    """The load by the Kafka protocol; none without it."""
     rest: RestLoad | None = None
+    """The load through the proxies; none without it."""
     sampling_ms: int = Field(100, ge=1)
+    """How often group states are looked at; the error bound of every time without an owner."""
     warm_up_s: float = Field(5, ge=0)
+    """Left out of throughput and latency."""
     min_s: float = Field(40, ge=0)
+    """The load ends after the restarts, once this and min_records are reached."""
     max_s: float = Field(300, gt=0)
+    """The load ends at the latest then."""
     min_records: int = Field(0, ge=0)
+    """Records that the load has to send, at least."""
     drain_s: float = Field(30, ge=0)
+    """How long a backlog may still be sent, and consumers may take to read what is in the topics."""
 
     def client_config(self, cluster: str | None = None) -> Client:
         """Return what every Kafka client of the load starts from, or one of another cluster."""

@@ -6,19 +6,28 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sizing.core.variables import HeapMib, Port, Positive, Scalar, Strict
+from sizing.core.variables import HeapMib, Planned, Port, Positive, Scalar, Strict
 from sizing.inventory.security import KeyPair
 
 
 class KafkaBroker(Strict):
-    """The variables of the role kafka_broker; ``id`` is the broker's node.id where its name has no number."""
+    """The variables of the role kafka_broker."""
 
-    id: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    id: Annotated[Annotated[int, Field(ge=0, le=2**31 - 1)] | None, Planned("broker.identity")] = None
+    """The broker's node.id, needed where the host's name has no number."""
     heap_mib: HeapMib = 1024
+    """Heap of the broker."""
     ready_seconds: Positive = 60
+    """How long a broker may take to be ready."""
     stop_seconds: Positive = 180
+    """How long a broker may take to stop before it is killed."""
     port: Port = 9092
+    """Port of the clients' listener; the controller's is another one."""
     tls: KeyPair | None = None
+    """Certificate and key of the broker, needed where security.protocol of the cluster has TLS."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Keys of server.properties of your own; they win over the plan's, and are checked."""
     open_files: Positive = 100000
+    """Limit of open files of the broker."""
     replicas_seconds: Positive = 600
+    """How long replicas may take to be in sync before and after a restart."""

@@ -16,13 +16,21 @@ class Client(Strict):
     """Settings for somebody's producer and consumer: a profile for a library and its version."""
 
     name: Name
+    """Name of the application; its files are called after it."""
     cluster: str
+    """The cluster that it speaks with, of kafka_clusters."""
     library: Library
+    """The client library."""
     version: Version
+    """Version of the library."""
     profile: Profile
+    """What matters most to it."""
     topics: list[str] = Field(default_factory=list)
+    """Topics that it writes to or reads."""
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Producer keys of your own; they win over the plan's, and are checked."""
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Consumer keys of your own; they win over the plan's, and are checked."""
 
 
 def clients(inventory: Inventory) -> tuple[list[Client], list[Finding]]:

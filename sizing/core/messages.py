@@ -22,7 +22,10 @@ _UNITS: Final = {
     "_ms": "ms",
     "_bytes": "bytes",
     "_s": "seconds",
+    "_seconds": "seconds",
     "_minutes": "minutes",
+    "_percent": "percent",
+    "_lag": "records",
 }
 #: What the patterns of the models ask for, by their beginnings.
 _FORMS: Final = {
@@ -193,7 +196,7 @@ def _keys(fields: Sequence[str], kind: str) -> str | None:
 
 def _quantity(name: str, value: Any) -> str | None:
     """Convert a number that was written with a unit, such as 4g, to the unit of the variable."""
-    unit = _unit(name)
+    unit = unit_of(name)
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match and match["unit"] == "%":
         return f"write {float(match['number']) / (1 if name.endswith('percent') else 100):g}"
@@ -228,7 +231,7 @@ def _bound(name: str, value: Any, context: dict[str, Any]) -> str | None:
     if context.get("gt") == 0:
         return f"write a number above 0{_unit_hint(name)}"
     low, high = context.get("ge"), context.get("le")
-    hint, unit = "", _unit(name)
+    hint, unit = "", unit_of(name)
     if unit and value:
         hint = f"; the unit is {unit}, not a {'larger' if low is not None else 'smaller'} one"
     if low is not None:
@@ -269,13 +272,14 @@ def _factor(unit: str, written: str) -> float | None:
     )
 
 
-def _unit(name: str) -> str | None:
+def unit_of(name: str) -> str | None:
+    """Return the unit of a variable, which its name ends with; None where it is of none."""
     name = re.sub(r"_p\d+$", "", name)  # a percentile is in the unit of what it is of
     return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), None)
 
 
 def _unit_hint(name: str) -> str:
-    unit = _unit(name)
+    unit = unit_of(name)
     return f", in {unit}" if unit else ""
 
 
@@ -298,15 +302,16 @@ def _fields(model: type[BaseModel], steps: Sequence[Any]) -> list[str]:
         field = model.model_fields.get(str(step))
         if field is None:
             continue
-        found = next(_models(field.annotation), None)
+        found = next(models_in(field.annotation), None)
         if found is None:
             return []
         model = found
     return list(model.model_fields)
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that an annotation names."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _models(inner)
+        yield from models_in(inner)

@@ -8,7 +8,7 @@ to mend it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,10 +30,26 @@ Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 Scalar = str | int | float | bool
 
 
-class Strict(BaseModel):
-    """No unknown keys, no silent conversion between kinds, no change after reading."""
+class Planned(NamedTuple):
+    """Marks a variable that the plan gives a value where the inventory does not: by which rule."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    rule: str
+
+
+class Since(NamedTuple):
+    """Marks a variable that came after the first release: with which."""
+
+    release: str
+
+
+class Strict(BaseModel):
+    """No unknown keys, no silent conversion between kinds, no change after reading.
+
+    The line below a field is its description: docs/reference.md, the roles' argument_specs and error messages
+    have it from there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 M = TypeVar("M", bound=BaseModel)

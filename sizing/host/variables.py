@@ -12,16 +12,16 @@ from sizing.core.variables import Positive, Scalar, Strict, role_variables
 
 
 class HostFacts(Strict):
-    """The machine itself, as the inventory states it.
-
-    ``link_mbit_per_s`` and ``round_trip_ms`` are those of the longest way that its traffic takes; without
-    them no bandwidth-delay product is planned.
-    """
+    """The machine itself, as the inventory states it."""
 
     cores: Annotated[int, Field(gt=0, le=4096)]
+    """Cores of the machine."""
     memory_mib: Annotated[int, Field(ge=256, le=64 * 1024 * 1024)]
+    """Memory of the machine."""
     link_mbit_per_s: Positive | None = None
+    """Bandwidth of the longest network path of its traffic; no bandwidth-delay product without it."""
     round_trip_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
+    """Round trip of that path."""
 
 
 #: The full names of these variables.
@@ -29,9 +29,10 @@ HOST_FACTS: Final = tuple(f"host_{name}" for name in HostFacts.model_fields)
 
 
 class HostTuning(Strict):
-    """The variables of the role host_tuning: kernel settings of a person's own, by their sysctl names."""
+    """The variables of the role host_tuning."""
 
     settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Kernel settings of your own by their sysctl names; they are set also where the host has more."""
 
 
 def host_facts(host: str, variables: Mapping[str, Any]) -> HostFacts | list[Finding]:

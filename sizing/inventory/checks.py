@@ -14,23 +14,15 @@ from sizing.core.messages import wrong_variable
 from sizing.core.service import Service, group_names
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.inventory.groups import check_groups
+from sizing.inventory.variables import OfHost, Shared
 from sizing.keys.catalogue import NEWER_KAFKA, numbers
 
 #: Variables that a plan reads once for all hosts.
-_SAME: Final = (
-    "advice",
-    "kafka_clusters",
-    "kafka_topics",
-    "kafka_clients",
-    "kafka_partition_rates",
-    "recommended",
-    "service_levels",
-    "verify",
-)
-#: Variables that no model has: of the inventory, and those that roles alone read.
-_COMMON: Final = (
+_SAME: Final = tuple(Shared.model_fields)
+#: Variables of no service: of the inventory, and those that roles alone read.
+COMMON: Final = (
     *_SAME,
-    "data_center",
+    *OfHost.model_fields,
     "java_version",
     "java_packages",
     "kafka_cache",
@@ -105,7 +97,7 @@ def _misspelt(inventory: Inventory, services: Iterable[Service]) -> Iterator[Fin
         for name in inventory.hosts[host]
         if name.startswith(f"{service.name}_")
     }
-    known = (*_COMMON, *(name for service in services for name in (*service.of_role, *service.fields())))
+    known = (*COMMON, *(name for service in services for name in (*service.of_role, *service.fields())))
     nearly = {name: _near(name, known) for name in {n for of in inventory.hosts.values() for n in of}}
     for host, variables in inventory.hosts.items():
         for name in variables:

@@ -13,23 +13,26 @@ from sizing.inventory.security import Security
 
 
 class KafkaCluster(Strict):
-    """A Kafka cluster: ours (``brokers`` names the group of its hosts) or somebody else's.
-
-    Of somebody else's, the plan cannot count or read what it does not run: ``broker_count``,
-    ``message_max_bytes`` (the brokers' message.max.bytes), ``other_partitions`` (beside the declared topics),
-    ``group_session_ms`` (its group.consumer.session.timeout.ms; naming it says that its brokers have the
-    consumer protocol turned on).
-    """
+    """A Kafka cluster: ours (``brokers`` names the group of its hosts) or somebody else's."""
 
     version: Version
+    """Version of Apache Kafka that the brokers run."""
     brokers: str | None = None
+    """The group of its hosts, of a cluster that the kit runs."""
     bootstrap_servers: str | None = None
+    """Its brokers as HOST:PORT,HOST:PORT, of a cluster that somebody else runs."""
     data_center: str | None = None
+    """Where it stands, held against data_center of the hosts."""
     broker_count: Positive | None = None
+    """Number of its brokers, where the inventory does not have their group."""
     message_max_bytes: Positive | None = None
+    """message.max.bytes of its brokers; Kafka's default if not given."""
     other_partitions: Count = 0
+    """Partitions that it has beside kafka_topics."""
     group_session_ms: Positive | None = None
+    """group.consumer.session.timeout.ms of its brokers; says that they have the consumer protocol turned on."""
     security: Security | None = None
+    """How clients speak with it; in plain text without it."""
 
 
 def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Finding]]:

@@ -27,24 +27,28 @@ _PEM: Final = "Kafka documentation, Security, SSL key and trust stores in PEM fo
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
 
 class Security(_Strict):
-    """How clients of a cluster speak with it; files are the control machine's.
-
-    ``user`` and ``password`` are those with which the kit's own clients log in (topics, gates, load). Of a
-    cluster that the kit runs, ``users`` are the SCRAM users that its brokers are formatted with, and
-    ``broker_user`` the one of them as which brokers speak with one another.
-    """
+    """How clients of a cluster speak with it; files are the control machine's."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    """Whether connections are encrypted and clients log in."""
     mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"] = "SCRAM-SHA-512"
+    """How clients log in."""
     ca: File | None = None
+    """File of the CA that signed the brokers' certificates."""
     user: Name | None = None
+    """As whom the kit's own clients log in: topics, gates, load."""
     password: Password | None = None
+    """Password of that login, best from a vault."""
     users: dict[Name, Password] = {}
+    """SCRAM users with passwords, of a cluster that the kit runs."""
     broker_user: Name = "broker"
+    """The one of users as which brokers speak with one another."""
 
     @property
     def tls(self) -> bool:
@@ -68,22 +72,25 @@ class Security(_Strict):
 
 
 class RestTls(_Strict):
-    """Certificate and key of REST listeners, files of the control machine; ``ca`` signed them.
-
-    ``clients`` says whether a client has to show a certificate that ``ca`` signed.
-    """
+    """Certificate and key of REST listeners: files of the control machine."""
 
     certificate: File
+    """File of the certificate (PEM)."""
     key: File
+    """File of the key (PEM)."""
     ca: File
+    """File of the CA that signed it, and clients' certificates (PEM)."""
     clients: Literal["none", "requested", "required"] = "none"
+    """Whether a client has to show a certificate that the CA signed."""
 
 
 class KeyPair(_Strict):
     """Certificate and key of a broker or a balancer: files of the control machine."""
 
     certificate: File
+    """File of the certificate (PEM)."""
     key: File
+    """File of the key (PEM)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sizing.clients.profiles import Profile
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import contradiction, wrong_variable
-from sizing.core.variables import Count, Positive, Scalar, Strict, Version, role_variables
+from sizing.core.variables import Count, Planned, Positive, Scalar, Strict, Version, role_variables
 from sizing.inventory.security import Name, Password
 from sizing.keys.catalogue import Component, takes
 from sizing.keys.values import check_names, check_values
@@ -37,44 +37,69 @@ def _pattern(value: str) -> str:
 class MirrorFlow(Strict):
     """A flow of topics from one cluster to another.
 
-    What kafka_topics declares is taken from there; ``largest_topic_partitions``, ``target_partitions`` (all
-    partitions that the flow's producers write to) and ``max_message_bytes`` say what it does not declare.
-    ``fill_ms_p95`` and ``fill_ms_p99`` are the time within which that share of batches fills, measured.
-    ``source_bootstrap_servers`` and ``target_bootstrap_servers`` are where mirrors reach a cluster, if not
-    where everyone does: a listener for the way between the data centres. ``source_user`` and ``target_user``
-    are its logins, with their passwords, to clusters whose ``security`` asks for one.
+    Of its topics, what kafka_topics declares is taken from there.
     """
 
     source: str
+    """The cluster to copy from, of kafka_clusters."""
     target: str
+    """The cluster to copy to, of kafka_clusters."""
     topics: Annotated[list[Annotated[str, AfterValidator(_pattern)]], Field(min_length=1)]
+    """Regular expressions; a topic is mirrored when one of them matches its whole name."""
     latency_budget_ms: Positive
+    """Age of a record when it arrives, at most."""
     priority: Literal["bulk", "latency"] = "bulk"
+    """Whether batches fill for 30 s (bulk) or for 15 s (latency), unless fill times are given."""
     direction: Literal["push", "pull"] = "push"
+    """Where the hosts stand: beside the source (push), or beside the target (pull)."""
     round_trip_ms: Annotated[float, Field(ge=0, le=10_000)] = 0
+    """Round trip between the clusters."""
     link_mbit_per_s: PositiveFloat | None = None
+    """What the flow may use of the network path between them."""
     mb_per_s: PositiveFloat | None = None
+    """What the flow carries at its peak, before compression, in 10^6 bytes."""
     largest_topic_partitions: Positive | None = None
+    """Partitions of its largest topic, where kafka_topics does not declare it."""
     target_partitions: Positive | None = None
+    """All partitions of the target that its producers write to, where kafka_topics does not declare them."""
     max_message_bytes: Positive | None = None
+    """max.message.bytes of its topics, where kafka_topics does not declare it."""
     max_compression_ratio: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """Compressed size of a batch over its size, at worst; verify.yml recommends what it measured."""
     fill_ms_p95: Positive | None = None
+    """Time within which 95 percent of the batches fill; verify.yml measures it."""
     fill_ms_p99: Positive | None = None
-    processes: Positive | None = None
-    heap_mib: Positive | None = None
+    """Time within which 99 percent of the batches fill; verify.yml measures it."""
+    processes: Annotated[Positive | None, Planned("mirror.processes")] = None
+    """Processes over all hosts."""
+    heap_mib: Annotated[Positive | None, Planned("mirror.heap")] = None
+    """Heap of one process."""
     source_bootstrap_servers: str | None = None
+    """Where the mirrors reach the source; where everyone does if not given."""
     target_bootstrap_servers: str | None = None
+    """Where the mirrors reach the target; where everyone does if not given."""
     source_user: Name | None = None
+    """Login to the source, where its security asks for one."""
     source_password: Password | None = None
+    """Password of the login to the source, best from a vault."""
     target_user: Name | None = None
+    """Login to the target, where its security asks for one."""
     target_password: Password | None = None
+    """Password of the login to the target, best from a vault."""
     replication_policy: Literal["default", "identity"] = "default"
+    """Topic names on the target: with the source as prefix (default), or unchanged (MirrorMaker 2)."""
     exactly_once: bool = False
+    """Whether copies are exactly once, by transactions (MirrorMaker 2)."""
     profile: Profile | None = None
+    """Profile of its clients, as of kafka_clients, beside the rules for mirrors."""
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Consumer keys of your own; they win over the plan's, and are checked."""
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Producer keys of your own; they win over the plan's, and are checked."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Keys of mm2.properties of your own (MirrorMaker 2)."""
     environment: dict[str, Scalar] = Field(default_factory=dict)
+    """Environment variables of the processes."""
 
     @model_validator(mode="after")
     def _more_batches_take_longer(self) -> MirrorFlow:
@@ -91,15 +116,23 @@ class MirrorMaker(Strict):
     """The variables of the role mirror_maker."""
 
     kind: Literal["classic", "mirror_maker_2"]
+    """Kafka's own tool (classic, of which 3.9 is the last), or MirrorMaker 2 in dedicated mode."""
     version: Version
+    """Version of Kafka's jars; roles/jar_set/files has a lock for each."""
     flows: Annotated[
         dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")], MirrorFlow], Field(min_length=1)
     ]
+    """The flows by names of your own; a flow's processes are called mirror-maker@FLOW-N."""
     ready_seconds: Positive = 120
+    """How long a process may take until the target has acknowledged records."""
     stop_seconds: Positive = 120
+    """How long a process may take to stop before it is killed."""
     gate_seconds: Positive = 120
+    """How long consumer groups may take to be stable again after a restart."""
     gate_max_lag: Count = 10_000
+    """Lag that counts as caught up after a restart, whatever it was before."""
     open_files: Positive = 100000
+    """Limit of open files of a process."""
 
 
 def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Finding]]:

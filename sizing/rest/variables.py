@@ -9,42 +9,39 @@ from pydantic import Field, model_validator
 
 from sizing.clients.profiles import Profile
 from sizing.core.messages import contradiction
-from sizing.core.variables import Count, HeapMib, Port, Positive, Scalar, Strict
+from sizing.core.variables import Count, HeapMib, Planned, Port, Positive, Scalar, Strict
 from sizing.inventory.security import Name, Password, RestTls
 
 
 class RestWorkload(Strict):
-    """What the REST proxies of one host have to carry, spread evenly over its instances.
-
-    Attributes:
-        consumers: consumer instances that clients keep open.
-        readers: how many of them read at the same time; all, unless said otherwise.
-        largest_group: members of the largest consumer group, over all hosts.
-        partitions: partitions assigned to one reader.
-        full_reads: reads at the same time that fill up to consumer.request.max.bytes, if more than readers.
-        records_per_s: records that clients produce.
-        records_per_request: records in one produce request.
-        record_bytes: size of one record.
-        concurrent_requests: produce requests in flight; from the rate, unless said otherwise.
-        connections: connections that clients keep open; no limit is planned without it.
-        produce_wait_ms: how long a client waits for the answer to a produce request.
-        delivery_latency_ms: how long after its append a record may reach a reader.
-        client_pause_ms: longest time for which a client that lives asks for nothing.
-    """
+    """What the REST proxies of one host have to carry, spread evenly over its instances."""
 
     consumers: Count = 0
+    """Consumer instances that clients keep open."""
     readers: Count | None = None
+    """How many of them read at the same time; all if not given."""
     largest_group: Count = 0
+    """Members of the largest consumer group, over all hosts."""
     partitions: Annotated[int, Field(gt=0, le=100_000)] = 1
+    """Partitions assigned to one reader."""
     full_reads: Count = 0
+    """Reads at the same time that fill up to consumer.request.max.bytes, if more than readers."""
     records_per_s: Positive | None = None
+    """Records that clients produce a second."""
     records_per_request: Positive = 100
+    """Records in one produce request."""
     record_bytes: Positive = 100
-    concurrent_requests: Positive | None = None
+    """Size of one record."""
+    concurrent_requests: Annotated[Positive | None, Planned("jetty.threads")] = None
+    """Produce requests in flight; from the rate if not given."""
     connections: Positive | None = None
+    """Connections that clients keep open; no limit is planned without it."""
     produce_wait_ms: Annotated[int, Field(ge=3000, le=600_000)] = 30_000
+    """How long a client waits for the answer to a produce request."""
     delivery_latency_ms: Annotated[int, Field(ge=5, le=600_000)] = 1000
+    """How long after its append a record may reach a reader."""
     client_pause_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 6000
+    """Longest time for which a client that lives asks for nothing."""
 
     @model_validator(mode="after")
     def _readers_are_consumers(self) -> RestWorkload:
@@ -58,68 +55,95 @@ class RestWorkload(Strict):
 
 
 class OtherBalancer(Strict):
-    """A balancer in front of the proxies that the kit does not run: does it keep a consumer's home?"""
+    """A balancer in front of the proxies that the kit does not run."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
+    """Where clients reach it, http://host:port or https://host:port."""
     sticky: bool
+    """Whether it sends a consumer's requests to the instance that holds the consumer."""
 
 
 class Metrics(Strict):
-    """Where each instance tells its metrics (Prometheus): a port each from ``first_port`` up."""
+    """Where each instance tells its metrics to Prometheus."""
 
     first_port: Port
+    """Port of the first instance; the next follow."""
     address: str = "127.0.0.1"
+    """The address on which they are told."""
 
 
 class KafkaRest(Strict):
-    """The variables of the role kafka_rest.
-
-    ``distribution`` is the name of one of ``sizing.rest.distributions``, whose records need this model:
-    the planner holds it against them. ``heap_mib`` fixes the heap of a process. ``profile`` is that of
-    the clients inside, as of ``kafka_clients``. ``consumers_via`` says where the URL points that a new
-    consumer is told to follow: its own instance, or the balancer. ``user`` and ``password`` are its login
-    to the cluster, ``users`` those who may log in to it (HTTP basic). ``install`` says how its software
-    comes to a host: unpacked from ``archive``, or as ``package``, from the host's repositories or from a
-    file that ``archive`` names; MapR's always is a package, all others are unpacked unless said
-    otherwise. ``log_mib`` bounds the log of a process, ``plugin_keys`` are keys that its plugins read, or
-    what such keys begin with. Of the MapR build are ``default_stream`` (a path), ``stream_nodes`` (nodes
-    that hold the stream), ``stream_ttl_s``.
-    """
+    """The variables of the role kafka_rest."""
 
     cluster: str
+    """The cluster that the proxies serve, of kafka_clusters."""
+    # A name of sizing.rest.distributions, whose records need this model: the planner holds it against them.
     distribution: str
+    """Whose proxy it is: confluent, strimzi, mapr, or sandbox on a local fleet."""
     version: Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+){0,2}$")]
-    instances_per_host: Annotated[int, Field(gt=0, le=64)] | None = None
+    """Version of the proxy, such as 8.3.1."""
+    instances_per_host: Annotated[Annotated[int, Field(gt=0, le=64)] | None, Planned("rest.instances")] = None
+    """Processes a host."""
     first_port: Port = 8082
-    heap_mib: HeapMib | None = None
+    """Port of the first instance; the next follow."""
+    heap_mib: Annotated[HeapMib | None, Planned("rest.heap.consumers")] = None
+    """Heap of one process."""
     consumers_via: Literal["instance", "balancer"] = "instance"
+    """Where the URL points that a new consumer is told to follow: its own instance, or the balancer."""
     profile: Profile | None = None
+    """Profile of the clients inside the proxy, as of kafka_clients; without it as the proxy makes them."""
     balancer: OtherBalancer | None = None
+    """A balancer of your own in front of the proxies, in place of the group rest_balancer."""
     schema_registry_url: str = ""
+    """The schema registry; without it the proxies look for none."""
     zookeeper_connect: str | None = None
+    """ZooKeeper of the cluster, HOST:PORT and more; only for versions that still read it."""
     default_stream: Annotated[str, Field(pattern=r"^/[^\s:]+$")] | None = None
+    """Path of the default stream (MapR)."""
     stream_nodes: Positive = 1
+    """Nodes that hold the default stream (MapR)."""
     stream_ttl_s: Count = 604_800
+    """How long the default stream keeps a record (MapR)."""
     tls: RestTls | None = None
+    """TLS of the listeners; plain HTTP without it."""
     user: Name | None = None
+    """Login of the proxies to their cluster, where its security asks for one."""
     password: Password | None = None
+    """Password of that login, best from a vault."""
     users: dict[Name, Password] = Field(default_factory=dict)
+    """Who may log in to the proxies (HTTP basic), each with a password; anybody without it."""
     workload: RestWorkload = RestWorkload()
+    """What the proxies of one host have to carry while another host is away."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Keys of kafka-rest.properties of your own; they win over the plan's, and are checked."""
     plugin_keys: list[str] = Field(default_factory=list)
+    """Keys that a plugin of yours reads, or what such keys begin with; they are not called unknown."""
     log_mib: Annotated[int, Field(ge=10, le=1024 * 1024)] = 500
+    """The most that the log of one process takes on disk."""
     metrics: Metrics | None = None
+    """Metrics for Prometheus; none without it."""
     install: Literal["archive", "package"] | None = None
+    """How the software comes to a host; as its distribution is published if not given."""
     package: str | None = None
+    """Name of the package; the distribution's own if not given."""
     node: str | None = None
+    """The host's name for Warden (MapR); that of the inventory if not given."""
     archive: str | None = None
+    """The archive or package file to install from: of the control machine, or a URL."""
     archive_checksum: Annotated[str, Field(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$")] = ""
+    """SHA-256 of the archive."""
     ready_topic: str = "kedge-ready"
+    """Topic to which readiness and the balancers' health checks produce."""
     ready_seconds: Positive = 60
+    """How long an instance may take until a produce request gets an offset."""
     stop_seconds: Positive = 60
+    """How long an instance may take to stop before it is killed."""
     gate_seconds: Positive = 120
+    """How long consumer groups may take to be stable again after a restart."""
     gate_max_lag: Count = 10_000
+    """Lag that counts as caught up after a restart, whatever it was before."""
     open_files: Positive = 100000
+    """Least limit of open files of a process."""
 
     @model_validator(mode="after")
     def _ports_exist(self) -> KafkaRest:

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.variables import Count, Positive, Scalar, Strict, Version, role_variables
+from sizing.core.variables import Count, Planned, Positive, Scalar, Strict, Version, role_variables
 from sizing.keys.catalogue import Component, takes
 from sizing.keys.values import check_names, check_values
 
@@ -32,22 +32,28 @@ Kind = Literal["windowed", "session", "join", "key_value"]
 
 
 class Store(Strict):
-    """State that an application keeps: ``count`` stores of one kind, or ``count`` windowed joins.
-
-    ``window_ms`` is the size of the window (of a session its gap, of a join the difference each way).
-    ``records_per_s`` and ``record_bytes`` are what all partitions of one store take together.
-    """
+    """State that an application keeps: ``count`` stores of one kind, or ``count`` windowed joins."""
 
     name: Annotated[str, Field(min_length=1)]
+    """Name of the store."""
     kind: Kind = "windowed"
+    """What it holds; a join is one of two streams, and keeps two stores."""
     count: Positive = 1
+    """How many stores or joins are alike."""
     partitions: Positive
+    """Partitions of the topics that it reads."""
     window_ms: Positive | None = None
+    """Size of the window; of a session its gap, of a join the difference each way."""
     grace_ms: Annotated[int, Field(ge=0)] = 0
+    """How late a record may be."""
     changelog: bool = True
+    """Whether the store has a changelog topic."""
     records_per_s: PositiveFloat | None = None
+    """Records that one store takes, over all partitions."""
     record_bytes: Positive | None = None
+    """Size of a record in the store."""
     keys: Positive | None = None
+    """Keys of a key_value store, in place of records_per_s."""
 
     @property
     def retention_ms(self) -> int:
@@ -58,22 +64,23 @@ class Store(Strict):
 
 
 class Jar(Strict):
-    """A jar of the application on the control machine, and the SHA-256 that it must have."""
+    """A jar of the application on the control machine."""
 
     path: Annotated[str, Field(pattern=r"^.+\.jar$")]
+    """Where the jar lies."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """The SHA-256 that it must have."""
 
 
 class Delivery(Strict):
-    """What the application makes of a record, for the audit of verify.yml.
-
-    ``per_record`` is how many outputs with the record's own value each record of ``input`` leads to, each
-    under a key of its own.
-    """
+    """What the application makes of a record, for the audit of verify.yml."""
 
     input: str
+    """The topic that is loaded."""
     output: str
+    """The topic of the results."""
     per_record: Positive = 1
+    """Outputs with the record's own value to which each record of the input leads, each under its own key."""
 
 
 RocksDbKey = Literal[
@@ -94,43 +101,70 @@ _COMPRESSIONS: Final = (
 
 
 class StreamsApp(Strict):
-    """The variables of the role streams_app.
-
-    ``memory_mib`` limits an instance as a whole, ``rocksdb_mib`` the stores' part of it. ``jars`` with the
-    jars of ``lock`` are the class path, on which ``main_class`` is started with ``arguments``.
-    """
+    """The variables of the role streams_app."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")]
+    """The application's id, and the name of its instances."""
     main_class: Annotated[str, Field(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
+    """The class to start, with its package."""
     jars: Annotated[list[Jar], Field(min_length=1)]
-    lock: str | None = None
+    """The jars that hold the application and its libraries."""
+    lock: str = ""
+    """A lock of more jars, which are fetched with Maven and verified."""
     arguments: list[str] = Field(default_factory=lambda: ["/etc/streams-app/%i/streams.properties"])
+    """What the main class is started with; %i is the instance."""
     delivery: Delivery | None = None
+    """What the application makes of a record; without it verify.yml audits no output."""
     version: Version
+    """Version of the kafka-streams library that it is built with."""
     cluster: str
+    """The cluster that it works on, of kafka_clusters."""
     stores: list[Store] = Field(default_factory=list)
+    """The state that it keeps, for which memory is planned."""
     instances_per_host: Positive = 1
-    threads: Positive | None = None
+    """Processes a host."""
+    threads: Annotated[Positive | None, Planned("streams.threads")] = None
+    """Stream threads of one process."""
     record_bytes: Positive = 1000
+    """Size of a record, on average."""
     latency_ms: Positive = 1000
+    """How late a result may be."""
     output_partitions: Annotated[int, Field(ge=0)] = 0
+    """Partitions of the topics that it writes its results to."""
     exactly_once: bool = False
+    """Whether results are exactly once, by transactions."""
     group_protocol: Literal["classic", "streams"] = "classic"
-    heap_mib: Positive | None = None
-    memory_mib: Positive | None = None
-    rocksdb_mib: Positive | None = None
+    """The group protocol; streams is for brokers and libraries from 4.2 on."""
+    heap_mib: Annotated[Positive | None, Planned("streams.heap")] = None
+    """Heap of one process."""
+    memory_mib: Annotated[Positive | None, Planned("streams.memory")] = None
+    """The most that one process takes in all."""
+    rocksdb_mib: Annotated[Positive | None, Planned("streams.rocksdb.bound")] = None
+    """The most that all stores of one process take outside the heap."""
     rocksdb: dict[RocksDbKey, Scalar] = Field(default_factory=dict)
+    """RocksDB options of your own; they win over the plan's, and are checked."""
     restore_s: Positive = 60
-    restore_mb_per_s: PositiveFloat | None = None
-    standbys: Annotated[int, Field(ge=0)] | None = None
-    state_dir: Annotated[str, Field(pattern=r"^/.+")] | None = None
+    """How long a restart on an empty disk may take."""
+    restore_mb_per_s: Annotated[PositiveFloat | None, Planned("streams.changelog")] = None
+    """What a restore reads, measured; assumed if not given."""
+    standbys: Annotated[Annotated[int, Field(ge=0)] | None, Planned("streams.standbys")] = None
+    """Standby copies of the state."""
+    state_dir: Annotated[Annotated[str, Field(pattern=r"^/.+")] | None, Planned("streams.state")] = None
+    """A folder on a disk of its own for the state; each instance has one below it."""
     jemalloc: Annotated[str, Field(pattern=r"^/.+\.so[.0-9]*$")] | None = None
+    """The jemalloc library to preload, installed where it is missing; none without it."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Keys of streams.properties of your own; they win over the plan's, and are checked."""
     environment: dict[str, Scalar] = Field(default_factory=dict)
+    """Environment variables of the processes."""
     ready_seconds: Positive = 120
+    """How long an instance may take until it runs."""
     stop_seconds: Positive = 120
+    """How long an instance may take to close its stores before it is killed."""
     gate_seconds: Positive = 120
+    """How long consumer groups may take to be stable again after a restart."""
     gate_max_lag: Count = 10_000
+    """Lag that counts as caught up after a restart, whatever it was before."""
 
 
 def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Finding]]:

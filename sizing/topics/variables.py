@@ -10,7 +10,7 @@ from pydantic import Field
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.variables import Positive, Scalar, Strict, read_list
+from sizing.core.variables import Planned, Positive, Scalar, Strict, read_list
 
 Rate = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
@@ -21,59 +21,84 @@ Acks = Literal["0", "1", "all"]
 
 
 class PartitionRates(Strict):
-    """What one partition of a cluster was measured to carry, as ``python -m verify.measure`` writes it.
-
-    Rates in MB/s of 10^6 bytes: the medians of ``repetitions``, whose range over the median is the spread.
-    Where the curve over more partitions stopped growing, ``*_ceiling_mb_per_s`` is its highest point and
-    ``*_stops_at`` the partitions there; ``*_limited_by`` says what was used up.
-    """
+    """What one partition of a cluster was measured to carry, as ``python -m verify.measure`` writes it."""
 
     cluster: str
+    """The cluster that was measured, of kafka_clusters."""
     record_bytes: Positive
+    """Size of a record."""
     codec: Codec
+    """How batches were compressed."""
     acks: Acks
+    """Acknowledgements that the producers waited for."""
     replication: Positive
+    """Copies of a partition."""
     clients: Positive = 1
+    """Producers, and as many consumers, at the same time."""
     production_mb_per_s: Rate
+    """What one partition took: the median of the repetitions, in 10^6 bytes."""
     production_spread: Annotated[float, Field(ge=0)] = 0.0
+    """Range of the repetitions over their median."""
     production_ceiling_mb_per_s: Rate | None = None
+    """Highest rate over more partitions, where the curve stopped growing."""
     production_stops_at: Positive | None = None
+    """Partitions at that rate."""
     production_limited_by: str = "not known"
+    """What was used up there."""
     consumption_mb_per_s: Rate
+    """What one partition gave: the median of the repetitions, in 10^6 bytes."""
     consumption_spread: Annotated[float, Field(ge=0)] = 0.0
+    """Range of the repetitions over their median."""
     consumption_ceiling_mb_per_s: Rate | None = None
+    """Highest rate over more partitions, where the curve stopped growing."""
     consumption_stops_at: Positive | None = None
+    """Partitions at that rate."""
     consumption_limited_by: str = "not known"
+    """What was used up there."""
     repetitions: Positive = 1
+    """How often each point was measured."""
     run: str
+    """The measurement's name."""
 
 
 class Topic(Strict):
-    """A topic that the deployment declares.
+    """A topic that the deployment declares: with ``partitions``, or with a target rate, or both.
 
-    ``partitions``, or a target and what one partition was measured to carry, all in MB/s of 10^6 bytes:
-    ``target_mb_per_s``, ``production_mb_per_s``, ``consumption_mb_per_s``; ``growth`` multiplies the target.
-    With both, ``partitions`` counts and is held against the target. Without the two measured ones, those of
+    With both, ``partitions`` counts and is held against the target. Without the two measured rates, those of
     ``kafka_partition_rates`` count: of the entry most like the topic by ``record_bytes``, ``codec`` and
-    ``acks``. ``live_partitions`` is what the topic has today; ``keys_may_move`` allows to add partitions to
-    it although records have keys.
+    ``acks``.
     """
 
     name: Name
+    """Name of the topic."""
     cluster: str
-    partitions: Positive | None = None
-    replication: Positive | None = None
+    """The cluster that has it, of kafka_clusters."""
+    partitions: Annotated[Positive | None, Planned("topics.partitions")] = None
+    """Number of partitions."""
+    replication: Annotated[Positive | None, Planned("topics.replication")] = None
+    """Copies of each partition."""
     target_mb_per_s: Rate | None = None
+    """What the topic has to carry, in 10^6 bytes."""
     production_mb_per_s: Rate | None = None
+    """What one partition takes, measured; from kafka_partition_rates if not given."""
     consumption_mb_per_s: Rate | None = None
+    """What one partition gives, measured; from kafka_partition_rates if not given."""
     record_bytes: Positive | None = None
+    """Size of a record, by which the measurement is chosen."""
     codec: Codec | None = None
+    """Compression of batches, by which the measurement is chosen."""
     acks: Acks | None = None
+    """Acknowledgements that producers wait for, by which the measurement is chosen."""
     growth: Annotated[float, Field(ge=1, le=100)] = 1.0
+    """Factor of the target: more partitions later would move the keys of a live topic."""
     keyed: bool = True
+    """Whether records have keys, whose order more partitions would break."""
     keys_may_move: bool = False
+    """Allows to add partitions although records have keys."""
     live_partitions: Positive | None = None
+    """Partitions that the topic has today."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
+    """Topic configuration of your own, such as retention.ms."""
 
 
 def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
