@@ -25,7 +25,7 @@ class Dialect(BaseModel):
     commit_adds: int = 1
     """What is added to a committed offset: 1 where it names the last record, 0 where the next one to read."""
     max_bytes: bool = True
-    """Whether max_bytes of a read ends it early; else a larger read fails, and its records are passed over."""
+    """Whether max_bytes of a read ends it early; else a larger one fails and is passed over."""
 
     def committed(self, read: int) -> int:
         """Return the offset that a consumer commits when ``read`` is the last one that it processed."""

@@ -29,7 +29,7 @@ class KafkaLoad(_Model):
     """Load by the Kafka protocol."""
 
     topic: Text
-    """The topic that is loaded, of kafka_topics; nothing else may use it."""
+    """The topic that is loaded, of kafka_topics; each load has its own, and nothing else may use it."""
     records_per_s: Rate
     """Records of all its producers together."""
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
@@ -39,7 +39,7 @@ class KafkaLoad(_Model):
     consumers: int = Field(1, ge=0)
     """Members of the group that reads; 0 for none."""
     group: Text = "kedge-kafka"
-    """That consumer group."""
+    """That consumer group; each load has its own."""
     producer: Client = {}
     """Keys of librdkafka for the producers."""
     consumer: Client = {}
@@ -53,7 +53,7 @@ class RestLoad(_Model):
     """
 
     topic: Text
-    """The topic that is loaded, of kafka_topics; nothing else may use it."""
+    """The topic that is loaded, of kafka_topics; each load has its own, and nothing else may use it."""
     url: Text
     """Where REST clients go; verify.yml takes the planned balancer if not given."""
     ca: Text | None = None
@@ -73,7 +73,7 @@ class RestLoad(_Model):
     consumers: int = Field(1, ge=0)
     """Members of the group that reads; 0 for none."""
     group: Text = "kedge-rest"
-    """That consumer group."""
+    """That consumer group; each load has its own."""
     in_flight: int = Field(8, ge=1)
     """Requests of one producer that are open at the same time, at most."""
     request_timeout_s: float = Field(30, gt=0)
@@ -149,7 +149,7 @@ class Load(_Model):
     kill: bool = False
     """Whether one of its instances is killed before that."""
     client: Client = {}
-    """Keys of librdkafka for every Kafka client of the load."""
+    """Keys of librdkafka for every Kafka client of the load, over those of kafka_clusters."""
     clusters: dict[str, OtherCluster] = {}
     """Clusters that mirrors copy to."""
     mirrors: list[Mirror] = []

@@ -30,7 +30,7 @@ class KafkaCluster(Strict):
     other_partitions: Count = 0
     """Partitions that it has beside kafka_topics."""
     group_session_ms: Positive | None = None
-    """group.consumer.session.timeout.ms of its brokers; says that they have the consumer protocol turned on."""
+    """group.consumer.session.timeout.ms of its brokers, where they have the consumer protocol turned on."""
     security: Security | None = None
     """How clients speak with it; in plain text without it."""
 

@@ -1,71 +1,220 @@
-"""The tables of docs/verification.md name every variable of ``verify`` and every level, with its default."""
+"""docs/reference.md, the roles' argument_specs and the example inventory have every variable, as its model has it."""
 
 from __future__ import annotations
 
-import itertools
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from pydantic import BaseModel, ValidationError
 
-from evidence.levels import Levels
-from evidence.load import Load
-from sizing.verification import ADDED
+from sizing.clients.variables import Client
+from sizing.core.variables import Planned, Since, Strict
+from sizing.host.variables import HostFacts
+from sizing.inventory.checks import COMMON
+from sizing.inventory.clusters import KafkaCluster
+from sizing.inventory.reading import read_inventory
+from sizing.inventory.variables import OfHost, Shared
+from sizing.services import SERVICES
+from sizing.topics.variables import PartitionRates, Topic
+from tests.reference import (
+    EXTRA,
+    PAGE,
+    ROOT,
+    argument_specs,
+    generated_roles,
+    inventory_variables,
+    page,
+    role_variables,
+    specs,
+    variables,
+    with_parts,
+)
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "verification.md").read_text()
-#: Verify.yml fills these in where they are left out.
-FILLED = {"rest.url": "the planned balancer", "rest.dialect": "that of the planned proxies"}
+STALE = "run python -m tests.reference, which writes it"
+ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
+EXAMPLE = ROOT / "inventories" / "example"
+#: Models of the variables that an inventory has, by what begins their names.
+MODELS: dict[str, type[BaseModel]] = {
+    "": Shared,
+    "host_": HostFacts,
+    **{f"{service.name}_": service.variables for service in SERVICES if service.variables},
+}
+ENTRIES: dict[str, type[BaseModel]] = {
+    "kafka_topics": Topic,
+    "kafka_clients": Client,
+    "kafka_partition_rates": PartitionRates,
+}
 
 
-def rows(head: str) -> dict[str, str]:
-    """Return the names of a table's first column with the defaults of its second one, one for each name."""
-    table = TEXT.partition(f"| {head} | default |")[2].partition("\n\n")[0]
-    found: dict[str, str] = {}
-    for line in table.splitlines()[2:]:
-        _, first, second, *_ = (cell.strip() for cell in line.split("|"))
-        names = [name for written in re.findall(r"`([^`]+)`", first) for name in spelled_out(written)]
-        defaults = second.replace("`", "").split(", ") if second else [""]
-        for name, default in zip(names, defaults * (len(names) // len(defaults)), strict=True):
-            assert name not in found, f"{name} stands twice"
-            found[name] = default
+def defaults(role: str) -> dict[str, Any]:
+    path = ROOT / "roles" / role / "defaults" / "main.yml"
+    found: dict[str, Any] = yaml.safe_load(path.read_text()) if path.exists() else {}
     return found
 
 
-def spelled_out(name: str) -> Iterator[str]:
-    """Yield the names that a name with alternatives in braces stands for."""
-    parts = [part.split(",") for part in re.split(r"[{}]", name)]
-    yield from ("".join(chosen) for chosen in itertools.product(*parts))
+def test_the_reference_is_what_the_models_and_roles_say() -> None:
+    assert PAGE.read_text() == page(), f"{PAGE} is stale: {STALE}"
 
 
-def fields(model: type[BaseModel], prefix: str = "", *, parts: bool) -> dict[str, str]:
-    """Return the fields of a model and its parts with their defaults; ``parts`` says whether these stand too."""
-    found: dict[str, str] = {}
-    for name, field in model.model_fields.items():
-        inner = next((a for a in (field.annotation, *get_args(field.annotation)) if is_model(a)), None)
-        if inner is None or parts:
-            found[prefix + name] = "" if field.is_required() else shown(field.get_default())
-        if inner is not None:
-            found |= fields(inner, f"{prefix}{name}.", parts=parts)
+@pytest.mark.parametrize("role", generated_roles())
+def test_the_argument_specs_of_a_role_are_what_its_model_says(role: str) -> None:
+    path = ROOT / "roles" / role / "meta" / "argument_specs.yml"
+    assert path.read_text() == argument_specs(role), f"{path} is stale: {STALE}"
+
+
+def test_the_reference_has_every_variable_that_an_inventory_may_have() -> None:
+    read = {*COMMON, *(name for service in SERVICES for name in (*service.of_role, *service.fields()))}
+    named = {v.name for v in inventory_variables()} | {v.name for v in role_variables("plan")} | {*EXTRA}
+    assert read - named == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_reads_no_variable_that_its_argument_specs_lack(role: str) -> None:
+    folders = [ROOT / "roles" / role / part for part in ("tasks", "vars", "defaults")]
+    text = "\n".join(path.read_text() for folder in folders for path in folder.glob("*.yml"))
+    read = set(re.findall(rf"(?<![\w.'-])({role}_\w+)\b", text))
+    made = set(re.findall(r"(?:register|loop_var|index_var):\s*(\w+)", text))
+    made |= set(re.findall(r"^\s*(\w+):", text, flags=re.MULTILINE))
+    asked = {name for entry in specs(role).values() for name in entry["options"]}
+    assert read - made - asked == set()
+    assert set(defaults(role)) <= asked
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_default_is_the_same_in_the_role_and_its_argument_specs(role: str) -> None:
+    asked = {name: option for entry in specs(role).values() for name, option in entry["options"].items()}
+    assert {name: asked[name].get("default") for name in defaults(role)} == defaults(role)
+
+
+@pytest.mark.parametrize("name", ["example", "local", "local-mirror", "local-streams", "mapr"])
+def test_a_role_takes_what_the_plan_takes(name: str) -> None:
+    inventory = read_inventory(ROOT / "inventories" / name, SERVICES)
+    taken = 0
+    for service in SERVICES:
+        for host in service.hosts(inventory) if service.variables else ():
+            asked = specs(service.name)["main"]["options"]
+            given = {k: v for k, v in inventory.hosts[host].items() if k in asked}
+            assert ArgumentSpecValidator(asked).validate(given).error_messages == [], (host, service.name)
+            taken += len(given)
+    assert taken > 0
+
+
+def test_a_role_refuses_what_its_model_refuses() -> None:
+    asked = specs("kafka_rest")["main"]["options"]
+    (said,) = (
+        ArgumentSpecValidator({"kafka_rest_consumers_via": asked["kafka_rest_consumers_via"]})
+        .validate({"kafka_rest_consumers_via": "proxy"})
+        .error_messages
+    )
+    assert "instance, balancer" in said
+
+
+def test_every_variable_says_what_it_is_in_a_sentence() -> None:
+    wordless = [v.name for v in with_parts(inventory_variables()) if not re.fullmatch(r"[^\n]+[.)]", v.said)]
+    assert wordless == []
+
+
+def test_every_rule_that_gives_a_variable_its_value_is_in_the_table_of_rules() -> None:
+    rules = (ROOT / "docs" / "rules.md").read_text()
+    named = {v.planned for v in with_parts(inventory_variables()) if v.planned}
+    assert {"rest.instances", "rollout.ready", "topics.partitions"} <= named
+    assert [rule for rule in sorted(named) if f"| `{rule}` |" not in rules] == []
+
+
+def test_a_planned_variable_is_told_from_one_that_is_left_out_and_a_late_one_says_since_when() -> None:
+    class Toy(Strict):
+        given: int
+        """Given."""
+        left: int | None = None
+        """Left."""
+        planned: Annotated[int | None, Planned("toy.rule"), Since("1.1")] = None
+        """Planned."""
+
+    given, left, planned = variables(Toy, "toy_")
+    assert (given.required, left.required, planned.required) == (True, False, False)
+    assert (left.planned, planned.planned) == (None, "toy.rule")
+    assert planned.said == "Planned. Since 1.1."
+
+
+def test_the_changelog_has_no_release_yet_as_the_reference_says() -> None:
+    assert "There is no release yet" in (ROOT / "CHANGELOG.md").read_text()
+    assert "There is no release yet" in PAGE.read_text()
+
+
+def test_the_variables_of_command_lines_are_those_of_the_playbooks() -> None:
+    for name, (playbook, _, default, _) in EXTRA.items():
+        said = (ROOT / playbook).read_text().replace("'", "")
+        assert f"{name} | default({default.strip('`')})" in said
+
+
+def example_files() -> list[Path]:
+    return sorted(EXAMPLE.rglob("*.yml"))
+
+
+def test_the_example_inventory_has_every_variable_if_only_in_a_comment() -> None:
+    text = "\n".join(path.read_text() for path in example_files())
+    lacking = [
+        v.name
+        for v in with_parts(inventory_variables())
+        if not re.search(rf"(?m)(^|[\s{{#-]){v.name.rpartition('.')[2]}(:|  )", text)
+    ]
+    assert lacking == []
+
+
+def commented() -> list[tuple[str, Any]]:
+    """Return the variables that stand in comments of the example, each with its value."""
+    found = []
+    known = {v.name for v in inventory_variables()}
+    for path in example_files():
+        for block in re.findall(r"^# \w+:.*\n(?:#  .*\n)*", path.read_text(), flags=re.MULTILINE):
+            text = re.sub(r"^# ", "", block, flags=re.MULTILINE)
+            text = re.sub(r"{{ vault_\w+ }}", "secret-of-a-vault", text)
+            try:
+                value = yaml.safe_load(text)
+            except yaml.YAMLError:
+                continue  # a sentence
+            found += [(k, v) for k, v in value.items() if k in known] if isinstance(value, dict) else []
     return found
 
 
-def is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+@pytest.mark.parametrize(
+    ("name", "value"), commented(), ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_what_the_example_has_in_a_comment_may_be_taken_in(name: str, value: Any) -> None:
+    begin = max(
+        (b for b in MODELS if name.startswith(b) and name[len(b) :] in MODELS[b].model_fields), default=None
+    )
+    if begin is None:
+        assert name in {
+            *OfHost.model_fields,
+            "java_version",
+            "java_packages",
+            "kafka_cache",
+            "kafka_lock",
+        } or name in {of for service in SERVICES for of in service.of_role}
+        return
+    errors = wrong(MODELS[begin], {name[len(begin) :]: value}, name[len(begin) :])
+    for entry in value if name in ENTRIES else ():
+        errors += wrong(ENTRIES[name], entry)
+    assert errors == []
 
 
-def shown(default: Any) -> str:
-    if isinstance(default, BaseModel):
-        default = default.model_dump()
-    return "none" if default is None else default if isinstance(default, str) else json.dumps(default)
+def wrong(model: type[BaseModel], given: dict[str, Any], only: str | None = None) -> list[Any]:
+    try:
+        model.model_validate(given)
+    except ValidationError as error:
+        return [e for e in error.errors() if only is None or e["loc"][0] == only]
+    return []
 
 
-def test_the_table_of_the_load_has_all_that_a_person_can_say_and_no_more() -> None:
-    everything = {k: v for k, v in fields(Load, parts=True).items() if k.partition(".")[0] not in ADDED}
-    assert rows("key") == everything | FILLED
-
-
-def test_the_table_of_the_levels_has_each_once_with_its_default() -> None:
-    assert rows("level") == fields(Levels, parts=False)
+def test_the_security_that_the_example_has_in_a_comment_may_be_taken_in() -> None:
+    text = (EXAMPLE / "group_vars" / "all" / "main.yml").read_text()
+    block = re.search(r"(?m)^    # security:\n(    #   .*\n)+", text)
+    assert block is not None
+    plain = re.sub(r"{{ vault_\w+ }}", "secret-of-a-vault", re.sub(r"(?m)^    # ", "", block.group(0)))
+    security = yaml.safe_load(plain)
+    assert wrong(KafkaCluster, {"version": "4.1.0", **security}) == []

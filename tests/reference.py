@@ -1,0 +1,384 @@
+"""Every variable of the kit, from its models and the roles' argument_specs: ``python -m tests.reference``.
+
+It writes docs/reference.md, and the options of those roles whose variables have a model.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from evidence.levels import Levels
+from evidence.load import Load
+from evidence.secrets import looks_secret
+from sizing.clients.variables import Client
+from sizing.core.messages import either, models_in, unit_of
+from sizing.core.service import Service
+from sizing.core.variables import Planned, Since
+from sizing.host.variables import HostFacts
+from sizing.inventory.clusters import KafkaCluster
+from sizing.inventory.variables import OfHost, Shared
+from sizing.services import SERVICES
+from sizing.topics.variables import PartitionRates, Topic
+from sizing.verification import ADDED
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = ROOT / "docs" / "reference.md"
+#: What a variable of the whole inventory holds, and what stands in a name for the names that a person gives.
+HELD: Final[Mapping[str, tuple[type[BaseModel], str]]] = {
+    "kafka_clusters": (KafkaCluster, ".NAME"),
+    "kafka_topics": (Topic, "[]"),
+    "kafka_clients": (Client, "[]"),
+    "kafka_partition_rates": (PartitionRates, "[]"),
+    "service_levels": (Levels, ""),
+    "verify": (Load, ""),
+}
+#: What stands in the name of a part for the place or the name of an entry.
+_INSIDE: Final = {"array": "[]", "object": ".NAME"}
+#: verify.yml fills these in where they are left out.
+FILLED: Final = {
+    "verify.rest.url": "the planned balancer",
+    "verify.rest.dialect": "that of the planned proxies",
+}
+#: Variables of a command line, of a playbook each; the inventory does not have them.
+EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
+    "service": ("rolling_restart.yml", "str", "`kafka_rest`", "The service whose instances are restarted."),
+    "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with what runs."),
+}
+#: Roles without a model: those whose variables an inventory may set, and those that get them from others.
+_SETTABLE: Final = ("java", "kafka")
+_INSIDE_KIT: Final = ("plan", "instances", "jar_set", "unpacked", "local_ca")
+_TYPES: Final = {
+    "integer": "int",
+    "number": "float",
+    "string": "str",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+}
+_HEAD: Final = """\
+# Reference
+
+Every variable of the inventory and of the roles. The page is made by `python -m tests.reference` from the models that
+check an inventory ([architecture.md](architecture.md) says where they are) and from the roles' `argument_specs`; a test
+holds it. [inventories/example](../inventories/example) has all that an inventory may set. The same is shown by
+`ansible-doc` in the folder of the kit:
+
+```sh
+.venv/bin/ansible-doc -t role kafka_rest
+.venv/bin/ansible-doc -t module kedge_release
+.venv/bin/ansible-doc -t filter planned_value
+```
+
+| in a table | means |
+|---|---|
+| a name with `NAME`, `FLOW` or `[]` | of each entry of a mapping or a list; the names are yours |
+| default `required` | there is none: the plan has an error without the variable |
+| default `planned` | the plan gives the value, by the [rule](rules.md) |
+| `none` | what the variable is for is left out |
+
+There is no release yet, so every variable is there since the first; one that comes later says since when.
+
+A variable of a role or a host is set in `group_vars/GROUP` or `host_vars/HOST`. What the plan reads once for all hosts
+is set in `group_vars/all`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable, by its full name; ``schema`` is its JSON schema, without the None of an optional one."""
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+    default: Any
+    planned: str | None
+    said: str
+    inside: str = ""
+    parts: tuple[Variable, ...] = ()
+
+
+def variables(model: type[BaseModel], prefix: str) -> list[Variable]:
+    """Return the variables of a model with those of the models inside; ``prefix`` begins their names."""
+    properties = model.model_json_schema()["properties"]
+    return [
+        _variable(prefix + name, info, properties[name])
+        for name, info in model.model_fields.items()
+        if not (model is Load and name in ADDED)
+    ]
+
+
+def _variable(name: str, info: FieldInfo, schema: Mapping[str, Any]) -> Variable:
+    schema = _without_none(schema)
+    inner, inside = HELD.get(
+        name, (next(models_in(info.annotation), None), _INSIDE.get(schema.get("type"), ""))
+    )
+    inside = ".FLOW" if name.endswith("_flows") else inside
+    marks = {type(mark): mark[0] for mark in info.metadata if isinstance(mark, Planned | Since)}
+    since = f" Since {marks[Since]}." if Since in marks else ""
+    return Variable(
+        name=name,
+        schema=schema,
+        required=info.is_required() and name not in FILLED,
+        default=None if info.is_required() else info.get_default(call_default_factory=True),
+        planned=marks.get(Planned),
+        said=f"{info.description}{since}",
+        inside=inside,
+        parts=tuple(variables(inner, f"{name}{inside}.")) if inner else (),
+    )
+
+
+def _without_none(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a variable where it is given."""
+    forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
+    return {**schema, **forms[0]} if len(forms) == 1 else dict(schema)
+
+
+def service_variables(service: Service) -> list[Variable]:
+    """Return the variables of a service."""
+    found = variables(service.variables, f"{service.name}_") if service.variables else []
+    waits = {f"{service.name}_{wait.key}": wait.rule for wait in service.waits}
+    waits[f"{service.name}_stop_seconds"] = "rollout.stop"
+    return [replace(v, planned=waits[v.name]) if v.name in waits else v for v in found]
+
+
+def role_variables(role: str, entries: Iterable[str] | None = None) -> list[Variable]:
+    """Return the variables of a role that its argument_specs alone have; of all its entry points, or of some."""
+    known = {v.name for s in SERVICES for v in service_variables(s)} | set(Shared.model_fields)
+    found: dict[str, Variable] = {}
+    for entry, about in specs(role).items():
+        for name, option in about["options"].items() if entries is None or entry in entries else ():
+            schema = {"type": option["type"], "enum": option.get("choices"), "items": option.get("elements")}
+            required, default = option.get("required", False), option.get("default")
+            said = " ".join(_lines(option["description"]))
+            if name not in known:
+                found.setdefault(name, Variable(name, schema, required, default, None, said))
+    return list(found.values())
+
+
+def specs(role: str) -> dict[str, Any]:
+    """Return the argument_specs of a role, by entry point."""
+    text = (ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text()
+    found: dict[str, Any] = yaml.safe_load(text)["argument_specs"]
+    return found
+
+
+def _lines(description: str | list[str]) -> list[str]:
+    return [description] if isinstance(description, str) else description
+
+
+def with_parts(found: Iterable[Variable]) -> Iterator[Variable]:
+    """Yield variables, each with those inside it."""
+    for variable in found:
+        yield variable
+        yield from with_parts(variable.parts)
+
+
+@functools.cache
+def inventory_variables() -> list[Variable]:
+    """Return what an inventory may set."""
+    return [
+        *variables(Shared, ""),
+        *variables(OfHost, ""),
+        *variables(HostFacts, "host_"),
+        *(v for service in SERVICES for v in service_variables(service)),
+        *(
+            v
+            for role in (*(s.name for s in SERVICES if _role(s.name)), *_SETTABLE)
+            for v in role_variables(role, ["main"])
+            if not v.required  # what its callers give it
+        ),
+    ]
+
+
+def _role(name: str) -> bool:
+    return (ROOT / "roles" / name).is_dir()
+
+
+def page() -> str:
+    """Return docs/reference.md."""
+    lines = [_HEAD, "## The whole inventory\n", f"{Shared.__doc__}\n", *_tables(variables(Shared, ""))]
+    lines += ["## Hosts\n", "Of every host, whatever it runs.\n"]
+    lines += _tables([*variables(OfHost, ""), *variables(HostFacts, "host_")])
+    for service in SERVICES:
+        if service.variables:
+            lines += [f"## {service.name}\n", f"{specs(service.name)['main']['short_description']}.\n"]
+            lines += _tables([*service_variables(service), *role_variables(service.name)])
+    for role in (*_SETTABLE, *_INSIDE_KIT):
+        lines += [f"## {role}\n", f"{specs(role)['main']['short_description']}.\n"]
+        lines += (
+            [] if role in _SETTABLE else ["Playbooks and other roles give it these; an inventory does not.\n"]
+        )
+        lines += _tables(role_variables(role))
+    lines += [
+        "## Command lines\n",
+        "Given with `-e`, for one run. `-e @FILE` lays a file of variables over it.\n",
+    ]
+    lines += ["| variable | playbook | type | default | what it is |", "|---|---|---|---|---|"]
+    lines += [f"| `{name}` | {' | '.join(about)} |" for name, about in EXTRA.items()]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _tables(found: list[Variable]) -> Iterator[str]:
+    """Yield a table, and one for each variable that holds others."""
+    yield "| variable | type | unit | default | what it is |"
+    yield "|---|---|---|---|---|"
+    for v in found:
+        yield f"| {_linked(v)} | {_kind(v)} | {_unit(v)} | {_default(v)} | {_cell(v.said)} |"
+    yield ""
+    for v in found:
+        if v.parts:
+            yield f"### {_title(v)}\n"
+            yield from _tables(list(v.parts))
+
+
+def _title(variable: Variable) -> str:
+    return variable.name + variable.inside
+
+
+def _linked(variable: Variable) -> str:
+    anchor = re.sub(r"[^\w\- ]", "", _title(variable).lower())
+    name = f"`{_last(variable)}`"
+    return f"[{name}](#{anchor})" if variable.parts else name
+
+
+def _last(variable: Variable) -> str:
+    """Return its name without that of what it is in, which is the heading of its table."""
+    return variable.name.rpartition(".")[2]
+
+
+def _unit(variable: Variable) -> str:
+    numbers = variable.schema.get("type") in ("integer", "number", "int", "float")
+    return (unit_of(variable.name) or "") if numbers else ""
+
+
+def _kind(variable: Variable) -> str:
+    """Return its type in Ansible's words, with its bounds."""
+    return _form(variable.schema)
+
+
+def _form(schema: Mapping[str, Any]) -> str:
+    words = schema.get("enum") or ([schema["const"]] if "const" in schema else None)
+    if words:
+        return either(f"`{word}`" for word in words)
+    kind = ansible_type(schema)
+    items = schema.get("items")
+    if kind == "list" and items:
+        return f"list of {items if isinstance(items, str) else _form(items)}"
+    low, high, above = (schema.get(k) for k in ("minimum", "maximum", "exclusiveMinimum"))
+    if low is not None and high is not None:
+        return f"{kind}, {low} to {high}"
+    if above is not None:
+        return f"{kind}, above {above}" + (f", {high} at most" if high is not None else "")
+    return f"{kind}, {low} or more" if low is not None else kind
+
+
+def ansible_type(schema: Mapping[str, Any]) -> str:
+    """Return Ansible's name of a type."""
+    kind = schema.get("type")
+    if kind is None:
+        return "dict" if "$ref" in schema else "raw"
+    return _TYPES.get(kind, kind)
+
+
+def _default(variable: Variable) -> str:
+    if variable.name in FILLED:
+        return FILLED[variable.name]
+    if variable.required:
+        return "required"
+    if variable.planned and variable.default is None:
+        return f"planned, `{variable.planned}`"
+    return _shown(variable.default) + (f", `{variable.planned}`" if variable.planned else "")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        return "that of each"
+    if value is None:
+        return "none"
+    return (
+        f"`{json.dumps(value, ensure_ascii=False)}`"
+        if not isinstance(value, str) or not value
+        else f"`{value}`"
+    )
+
+
+def _cell(text: str) -> str:
+    """Return a text as a cell of a table; Ansible's marks for code become Markdown's."""
+    return re.sub(r"[CVO]\(([^)]*)\)", r"`\1`", text).replace("|", "\\|")
+
+
+def options(role: str) -> dict[str, Any]:
+    """Return the options of a role whose variables have a model, as argument_specs have them."""
+    service = next((s for s in SERVICES if s.name == role), None)
+    found = service_variables(service) if service else [v for v in variables(Shared, "") if v.name == role]
+    own = {v.name: specs(role)["main"]["options"][v.name] for v in role_variables(role, ["main"])}
+    return {v.name: _option(v) for v in found} | own
+
+
+def _option(variable: Variable) -> dict[str, Any]:
+    schema = variable.schema
+    option: dict[str, Any] = {"type": ansible_type(schema)}
+    if variable.required:
+        option["required"] = True
+    elif variable.default is not None:
+        option["default"] = {} if isinstance(variable.default, BaseModel) else variable.default
+    if words := schema.get("enum"):
+        option["choices"] = list(words)
+    if isinstance(items := schema.get("items"), Mapping):
+        option["elements"] = ansible_type(items)
+    if looks_secret(variable.name) or variable.name.endswith("users"):
+        option["no_log"] = True
+    said = [variable.said]
+    if unit := _unit(variable):
+        said.append(f"In {unit}.")
+    if variable.planned:
+        said.append(f"By the rule C({variable.planned}) of docs/rules.md.")
+    if variable.parts and variable.inside in ("", "[]"):
+        option["options"] = {_last(part): _option(part) for part in variable.parts}
+    else:
+        said += [f"C({_last(p)}): {p.said}" for p in variable.parts]
+    return option | {"description": said if len(said) > 1 else said[0]}
+
+
+class _Indented(yaml.SafeDumper):
+    """Writes lists below their key as the files of the kit do, and a value that stands twice, twice."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def argument_specs(role: str) -> str:
+    """Return the argument_specs of a role with the options of its models in their place."""
+    text = (ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text()
+    written = yaml.dump(
+        {"options": options(role)}, Dumper=_Indented, sort_keys=False, width=110, allow_unicode=True
+    )
+    # Other entry points have the same options, by this anchor.
+    block = "".join(
+        f"    {line}\n" for line in written.replace("options:", "options: &options", 1).splitlines()
+    )
+    return re.sub(r"(?ms)^    options:.*?\n(?=  \S|\Z)", lambda _: block, text, count=1)
+
+
+def generated_roles() -> list[str]:
+    """Return the roles whose options are written from models."""
+    return [*(s.name for s in SERVICES if s.variables), "kafka_topics"]
+
+
+if __name__ == "__main__":
+    for each in generated_roles():
+        (ROOT / "roles" / each / "meta" / "argument_specs.yml").write_text(argument_specs(each))
+    PAGE.write_text(page())
