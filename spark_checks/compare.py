@@ -1,19 +1,21 @@
 """Two runs, or two sets of repetitions, beside each other: ``python -m spark_checks compare A B``.
 
 A and B are each a run (its folder, its report's folder or its verdicts.json), or several repetitions of one,
-separated by commas. A measure got better or worse when the medians differ by more than the noise: the largest
-difference between two repetitions of one side. Where neither side has repetitions the noise is not known, and
-``--noise`` is taken for it (a share of the value, default 0.1), which is said.
+separated by commas. Repetitions are judged by :mod:`spark_checks.judgement`: a figure got better or worse
+where the difference would be seen by chance in one of twenty comparisons at most, all judged figures
+together. From one run each nothing is known of chance; then ``--noise`` is taken for it (a share of the
+value, default 0.1), which is said.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evidence.errors import EvidenceError, one_line
+from spark_checks.judgement import FALSE_ALARM, Block, Difference, corrected, difference, enough
 
 Change = Literal["better", "worse", "same", "new", "gone"]
 
@@ -28,7 +31,13 @@ Change = Literal["better", "worse", "same", "new", "gone"]
 _MORE_IS_BETTER: Final = re.compile(r"(acked|mean|sustained_p5|least)_records_per_s$|share_of_level$")
 _LESS_IS_BETTER: Final = re.compile(
     r"_p\d+_ms$|_max_ms$|(produce_gap|consume_stall|not_stable|ownerless|lag_recovery|restore)_s$|skew$"
-    r"|needed_partitions$|not_acked_records$|_pause_ms$|^anomalies\."
+    r"|needed_partitions$|not_acked_records$|_pause_ms$|^anomalies\.|^cost\."
+)
+#: Of repetitions, what is judged. Each more makes it harder to tell a difference in the others: these are
+#: what users of a service and its owners notice.
+_JUDGED: Final = re.compile(
+    r"^throughput\..*\bmean_records_per_s$|^latency\..*\b(ack_p50|ack_p99|delivery_p99)_ms$"
+    r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\bp99_ms$|^cost\."
 )
 #: What a run was asked for: where it differs, two runs are not the same trial.
 _ASKED: Final = re.compile(
@@ -40,15 +49,26 @@ _RANKS: Final = {"pass": 0, "measured": 0, "unknown": 1, "fail": 2}
 _STYLES: Final = {"better": "green", "worse": "bold red", "new": "yellow", "gone": "yellow", "same": ""}
 
 
+#: What was measured in each block, before and after: verdicts.json documents.
+Documents = Sequence[Mapping[str, Any]]
+Blocks = Sequence[tuple[Documents, Documents]]
+
+
 @dataclass(frozen=True)
 class Compared:
-    """One measure: the values of the repetitions on both sides, the noise, and what became of it."""
+    """One measure: the values of the repetitions on both sides, and what became of it.
+
+    ``difference`` and ``chance``, corrected for all figures that were judged, are of repetitions; ``noise``
+    is what was taken for chance where nothing was repeated.
+    """
 
     name: str
     before: tuple[float, ...]
     after: tuple[float, ...]
-    noise: float | None
     change: Change
+    noise: float | None = None
+    difference: Difference | None = None
+    chance: float | None = None
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -98,41 +118,73 @@ def read(places: str) -> list[dict[str, Any]]:
     return documents
 
 
-def compare(
-    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], assumed: float = 0.1
-) -> list[Compared]:
+def compare(before: Documents, after: Documents, assumed: float = 0.1) -> list[Compared]:
     """Compare all measures that have a better and a worse, those that changed first.
 
     Args:
         before: verdicts.json documents of repetitions.
         after: the same of what they are compared with.
-        assumed: the noise as a share of the value where neither side has repetitions.
+        assumed: the noise as a share of the value where nothing was repeated.
     """
-    ours, theirs = _gathered(before), _gathered(after)
-    found = []
-    for name in dict.fromkeys((*ours, *theirs)):
+    return compare_all({"after": [(before, after)]}, assumed)["after"]
+
+
+def compare_all(sides: Mapping[str, Blocks], assumed: float = 0.1) -> dict[str, list[Compared]]:
+    """Compare several sides with one, each in its blocks; the chance of a false alarm is of all together."""
+    found = {name: list(_measures(blocks, assumed)) for name, blocks in sides.items()}
+    # Alike in every run: no order of the values could tell anything.
+    judged = [
+        (name, number, one.difference.chance)
+        for name, of_side in found.items()
+        for number, one in enumerate(of_side)
+        if one.difference is not None and _JUDGED.search(one.name) and len({*one.before, *one.after}) > 1
+    ]
+    for (name, number, _), chance in zip(judged, corrected([each[2] for each in judged]), strict=True):
+        one = found[name][number]
+        assert one.difference is not None
+        change = _better_or_worse(one.name, one.difference.by) if chance <= FALSE_ALARM else one.change
+        found[name][number] = replace(one, chance=chance, change=change)
+    order = ("worse", "better", "gone", "new", "same")
+    return {name: sorted(many, key=lambda one: order.index(one.change)) for name, many in found.items()}
+
+
+def _measures(blocks: Blocks, assumed: float) -> Iterator[Compared]:
+    gathered = [(_gathered(one), _gathered(two)) for one, two in blocks]
+    names = dict.fromkeys(name for sides in gathered for side in sides for name in side)
+    runs = [(len(one), len(two)) for one, two in blocks]
+    for name in names:
         if not _LESS_IS_BETTER.search(name) and not _MORE_IS_BETTER.search(name):
             continue
-        one, two = ours.get(name, ()), theirs.get(name, ())
-        if name.startswith("anomalies."):
-            # A kind that does not occur is not listed.
-            one, two = one or (0.0,) * len(before), two or (0.0,) * len(after)
-        if not one or not two:
-            found.append(Compared(name, one, two, None, "gone" if one else "new"))
-            continue
-        noise = _noise(one, two, assumed)
-        by = statistics.median(two) - statistics.median(one)
-        change: Change = "same"
-        if abs(by) > noise:
-            change = "better" if (by > 0) == bool(_MORE_IS_BETTER.search(name)) else "worse"
-        found.append(Compared(name, one, two, noise, change))
-    order = ("worse", "better", "gone", "new", "same")
-    return sorted(found, key=lambda one: order.index(one.change))
+        # A kind of anomaly that does not occur is not listed.
+        none = (0.0,) if name.startswith("anomalies.") else ()
+        values = [
+            (one.get(name, none * left), two.get(name, none * right))
+            for (one, two), (left, right) in zip(gathered, runs, strict=True)
+        ]
+        before = tuple(value for one, _ in values for value in one)
+        after = tuple(value for _, two in values for value in two)
+        if not before or not after:
+            yield Compared(name, before, after, "gone" if before else "new")
+        elif min(len(before), len(after)) > 1:
+            whole: list[Block] = [(one, two) for one, two in values if one and two]
+            yield Compared(name, before, after, _appeared(name, before, after), None, difference(whole))
+        else:
+            noise = assumed * abs(statistics.median(before))
+            by = statistics.median(after) - statistics.median(before)
+            yield Compared(
+                name, before, after, _better_or_worse(name, by) if abs(by) > noise else "same", noise
+            )
 
 
-def _noise(one: Sequence[float], two: Sequence[float], assumed: float) -> float:
-    spreads = [max(side) - min(side) for side in (one, two) if len(side) > 1]
-    return max(spreads) if spreads else assumed * abs(statistics.median(one))
+def _better_or_worse(name: str, by: float) -> Change:
+    return "better" if (by > 0) == bool(_MORE_IS_BETTER.search(name)) else "worse"
+
+
+def _appeared(name: str, before: Sequence[float], after: Sequence[float]) -> Change:
+    """Tell what needs no statistics: a record that was lost is one too many."""
+    if name.startswith("anomalies.") and any(before) != any(after):
+        return "worse" if any(after) else "better"
+    return "same"
 
 
 def _gathered(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
@@ -203,24 +255,45 @@ def show(
         console.print(f"not the same levels: {line}", style="yellow")
     verdicts = [" ".join(f"{run['run_id']} {run['verdict']}" for run in side) for side in (before, after)]
     console.print(f"before: {verdicts[0]}\nafter:  {verdicts[1]}", markup=False)
-    table = Table("", "measure", "before", "after", "change", "noise")
+    table = Table("", "measure", "before", "after", "change", "interval", "chance")
     # A name that was cut off could not be looked up in the report.
     table.columns[1].overflow = "fold"
     for one in found:
-        if one.change != "same" or options.all:
-            noise = "" if one.noise is None else f"±{_number(one.noise)}"
-            cells = (one.name, _range(one.before), _range(one.after), _share(one), noise)
-            table.add_row(one.change, *cells, style=_STYLES[one.change])
+        if one.change != "same" or one.chance is not None or options.all:
+            cells = (one.name, _range(one.before), _range(one.after), _share(one), interval(one))
+            chance = "" if one.chance is None else f"{one.chance:.2g}"
+            table.add_row(one.change, *cells, chance, style=_STYLES[one.change])
     if table.row_count:
         console.print(table)
-    repeated = max(len(before), len(after)) > 1
-    how = (
-        "the largest difference between two repetitions"
-        if repeated
-        else f"not known from one run each; {options.noise:.0%} of the value was taken for it"
-    )
     counts = {change: sum(one.change == change for one in found) for change in ("better", "worse", "same")}
-    console.print(", ".join(f"{count} {change}" for change, count in counts.items()) + f"; noise: {how}")
+    said = ", ".join(f"{count} {change}" for change, count in counts.items())
+    console.print(f"{said}; {how_sure(found, [(len(before), len(after))], options.noise)}")
+
+
+def how_sure(found: Sequence[Compared], runs: Sequence[tuple[int, int]], assumed: float = 0.1) -> str:
+    """Say what a verdict of a comparison is worth; ``runs`` are those of both sides in each block."""
+    judged = sum(one.chance is not None for one in found)
+    if min(sum(one for one, _ in runs), sum(two for _, two in runs)) < 2:
+        return f"noise: not known from one run each; {assumed:.0%} of the value was taken for it"
+    said = (
+        f"{judged} figures judged, with a chance of {FALSE_ALARM:.0%} at most that any is a false alarm; "
+        f"intervals hold {1 - FALSE_ALARM:.0%} each"
+    )
+    if judged and not enough(runs, judged):
+        said += "; so few repetitions cannot show any difference: repeat both sides more often"
+    return said
+
+
+def interval(one: Compared) -> str:
+    """Return the interval of a difference in words, or what was taken for noise."""
+    if one.noise is not None:
+        return f"±{_number(one.noise)}"
+    if one.difference is None:
+        return ""
+    ends = (one.difference.low, one.difference.high)
+    if not all(map(math.isfinite, ends)):
+        return "any"
+    return " to ".join(f"{end:+.1%}" if one.difference.relative else f"{end:+.4g}" for end in ends)
 
 
 def _range(values: Sequence[float]) -> str:
@@ -235,6 +308,8 @@ def _number(value: float) -> str:
 
 
 def _share(one: Compared) -> str:
+    if one.difference is not None:
+        return f"{one.difference.by:+.1%}" if one.difference.relative else f"{one.difference.by:+.4g}"
     if not one.before or not one.after or not statistics.median(one.before):
         return ""
     return f"{statistics.median(one.after) / statistics.median(one.before) - 1:+.1%}"
