@@ -72,8 +72,10 @@ def test_the_report_stands_alone_and_says_what_was_counted(passed: Audit) -> Non
     figures = json.loads(page.split('id="figures">')[1].split("</script>")[0])
     bands = [shape for shape in figures["timeline"]["layout"]["shapes"] if shape["type"] == "rect"]
     assert len(bands) == len(passed.restarts) == 2
-    axes = [axis for key, axis in figures["timeline"]["layout"].items() if "axis" in key]
-    assert all(axis["title"]["text"] for axis in axes)
+    layout = figures["timeline"]["layout"]
+    rows = [axis for key, axis in layout.items() if key.startswith("yaxis")]
+    assert all(axis["title"]["text"] for axis in rows)
+    assert layout["xaxis" if len(rows) == 1 else f"xaxis{len(rows)}"]["title"]["text"]
 
 
 def test_the_head_of_the_report_says_what_was_tested_and_what_is_not_recorded(passed: Audit) -> None:
