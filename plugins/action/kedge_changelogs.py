@@ -13,13 +13,7 @@ from sizing.streams.changelogs import Needs, check_changelogs
 
 
 class ActionModule(ActionBase):
-    """Arguments.
-
-    - ``bootstrap_servers``, ``client``, ``secrets``: how the cluster is reached.
-    - ``application``: its name; ``applications``: all that the plan has, as the plan's JSON has them.
-
-    Warnings are Ansible's own; an error fails the task. An application that has not run yet has no changelog.
-    """
+    """Arguments and answer: see plugins/modules/kedge_changelogs.py."""
 
     _requires_connection = False
     _supports_check_mode = True

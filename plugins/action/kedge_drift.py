@@ -12,10 +12,9 @@ from plugins.action import kedge_release
 
 
 class ActionModule(kedge_release.ActionModule):
-    """Arguments: those of kedge_release, and ``name`` of the service.
+    """Arguments and answer: see plugins/modules/kedge_drift.py.
 
-    The answer is the fact ``kedge_drift``, service to what ``describe`` returns. A host that cannot be
-    reached, or that cannot answer, is no failure: the answer says so.
+    A host that cannot be reached, or that cannot answer, is no failure: the answer says so.
     """
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -10,12 +10,7 @@ from control.drift import describe_files
 
 
 class ActionModule(ActionBase):
-    """Arguments: ``name`` of the service, and one of the following.
-
-    ``diff`` is what a module returned in check mode (a dict or list with before, after, before_header);
-    ``lines`` says it in words, none where all is as planned; ``failed`` or ``unreachable``, why it is not
-    known.
-    """
+    """Arguments and answer: see plugins/modules/kedge_drift_noted.py."""
 
     _requires_connection = False
     _supports_check_mode = True

@@ -19,7 +19,7 @@ display = Display()
 
 
 class ActionModule(ActionBase):
-    """Arguments: ``declared``, the inventory's ``kafka_topics``: to some of them partitions may be added."""
+    """Arguments and answer: see plugins/modules/kedge_drift_shown.py."""
 
     _supports_check_mode = True
     _VALID_ARGS = frozenset({"declared"})

@@ -18,7 +18,7 @@ display = Display()
 
 
 class ActionModule(ActionBase):
-    """Arguments: ``run_dir``, ``phase`` (that or a later one), ``seconds`` (how long to wait)."""
+    """Arguments and answer: see plugins/modules/kedge_load_phase.py."""
 
     _requires_connection = False
     _supports_check_mode = False

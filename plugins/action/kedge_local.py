@@ -16,15 +16,7 @@ display = Display()
 
 
 class ActionModule(ActionBase):
-    """Arguments.
-
-    - ``argv``: the command, run in the kit's folder with the interpreter's own environment.
-    - ``log``: a file that takes the output; without one it is shown line by line.
-    - ``background``: start it and go on. The command finds the process id of the playbook in
-      ``KEDGE_PARENT_PID`` and has to end when that process has ended.
-    - ``secrets``: passwords, handed to the command as JSON in ``KEDGE_SECRETS``, never on its command line.
-    - ``ok``: exit statuses that are no failure of the task (default ``[0]``).
-    """
+    """Arguments and answer: see plugins/modules/kedge_local.py."""
 
     _requires_connection = False
     _supports_check_mode = False

@@ -66,26 +66,14 @@ display = Display()
 
 
 class ActionModule(ActionBase):
-    """Returns the plan as the fact ``kedge_plan``; fails when it holds an error."""
+    """Arguments and answer: see plugins/modules/kedge_plan.py."""
 
     _requires_connection = False
     _supports_check_mode = True
     _VALID_ARGS = frozenset({"archives", "dest", "inventory", "logins", "show"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Plan.
-
-        ``show`` prints the plan, with ``-v`` every instance of it; without it only warnings are printed.
-        ``dest`` names a file that takes the plan as JSON; ``inventory`` one that takes hosts, groups and
-        how each host is reached, its templates resolved, for tools that read inventories without Ansible.
-        ``logins`` names one that takes the secrets of the clusters' logins, for a command that reads and
-        removes it at once. All are written for a plan with errors too: what has to be measured first may be
-        one of them.
-        ``archives`` says what to do about the archives that services are installed from: ``ignore`` them,
-        ``look`` at them, or ``need`` them, which makes a missing one an error; their checksums are then the
-        plan's ``archives``, each read once however many hosts use it. Both look at the certificates and keys
-        that would be copied as well; what is wrong with them is a warning to ``look``, else an error.
-        """
+        """Plan; files are written for a plan with errors too: one may be what has to be measured first."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         hostvars = task_vars["hostvars"]

@@ -20,11 +20,7 @@ _ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
 
 
 class ActionModule(ActionBase):
-    """Returns the fact ``kedge_reached``.
-
-    It has ``comparable``, host to the planned services whose roles can compare (they have tasks/drift.yml);
-    ``unreached``, host to why it takes no connection; ``uncompared``, service to why no role compares it.
-    """
+    """Arguments and answer: see plugins/modules/kedge_reached.py."""
 
     _requires_connection = False
     _supports_check_mode = True

@@ -12,17 +12,7 @@ from control.streams_jars import Wish, application_jars, build_kit, pack_applica
 
 
 class ActionModule(ActionBase):
-    """Arguments.
-
-    - ``name``, ``version``, ``main_class``: of the application.
-    - ``jars``: its jars, ``path`` and maybe ``sha256``; ``lock``: a lock of more, or nothing.
-    - ``instance``: an instance as the plan has it, for the settings of its RocksDB.
-    - ``java_release``: the feature release that the nodes run.
-    - ``cache``: where fetched jars and archives lie.
-
-    The answer has ``app`` and ``kit``, each with ``home``, its folder on a node, and ``tarball``. In check
-    mode nothing is built: the names follow from what would go in.
-    """
+    """Arguments and answer: see plugins/modules/kedge_streams_jars.py."""
 
     _requires_connection = False
     _supports_check_mode = True

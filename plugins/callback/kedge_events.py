@@ -12,6 +12,12 @@ description:
 author: Kedge
 """
 
+EXAMPLES = r"""
+# In ansible.cfg; verify.yml sets kedge_run_dir, anybody else KEDGE_RUN_DIR in the environment.
+[defaults]
+callbacks_enabled = kedge_events
+"""
+
 import json
 import os
 from pathlib import Path

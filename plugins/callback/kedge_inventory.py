@@ -12,6 +12,12 @@ description:
 author: Kedge
 """
 
+EXAMPLES = r"""
+# In ansible.cfg
+[defaults]
+callbacks_enabled = kedge_inventory
+"""
+
 from typing import Any
 
 from ansible import context

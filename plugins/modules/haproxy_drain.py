@@ -33,6 +33,25 @@ options:
 author: Kedge
 """
 
+EXAMPLES = r"""
+- name: Have the balancer send the instance no new request
+  haproxy_drain:
+    socket: /run/rest-balancer/haproxy/admin.sock
+    server: rest/rest1:8082
+    state: drain
+    drain_seconds: 10
+    seconds: 60
+  delegate_to: lb1
+"""
+
+RETURN = r"""
+kedge_actions:
+  description: What was done, and when, for the evidence of a run.
+  returned: always
+  type: list
+  elements: dict
+"""
+
 import time
 from collections.abc import Callable
 from typing import Any

@@ -30,6 +30,30 @@ options:
 author: Kedge
 """
 
+EXAMPLES = r"""
+- name: See the groups stable before the restart
+  kafka_group_gate:
+    bootstrap_servers: leaf1.example.net:9092
+    seconds: 120
+  delegate_to: localhost
+  register: before
+
+- name: See the groups stable again and their lag back
+  kafka_group_gate:
+    bootstrap_servers: leaf1.example.net:9092
+    baseline: "{{ before.lags }}"
+    max_lag: 10000
+    seconds: 120
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+lags:
+  description: Group to its lag in records.
+  returned: success
+  type: dict
+"""
+
 import time
 from typing import Any
 

@@ -19,6 +19,22 @@ options:
 author: Kedge
 """
 
+EXAMPLES = r"""
+- name: See that no partition lacks a replica before a broker is touched
+  kafka_replicas_gate:
+    bootstrap_servers: broker1:9092,broker2:9092,broker3:9092
+    brokers: 3
+    seconds: 600
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+waited_seconds:
+  description: How long it took.
+  returned: success
+  type: float
+"""
+
 import time
 from typing import Any
 

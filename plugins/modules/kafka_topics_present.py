@@ -25,6 +25,27 @@ options:
 author: Kedge
 """
 
+EXAMPLES = r"""
+- name: Give the cluster its topics
+  kafka_topics_present:
+    bootstrap_servers: leaf1.example.net:9092
+    topics: "{{ hostvars.localhost.ansible_facts.kedge_plan.topics.leaf }}"
+    grow: "{{ kafka_topics | topics_that_may_grow('leaf') }}"
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+changes:
+  description: Topic to what was, or in check mode would be, created or altered.
+  returned: success
+  type: dict
+drift:
+  description: What differs from the plan and is left alone, in words.
+  returned: success
+  type: list
+  elements: str
+"""
+
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule

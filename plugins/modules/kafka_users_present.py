@@ -23,6 +23,29 @@ options:
 author: Kedge
 """
 
+EXAMPLES = r"""
+- name: Have the cluster know its users
+  kafka_users_present:
+    bootstrap_servers: leaf1.example.net:9092
+    users: {kedge: "{{ vault_kedge }}", broker: "{{ vault_broker }}"}
+    broker_user: broker
+    iterations: 4096
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+added:
+  description: Users that were, or in check mode would be, added.
+  returned: success
+  type: list
+  elements: str
+altered:
+  description: Users that got, or in check mode would get, another password.
+  returned: success
+  type: list
+  elements: str
+"""
+
 import time
 from typing import Any
 

@@ -35,6 +35,25 @@ options:
 author: Kedge
 """
 
+EXAMPLES = r"""
+- name: Restart one instance with its staged release
+  kedge_instance:
+    unit: kafka-rest
+    service: kafka_rest
+    instances: [{name: "8082", release: "{{ staged | staged_release('8082') }}"}]
+    ready: {"8082": {kind: http_produce, url: http://rest1:8082, topic: kedge-ready}}
+    ready_seconds: 60
+    state: restarted
+"""
+
+RETURN = r"""
+kedge_actions:
+  description: What was done to each instance, and when, for the evidence of a run.
+  returned: always
+  type: list
+  elements: dict
+"""
+
 import json
 import shutil
 import subprocess

@@ -10,13 +10,29 @@ description:
   - Answers with what the kernel has of each key, whether it can be written here, what a login gets, and what
     the files hold.
   - Then writes C(values) to the kernel and C(files) to the host, and reads everything again.
-  - What value a host shall have is decided on the control machine; see the action of the same name.
+  - What value a host shall have is decided on the control machine.
+  - A task gives C(settings) and C(compare). The other options are what the action gives the module.
 options:
-  keys: {type: list, elements: str, required: true, description: "Names of sysctls."}
+  settings: {type: list, elements: dict, description: "The planned settings of the host."}
+  compare: {type: bool, default: false, description: "Only tell what a deploy would change."}
+  keys: {type: list, elements: str, description: "Names of sysctls."}
   limits: {type: bool, default: false, description: "Whether the limit of open files is asked for, too."}
   values: {type: dict, default: {}, description: "Sysctl name to the value that the kernel shall have."}
   files: {type: dict, default: {}, description: "Path to content; null only reads the file."}
 author: Kedge
+"""
+
+EXAMPLES = r"""
+- name: Set what is planned for the host
+  kedge_kernel:
+    settings: "{{ (kedge_plan | planned_instances(inventory_hostname, 'host_tuning'))[0].settings }}"
+"""
+
+RETURN = r"""
+refused:
+  description: Sysctl name to why the kernel did not take its value.
+  returned: always
+  type: dict
 """
 
 import os

@@ -9,6 +9,8 @@ short_description: Stage the configuration of a host's instances as releases
 description:
   - Writes a new release folder, under /var/lib/kedge/UNIT/NAME/releases, where files changed.
   - Puts the service's unit files in place. Puts no release in force; that is done by kedge_instance.
+  - A task gives C(instances) as the plan has them, with C(links) and C(service), from which the action of
+    this name renders files and unit files. C(secrets) and C(units) are what it gives the module.
 options:
   unit: {type: str, required: true, description: "Name of the template unit, without @."}
   owner: {type: str, required: true, description: "Group that may read the files."}
@@ -16,12 +18,46 @@ options:
     type: list
     elements: dict
     required: true
-    description: "name, files (path: content), links (name: target)."
+    description: "The instances; to the module name, files (path: content), links (name: target)."
+  links:
+    type: dict
+    default: {}
+    description: "Links inside each release, such as the software that it runs."
+  service: {type: dict, description: "What the unit template needs (description, exec_start)."}
   secrets: {type: dict, default: {}, description: "What stands for each mark in the files; never shown."}
   units: {type: dict, default: {}, description: "Unit files, name to content."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
   keep: {type: int, default: 5, description: "How many releases an instance keeps."}
 author: Kedge
+"""
+
+EXAMPLES = r"""
+- name: Stage the planned mirrors of the host
+  kedge_release:
+    unit: mirror-maker
+    owner: mirror-maker
+    instances: "{{ kedge_plan | planned_instances(inventory_hostname, 'mirror_maker') }}"
+    links: {dist: /opt/kedge/kafka-4.1.0}
+    service: {description: MirrorMaker, exec_start: /usr/bin/java -cp /etc/mirror-maker/%i/dist/*}
+  register: staged
+"""
+
+RETURN = r"""
+instances:
+  description: The instances, each with name, release, and whether it runs (C(active)).
+  returned: success
+  type: list
+  elements: dict
+restart:
+  description: Names of the instances that run another release than the one that was staged.
+  returned: success
+  type: list
+  elements: str
+stale:
+  description: Names of the instances that are there and no longer planned.
+  returned: success
+  type: list
+  elements: str
 """
 
 import contextlib

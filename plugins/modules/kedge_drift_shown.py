@@ -1,0 +1,26 @@
+"""Documents the action of this name, which runs on the control machine."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kedge_drift_shown
+short_description: Show what a deploy would change, hosts that differ alike together
+description:
+  - Prints what C(kedge_drift) and C(kedge_drift_noted) found on all hosts, and how the topics differ from
+    the plan.
+  - Runs on the control machine, once.
+options:
+  declared:
+    type: list
+    elements: dict
+    default: []
+    description: "C(kafka_topics) of the inventory; to some of them partitions may be added."
+author: Kedge
+"""
+
+EXAMPLES = r"""
+- name: Show what a deploy would change
+  kedge_drift_shown:
+    declared: "{{ kafka_topics | default([]) }}"
+  check_mode: true
+"""
