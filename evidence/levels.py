@@ -131,6 +131,13 @@ class ZombieLevels(_Levels):
     """Time for which a member may hold partitions that it does not read."""
 
 
+class SpreadLevels(_Levels):
+    """None: reported, not judged."""
+
+    percent: NonNegativeFloat | None = None
+    """By how much an instance's consumers and partitions may change over a run's restarts."""
+
+
 class MirrorLevels(_Levels):
     """How many of each anomaly are allowed over all mirrors, how far each may be behind; None: not judged.
 
@@ -220,6 +227,8 @@ class Levels(_Levels):
     """How long a restart may disturb producers, consumers and groups."""
     zombies: ZombieLevels = ZombieLevels()
     """Members that hold partitions and do not read them."""
+    spread: SpreadLevels = SpreadLevels()
+    """Whether consumers come home after restarts; the check runs where it is given, also with null inside."""
     mirror: MirrorLevels = MirrorLevels()
     """What a mirror may change, lose or delay."""
     settings: SettingsLevels = SettingsLevels()

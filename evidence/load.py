@@ -82,6 +82,8 @@ class RestLoad(_Model):
     """The timeout of a read."""
     read_max_bytes: int = Field(1_048_576, ge=1)
     """The max_bytes of a read; left out where the dialect says that it ends no read."""
+    come_home: bool = False
+    """Whether a consumer that lost its instance goes back to that proxy when it answers again."""
     dialect: Dialect = Dialect()
     """How the proxies are spoken to, where url names others than the plan has."""
 

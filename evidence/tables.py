@@ -59,6 +59,10 @@ GROUP_STATES: Final = _table("group:string at_us:long state:string members:int a
 #: One change of ownership; ``event`` is assigned, revoked or lost.
 ASSIGNMENTS: Final = _table("group:string consumer:string topic:string partition:int event:string at_us:long")
 
+#: Where a consumer through REST is at home, about once a second: the instance (host:port) that answers its
+#: reads, and of how many partitions it got records since the row before.
+HOMES: Final = _table("group:string consumer:string instance:string at_us:long partitions:int")
+
 #: Something done to an instance; ``action`` is drain, stop, start, reload, ready, undrain or kill.
 ACTIONS: Final = _table(
     "host:string service:string instance:string action:string started_us:long ended_us:long ok:boolean"
@@ -104,6 +108,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "deliveries": DELIVERIES,
     "group_states": GROUP_STATES,
     "assignments": ASSIGNMENTS,
+    "homes": HOMES,
     "actions": ACTIONS,
     "gc_pauses": GC_PAUSES,
     "processes": PROCESSES,
@@ -121,6 +126,7 @@ TIMES: Final[dict[str, str]] = {
     "deliveries": "received_us",
     "group_states": "at_us",
     "assignments": "at_us",
+    "homes": "at_us",
     "actions": "started_us",
     "gc_pauses": "at_us",
     "processes": "at_us",

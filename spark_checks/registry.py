@@ -7,7 +7,7 @@ from typing import Final
 
 from evidence.levels import Levels
 from evidence.run import Run
-from spark_checks.checks import latency, memory, outputs, partitions, settings, throughput, zombies
+from spark_checks.checks import latency, memory, outputs, partitions, settings, spread, throughput, zombies
 from spark_checks.delivery import check as delivery
 from spark_checks.engine.readers import Evidence
 from spark_checks.mirror import check as mirror
@@ -24,6 +24,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "latency": latency.check,
     "rebalance": rebalance.check,
     "zombies": zombies.check,
+    "spread": spread.check,
     "mirror": mirror.check,
     "settings": settings.check,
     "partitions": partitions.check,
@@ -37,7 +38,8 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
 
     What run.json names decides, never what evidence was found: a run without mirrors has no parity to show,
     one without Streams applications no memory and no outputs, and one without consumers through REST no
-    zombies, unless a service level asks for them. One that only compares mirrors has no load to judge. A
+    zombies, unless a service level asks for them; nobody has to come home unless ``spread`` is there, with a
+    level or with null. One that only compares mirrors has no load to judge. A
     service level of null for ``settings.different`` says that settings are not asked for.
     """
     wanted = dict(CHECKS)
@@ -50,6 +52,8 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
     by_rest = any(group.via == "rest" for group in run.groups.values())
     if not by_rest and "zombies" not in levels.model_fields_set:
         del wanted["zombies"]
+    if "spread" not in levels.model_fields_set:
+        del wanted["spread"]
     if levels.settings.different is None:
         del wanted["settings"]
     return wanted if run.loaded else {"mirror": wanted["mirror"]}

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
-from spark_checks.checks import latency
+from spark_checks.checks import latency, spread
 from spark_checks.delivery import check as delivery
 from spark_checks.engine.anomalies import showing
 from spark_checks.engine.readers import open_evidence
@@ -31,6 +31,7 @@ _KNOWN_BY: Final = {
     "sampler_slept": ("group", "from_us", "until_us"),
     "unexplained_rebalance": ("group", "from_us", "until_us"),
     "idle_member": ("group", "idle"),
+    "piled_up": ("group", "instance"),
 }
 _ALL: Final = 1 << 30
 
@@ -73,7 +74,8 @@ def audited(spark: SparkSession, mixtures: Sequence[Mixture]) -> Outcome:
         evidence = open_evidence(spark, folder)
         with showing(_ALL):
             results = [
-                check(evidence, Levels()) for check in (delivery.check, latency.check, rebalance.check)
+                check(evidence, Levels())
+                for check in (delivery.check, latency.check, rebalance.check, spread.check)
             ]
         evidence.shared.forget()
     return judged(cases, mixtures, results)

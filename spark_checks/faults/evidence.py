@@ -57,6 +57,7 @@ def write(spark: SparkSession, folder: Path, cases: Sequence[Case]) -> None:
         "deliveries": [row for case in cases for row in _deliveries(case)],
         "group_states": [row for case in cases for row in _states(case)],
         "assignments": [row for case in cases for row in _assignments(case)],
+        "homes": [row for case in cases for row in _homes(case)],
         "actions": list(_actions()),
     }.items():
         write_table(folder, table, "made", rows_to_columns(table, rows))
@@ -176,6 +177,19 @@ def _assignments(case: Case) -> Iterator[dict[str, Any]]:
             "event": "assigned",
             "at_us": STARTED_US - SECOND_US,
         }
+
+
+def _homes(case: Case) -> Iterator[dict[str, Any]]:
+    for at in range(STARTED_US + SECOND_US // 2, _END_US, SECOND_US):
+        for member in range(MEMBERS):
+            moved = case.piled_up and at > _RESTART_US
+            yield {
+                "group": case.group,
+                "consumer": f"c{member}",
+                "instance": case.homes[0 if moved else member],
+                "at_us": at,
+                "partitions": PARTITIONS // MEMBERS,
+            }
 
 
 def _actions() -> Iterator[dict[str, Any]]:

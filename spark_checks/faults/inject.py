@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from spark_checks.faults.made import (
@@ -260,6 +261,18 @@ def member_idle(case: Case, _: random.Random) -> None:
     case.expected.append(lambda: ("idle_member", (("group", case.group), ("idle", 1))))
 
 
+def clients_piled_up(case: Case, _: random.Random) -> None:
+    """After the restart, all consumers of the group were on one instance."""
+    if case.piled_up:
+        raise NoRoomError
+    case.piled_up = True
+    case.expected += [partial(_piled_up, case.group, home) for home in case.homes]
+
+
+def _piled_up(group: str, home: str) -> Finding:
+    return "piled_up", (("group", group), ("instance", home))
+
+
 Fault = Callable[[Case, random.Random], None]
 
 FAULTS: Final[dict[str, Fault]] = {
@@ -279,6 +292,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "sampler_slept": sampler_slept,
     "restarted_by_hand": restarted_by_hand,
     "member_idle": member_idle,
+    "clients_piled_up": clients_piled_up,
 }
 
 

@@ -84,9 +84,15 @@ class Case:
     slept: list[tuple[int, int]] = field(default_factory=list)
     unstable: list[tuple[int, int]] = field(default_factory=list)
     members: int = MEMBERS
+    piled_up: bool = False
     expected: list[Callable[[], Finding]] = field(default_factory=list)
     unacked: int = 0
     injected: list[str] = field(default_factory=list)
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """The instances of its members, each its own before the restart."""
+        return tuple(f"10.0.0.{member}:8082" for member in range(MEMBERS))
 
     @property
     def topic(self) -> str:

@@ -37,6 +37,8 @@ class Proxy(http.server.ThreadingHTTPServer):
         #: What creations are answered with, once each; and what was asked of all others, reads included.
         self.refused_creations: list[tuple[int, dict[str, Any]]] = []
         self.created: list[dict[str, Any]] = []
+        #: The proxies that the next instances are made at; here where there is none.
+        self.elsewhere: list[Proxy | None] = []
         self.reads: list[str] = []
         self.refused: list[tuple[int, int]] = []
         self.committed: list[int] = []
@@ -79,7 +81,8 @@ class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
             return self.answer(*self.server.refused_creations.pop(0))
         self.server.created.append(asked)
         self.server.made += 1
-        host, port = self.server.server_address[:2]
+        there = self.server.elsewhere.pop(0) if self.server.elsewhere else None
+        host, port = (there or self.server).server_address[:2]
         uri = f"http://{host!s}:{port}/consumers/g/instances/{asked['name']}"
         return self.answer(200, {"instance_id": asked["name"], "base_uri": uri})
 
@@ -125,6 +128,46 @@ def test_a_commit_that_a_rebalance_refuses_is_no_end_of_the_instance(
     _, read = proxy.refused[-1]
     assert proxy.committed[0] >= read
     assert "undergoing a rebalance" in capsys.readouterr().err
+
+
+def test_a_commit_with_a_stale_member_epoch_is_refused_by_a_rebalance(proxy: Proxy, tmp_path: Path) -> None:
+    stale = {"error_code": 50002, "message": "The member epoch is stale."}
+    proxy.refusals = [(500, stale)] * 2
+    assert consume(proxy, tmp_path) == 0
+    _, read = proxy.refused[-1]
+    assert proxy.committed[0] >= read
+
+
+class OtherProxy(Proxy):
+    """A second proxy behind the balancer; the load ends with its first commit, or at home."""
+
+    def __init__(self, home: Proxy, *, ends: bool) -> None:
+        super().__init__()
+        self.home, self.ends = home, ends
+
+    def commit(self, offset: int) -> tuple[int, dict[str, Any]]:
+        self.committed.append(offset)
+        if self.ends and self.home.board is not None:
+            self.home.board.head[Head.END] = 1
+        return 200, {}
+
+
+@pytest.mark.parametrize("come_home", [True, False])
+def test_a_consumer_goes_back_to_its_first_proxy_when_asked_to_come_home(
+    proxy: Proxy, tmp_path: Path, come_home: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("verify.load.rest_consumers._LOOK_S", 0.2)
+    other = OtherProxy(proxy, ends=not come_home)
+    # The balancer makes the first instance here, where it is lost with the first read, and the next one there.
+    proxy.elsewhere, proxy.emptied = [None, other], ["records"]
+    try:
+        assert consume(proxy, tmp_path, come_home=come_home) == 1
+    finally:
+        other.shutdown()
+        other.server_close()
+    assert other.reads
+    assert bool(proxy.committed) is come_home
+    assert proxy.made == 2 + come_home
 
 
 def test_a_commit_that_failed_otherwise_is_tried_again(proxy: Proxy, tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ that answers anything but what was asked is given up: what it had read and not d
 consumer then makes itself a new one through the balancer, in the same group, and reads on from what was
 committed; the audit counts what it got twice. A commit that fails is the exception: a member that left for it
 would start the next rebalance, in which the others' commits are refused.
+
+With ``come_home`` a consumer that lost its instance goes back to that proxy when it answers again: it
+commits, deletes the instance that it has, and makes one at home.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import asyncio
 import base64
 import contextlib
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,12 +30,17 @@ from evidence.writing import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
 from verify.load.records import identities
 from verify.load.rest_session import session_options
+from verify.load.rest_wire import INSTANCE_HEADERS
 from verify.process import Ending, cpu_us, now_us
 
 _V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
 _BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 _BACKOFF_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 _GOODBYE_S: Final = 5.0
+#: How often a consumer that is elsewhere looks for its home, and for how long.
+_LOOK_S: Final = 1.0
+#: How often a consumer notes where it is at home.
+_HOME_US: Final = 1_000_000
 #: Letters of what a proxy answers; a validation may list all that it would have taken.
 _SAID: Final = 300
 #: A member of a REST group cannot commit when its partitions go, for it is not told; what it got since its
@@ -75,11 +84,13 @@ async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, e
     if load.rest is None:
         raise ValueError("the load has no part through REST")
     deliveries = EvidenceWriter(evidence, "deliveries", "rest-consumers", ROTATE_S)
-    consumers = [_Consumer(load, load.rest, actor, board, deliveries, ending) for actor in actors]
+    homes = EvidenceWriter(evidence, "homes", "rest-consumers")
+    consumers = [_Consumer(load, load.rest, actor, board, deliveries, homes, ending) for actor in actors]
     for actor in actors:
         board.cells(actor)[Cell.STATE] = State.READY
     await asyncio.gather(*(consumer.run() for consumer in consumers))
     deliveries.close()
+    homes.close()
     # One process, several consumers: the first tells the CPU time of all.
     board.cells(actors[0])[Cell.CPU_US] = cpu_us()
     for actor in actors:
@@ -96,6 +107,7 @@ class _Consumer:
         actor: str,
         board: Board,
         deliveries: EvidenceWriter,
+        homes: EvidenceWriter,
         ending: Ending,
     ) -> None:
         self._rest = rest
@@ -106,6 +118,13 @@ class _Consumer:
         self._tag = run_tag(load.run_id)
         self._create_url = f"{rest.url.rstrip('/')}/consumers/{rest.group}"
         self._deliveries = deliveries
+        self._homes = homes
+        #: Where its first instance was, and when to look next whether that is there again.
+        self._home = ""
+        self._look_at = 0.0
+        self._goes_home = False
+        self._home_us = 0
+        self._heard: set[int] = set()
         self._instances = 0
         self._began = False
         self._positions: dict[int, int] = {}
@@ -126,10 +145,11 @@ class _Consumer:
                 try:
                     base_uri = await self._create(session)
                     self._began = True
-                    while not self._ended():
+                    while not self._ended() and not await self._is_called_home(session, base_uri):
                         await self._read(session, base_uri)
                         failures = 0
                     await self._write_and_commit(session, base_uri)
+                    self._positions, self._writing = {}, {}
                 except (httpx.HTTPError, InstanceGoneError) as error:
                     if not self._began and isinstance(error, InstanceGoneError) and error.status in _NEVER:
                         raise RefusedError(f"no consumer can begin: {error}") from error
@@ -137,9 +157,20 @@ class _Consumer:
                 finally:
                     if base_uri:
                         await self._delete(session, base_uri)
-                if not self._ended():
+                if not self._ended() and not self._goes_home:
                     await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                     failures += 1
+
+    async def _is_called_home(self, session: httpx.AsyncClient, base_uri: str) -> bool:
+        """Return whether its first instance's proxy is there again, and this instance is elsewhere."""
+        now = time.monotonic()
+        if not self._rest.come_home or base_uri.startswith(f"{self._home}/") or now < self._look_at:
+            return False
+        self._look_at = now + _LOOK_S
+        with contextlib.suppress(httpx.HTTPError):
+            answer = await session.get(f"{self._home}/", timeout=_LOOK_S)
+            self._goes_home = not answer.is_server_error
+        return self._goes_home
 
     def _gone(self, error: Exception) -> None:
         self._positions, self._writing, self._refused = {}, {}, 0
@@ -150,14 +181,20 @@ class _Consumer:
 
     async def _create(self, session: httpx.AsyncClient) -> str:
         self._instances += 1
+        goes_home = self._goes_home
         body = {
             "name": f"{self._actor}-{now_us()}-{self._instances}",
             "format": "binary",
             "auto.offset.reset": "earliest",
             **self._rest.dialect.own_commits,
         }
-        answer = await _ask(session, "POST", self._create_url, body)
+        place, self._goes_home = self._create_url, False
+        if goes_home:
+            place = f"{self._home}/consumers/{self._rest.group}"
+        answer = await _ask(session, "POST", place, body)
         base_uri = str(answer.json()["base_uri"])
+        self._home = self._home or base_uri.partition("/consumers/")[0]
+        self._look_at = time.monotonic() + _LOOK_S
         try:
             await _ask(session, "POST", f"{base_uri}/subscription", {"topics": [self._rest.topic]})
         except (httpx.HTTPError, InstanceGoneError):
@@ -177,6 +214,7 @@ class _Consumer:
             records = response.json()
         except ValueError as error:
             raise InstanceGoneError(f"records that are not JSON: {error}") from error
+        self._note_home(response, at_us, records)
         if records:
             self._note(records, at_us)
             self._deliveries.tick()
@@ -184,6 +222,22 @@ class _Consumer:
             self._deliveries.rotate()
         await self._commit_written(session, base_uri)
         self._cells[Cell.CPU_US] = cpu_us() if self._actor.endswith("-0") else 0
+
+    def _note_home(self, response: httpx.Response, at_us: int, records: list[dict[str, Any]]) -> None:
+        self._heard |= {int(record["partition"]) for record in records}
+        if at_us < self._home_us + _HOME_US:
+            return
+        told = next((told for name in INSTANCE_HEADERS if (told := response.headers.get(name))), None)
+        self._homes.append(
+            {
+                "group": self._rest.group,
+                "consumer": self._actor,
+                "instance": told or response.request.url.netloc.decode(),
+                "at_us": at_us,
+                "partitions": [len(self._heard)],
+            }
+        )
+        self._home_us, self._heard = at_us, set()
 
     def _note(self, records: list[dict[str, Any]], at_us: int) -> None:
         partitions = [int(record["partition"]) for record in records]

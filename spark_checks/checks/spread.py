@@ -1,0 +1,136 @@
+"""Consumers that come home: what each instance carries after a run's restarts, against before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+from evidence.levels import Levels, given
+from evidence.run import Run
+from spark_checks.engine.anomalies import examples
+from spark_checks.engine.readers import Evidence
+from spark_checks.rebalance.restarts import read_restarts
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
+
+NAME: Final = "spread"
+#: Beyond this an instance is named where no level says otherwise.
+_NAMED_PERCENT: Final = 20.0
+#: Samples of a consumer, the last ones of a window: in one of them a partition may have had no record.
+_SAMPLES: Final = 3
+
+Sample = dict[str, Any]
+Instance = tuple[str, str]
+
+
+class Carried(NamedTuple):
+    """What the instances of a group carry, by group and instance."""
+
+    consumers: Counter[Instance]
+    partitions: Counter[Instance]
+
+
+def check(evidence: Evidence, levels: Levels) -> Result:
+    """Does each instance carry after the restarts what it carried before?
+
+    A consumer instance of a REST proxy lives in one process. When that restarts, its client makes itself a
+    new one elsewhere, and nothing brings it back: the instance that was restarted last is left with nothing.
+    Counted are the consumers of each instance and the partitions that they read, by their last samples before
+    the first restart begins and before the measured time ends. The figure is the largest change of an
+    instance, in percent of what it carried before; of one that carried nothing, in percent of the mean. With
+    few consumers an instance a change of one is a large share, and counts as such. Connections are not
+    counted.
+    """
+    run, slo = evidence.run, given(levels.spread)
+    rows, restarts = evidence.rows("homes"), read_restarts(evidence.rows("actions"), run)
+    if rows is None:
+        return Result(NAME, "unknown", "nobody noted where consumers were at home", slo=slo)
+    if not restarts or restarts[-1].end_us is None:
+        doubt = "an instance never came back" if restarts else "no instance was restarted"
+        return Result(NAME, "unknown", doubt, slo=slo)
+    samples = sorted(rows.to_pylist(), key=lambda row: row["at_us"])
+    last_end = max(restart.end_us or 0 for restart in restarts)
+    before = carried(samples, run.measured_from_us, restarts[0].begin_us)
+    after = carried(samples, last_end, run.measured_until_us)
+    if not before.consumers or not after.consumers:
+        when = "after the last restart" if before.consumers else "before the first restart"
+        return Result(NAME, "unknown", f"no consumer read {when}", slo=slo)
+    found = changes(before, after)
+    worst = {what: max(row[f"{what}_percent"] for row in found) for what in ("consumers", "partitions")}
+    level = levels.spread.percent
+    bound = _NAMED_PERCENT if level is None else level
+    beyond = [row for row in found if max(row["consumers_percent"], row["partitions_percent"]) > bound]
+    problems = []
+    if level is not None and beyond:
+        row = beyond[0]
+        problems.append(
+            f"{row['instance']} of {row['group']} carries {row['consumers']} consumers and "
+            f"{row['partitions']} partitions, and carried {row['consumers_before']} and "
+            f"{row['partitions_before']} before; "
+            f"{level:g} percent are allowed"
+        )
+    fine = f"the most that an instance's load changed is {max(worst.values()):.0f} percent"
+    verdict, because = judge(problems, [], fine, judged=level is not None)
+    return Result(
+        NAME,
+        verdict,
+        because,
+        slo=slo,
+        measured={f"{what}_percent": value for what, value in worst.items()} | {"by_instance": found},
+        anomalies={"piled_up": Anomaly(len(beyond), tuple(beyond[: examples()]))} if beyond else {},
+        recommendations=(_advice(run, beyond),) if beyond else (),
+        figures=(
+            Figure("largest change of an instance's load", max(worst.values()), level, "percent",
+                   key="spread.percent"),
+        ),
+    )  # fmt: skip
+
+
+def carried(samples: list[Sample], from_us: int, until_us: int) -> Carried:
+    """Return what instances carry at the end of a window, by samples in the order of their time."""
+    latest: dict[tuple[str, str], list[Sample]] = {}
+    for row in samples:
+        if from_us <= row["at_us"] < until_us:
+            latest.setdefault((row["group"], row["consumer"]), []).append(row)
+    found = Carried(Counter(), Counter())
+    for rows in latest.values():
+        home = rows[-1]["instance"]
+        place = (rows[-1]["group"], home)
+        found.consumers[place] += 1
+        found.partitions[place] += max(
+            row["partitions"] for row in rows[-_SAMPLES:] if row["instance"] == home
+        )
+    return found
+
+
+def changes(before: Carried, after: Carried) -> list[dict[str, Any]]:
+    """Return a row for each group's instance, the largest change first."""
+    places = before.consumers.keys() | after.consumers.keys()
+    rows = []
+    for group, instance in places:
+        place = (group, instance)
+        row: dict[str, Any] = {"group": group, "instance": instance}
+        for what in Carried._fields:
+            was, now = getattr(before, what), getattr(after, what)
+            all_before = [count for (of, _), count in was.items() if of == group]
+            mean = sum(all_before) / len(all_before) if all_before else 0.0
+            change = abs(now[place] - was[place])
+            row |= {f"{what}_before": was[place], what: now[place]}
+            row[f"{what}_percent"] = round(100 * change / (was[place] or mean or 1), 1)
+        rows.append(row)
+    rows.sort(key=lambda row: (-row["consumers_percent"], -row["partitions_percent"], row["instance"]))
+    return rows
+
+
+def _advice(run: Run, beyond: list[dict[str, Any]]) -> Recommendation:
+    classic = any(group.protocol == "classic" for group in run.groups.values() if group.via == "rest")
+    return Recommendation(
+        "have clients that lost their instance go back to it when it is there again: delete the new one, "
+        "make one at home (docs/balancer.md)"
+        + (
+            "; each move stops all of a classic group, so move it to the consumer protocol first"
+            if classic
+            else ""
+        ),
+        f"{beyond[0]['instance']} carried {beyond[0]['consumers_before']} consumers before the restarts, and "
+        f"{beyond[0]['consumers']} after",
+    )
