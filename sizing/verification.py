@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 from evidence.levels import Levels
 from evidence.load import Load
+from sizing.clients.groups import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare, wrong_variable
 from sizing.core.service import Service
-from sizing.inventory.clusters import cluster_names
+from sizing.inventory.clusters import cluster_names, clusters
 from sizing.inventory.service_levels import check_model, service_levels
 from sizing.topics.variables import topic_names
 
@@ -42,6 +43,7 @@ def check_verification(inventory: Inventory, services: Iterable[Service]) -> Ite
             if name in verify
         )
         yield from _names(inventory, verify)
+        yield from _group(inventory, verify)
         if not wrong:
             yield from _at_odds(inventory, verify, services)
             yield from _never(Load.model_validate(_completed(verify)), verify)
@@ -81,6 +83,27 @@ def _names(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
                 f"is {topic}, which kafka_topics does not declare for cluster {cluster}",
                 "declare it there: a topic for the load alone, which writes to it without end",
             )
+
+
+def _group(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find what keeps the load's own consumers from the consumer protocol, where they are to speak it."""
+    consumer = _parts(verify).get("kafka", {}).get("consumer")
+    if not isinstance(consumer, Mapping) or str(consumer.get(PROTOCOL, "")).lower() != CONSUMER:
+        return
+    if refused := [key for key in REFUSED if key in consumer]:
+        yield wrong_variable(
+            f"verify.kafka.consumer.{refused[0]}",
+            "all",
+            f"is beside {PROTOCOL}: {CONSUMER}, and a consumer that has both does not start",
+            "take it out: the session and the assignor are the group's, on the brokers",
+        )
+    name = verify.get("cluster")
+    cluster = clusters(inventory)[0].get(name) if isinstance(name, str) else None
+    found = broker_obstacle(coordinator(inventory, cluster), str(name)) if cluster else None
+    if found is not None and found.fatal:
+        yield wrong_variable(
+            f"verify.kafka.consumer.{PROTOCOL}", "all", f"is {CONSUMER}: {found.why}", "write classic"
+        )
 
 
 def _at_odds(

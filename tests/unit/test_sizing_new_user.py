@@ -114,6 +114,16 @@ def test_a_load_that_is_right_and_one_that_is_left_out_are_no_errors() -> None:
         ({"kafka": {"topic": "lod", "records_per_s": 1}}, "verify.kafka.topic"),
         ({"kafka": {"topic": "load", "record_per_s": 1, "records_per_s": 1}}, "verify.kafka.record_per_s"),
         ({"kafka": {"topic": "load", "records_per_s": 1, "group": "b"}}, "verify.rest.group"),
+        (
+            {
+                "kafka": {
+                    "topic": "load",
+                    "records_per_s": 1,
+                    "consumer": {"group.protocol": "consumer", "session.timeout.ms": 6000},
+                }
+            },
+            "verify.kafka.consumer.session.timeout.ms",
+        ),
         ({"kafka": None, "rest": None}, "verify"),
         ({"rest": {"topic": "load-rest", "records_per_s": 1}}, "verify.rest.url"),
         ({"service": "all"}, "verify.service"),
