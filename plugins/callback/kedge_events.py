@@ -1,12 +1,13 @@
-"""Writes what was done to instances, and when, into the evidence of a run."""
+"""Writes what was done to instances, and when, into the evidence of a run; says how long starts took."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: kedge_events
 type: notification
-short_description: Append the actions on instances to a run's evidence
+short_description: Append the actions on instances to a run's evidence, and say when one was ready
 description:
+  - Says how long each instance took to be ready.
   - Every result that carries C(kedge_actions) is appended to C(actions.jsonl) in the run's folder.
   - The folder is the fact C(kedge_run_dir), which verify.yml sets, or the environment variable KEDGE_RUN_DIR.
 author: Kedge
@@ -27,7 +28,7 @@ from ansible.plugins.callback import CallbackBase
 
 
 class CallbackModule(CallbackBase):
-    """Without a run's folder it does nothing."""
+    """Without a run's folder nothing is written."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -52,13 +53,17 @@ class CallbackModule(CallbackBase):
         outcome = getattr(result, "_result", None) or {}
         if folder := outcome.get("ansible_facts", {}).get("kedge_run_dir"):
             self._folder = Path(folder)
-        if self._folder is None:
-            return
-        rows = []
+        rows: list[dict[str, Any]] = []
         for one in outcome.get("results", [outcome]):
             rows += one.get("kedge_actions", [])
-        if not rows:
-            return
         host = result._host.get_name()
+        for row in rows:
+            if row["action"] == "ready" and row["ok"]:
+                seconds = (row["ended_us"] - row["started_us"]) / 1e6
+                self._display.display(
+                    f"  {row['service']} {row['instance']} of {host} ready after {seconds:.1f} s"
+                )
+        if self._folder is None or not rows:
+            return
         with (self._folder / "actions.jsonl").open("a") as file:
             file.writelines(json.dumps({"host": host, **row}) + "\n" for row in rows)

@@ -18,6 +18,12 @@ from ansible.module_utils import haproxy
 from ansible.module_utils.journal_steps import missing_step
 
 
+class Starting(str):
+    """The complaint about a process that has not come so far as to answer: it may be at it still."""
+
+    __slots__ = ()
+
+
 def systemctl(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run systemctl."""
     return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
@@ -43,6 +49,15 @@ def encryption(probe: dict[str, Any]) -> ssl.SSLContext | None:
     return context
 
 
+def authorization(probe: dict[str, Any]) -> dict[str, str]:
+    """Return the header by which a probe logs in; none where nobody has to."""
+    if "user" not in probe:
+        return {}
+    # As the users' file of the proxy has it: the password, then the roles.
+    login = f"{probe['user']}:{probe['login'].rpartition(',')[0]}"
+    return {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+
+
 def http_produce(probe: dict[str, Any]) -> str | None:
     """Hold when a produce request through REST is answered with an offset; 200 alone is not enough."""
     body = json.dumps({"records": [{"value": base64.b64encode(b"ready?").decode()}]}).encode()
@@ -50,10 +65,7 @@ def http_produce(probe: dict[str, Any]) -> str | None:
         "Content-Type": "application/vnd.kafka.binary.v2+json",
         "Accept": "application/vnd.kafka.v2+json",
     }
-    if "user" in probe:
-        # As the users' file of the proxy has it: the password, then the roles.
-        login = f"{probe['user']}:{probe['login'].rpartition(',')[0]}"
-        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+    headers |= authorization(probe)
     request = urllib.request.Request(  # noqa: S310 - the plan's own http address
         f"{probe['url']}/topics/{urllib.parse.quote(probe['topic'], safe='')}",
         data=body,
@@ -63,7 +75,9 @@ def http_produce(probe: dict[str, Any]) -> str | None:
         with urllib.request.urlopen(request, timeout=5, context=encryption(probe)) as answer:  # noqa: S310
             entry = json.load(answer)["offsets"][0]
     except (OSError, ValueError, LookupError, urllib.error.HTTPError) as error:
-        return f"produce to {probe['topic']}: {error}"
+        complaint = f"produce to {probe['topic']}: {error}"
+        refused = isinstance(getattr(error, "reason", None), ConnectionRefusedError)
+        return Starting(complaint) if refused else complaint
     if not isinstance(entry.get("offset"), int) or entry.get("error_code"):
         return f"produce to {probe['topic']} answered {entry}"
     return None
@@ -86,7 +100,8 @@ def kafka(probe: dict[str, Any]) -> str | None:
                     return "the broker closed the connection"
                 head += piece
     except OSError as error:
-        return f"{probe['host']}:{probe['port']}: {error}"
+        complaint = f"{probe['host']}:{probe['port']}: {error}"
+        return Starting(complaint) if isinstance(error, ConnectionRefusedError) else complaint
     (error_code,) = struct.unpack(">h", head[8:10])
     return f"ApiVersions answered error {error_code}" if error_code else None
 

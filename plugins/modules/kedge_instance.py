@@ -22,9 +22,20 @@ options:
     default: {}
     description: "Instance name to probe: kind (a key of PROBES) and what it needs."
   secrets: {type: dict, default: {}, description: "What stands for each mark in the probes; never shown."}
+  members:
+    type: list
+    elements: dict
+    default: []
+    description:
+      - Members of groups (group, name). Those that a REST proxy has are deleted through it before it stops.
   foreign: {type: str, default: "", description: "A release whose unit holds this text is no way back."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
-  ready_seconds: {type: int, default: 60, description: "How long an instance may take to become ready."}
+  ready_seconds:
+    type: int
+    default: 60
+    description:
+      - How long an instance may take to become ready.
+      - One that does not answer yet and goes on printing has not failed. It gets up to three times as long.
   state:
     type: str
     choices: [started, restarted, reloaded, killed, absent]
@@ -65,12 +76,16 @@ from typing import Any
 from ansible.module_utils import haproxy
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
-from ansible.module_utils.probes import PROBES, main_pid, systemctl
-from ansible.module_utils.service_control import FAILED, act, warden_state
+from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
+from ansible.module_utils.rest_members import delete_members
+from ansible.module_utils.service_control import FAILED, act, run, warden_state
 
 SYSTEMD = Path("/etc/systemd/system")
 POLL_SECONDS = 0.1
 JOURNAL_LINES = 25
+#: A process that starts and has printed within this time is still at it; how long it may be, in all.
+SILENCE_SECONDS = 30
+MOST_TIMES = 3
 STATES = ["started", "restarted", "reloaded", "killed", "absent"]
 #: The file of a release that says how it was asked whether it is ready; it may hold a login.
 PROBE = ".probe"
@@ -198,13 +213,15 @@ class Instance:
     def wait_ready(self, killed: str | None = None, **more: Any) -> str | None:
         """Poll the probe until it holds; return its last complaint when time is up or the process ends.
 
+        Time is not up for a process that does not answer yet and goes on printing, within bounds.
         ``killed`` is the id of a process that was killed: its unit starts another, which is waited for.
         ``more`` is added to the probe.
         """
         probe = self.probe | more
-        deadline = time.monotonic() + self.module.params["ready_seconds"]
+        limit = self.module.params["ready_seconds"]
+        most, began = MOST_TIMES * limit, time.monotonic()
         complaint: str | None = "it was not asked"
-        while time.monotonic() < deadline:
+        while True:
             gone = self.has_ended()
             if gone or (killed is not None and main_pid(self.unit) in (killed, "0")):
                 complaint = "its process ended"
@@ -214,8 +231,23 @@ class Instance:
                 complaint = PROBES[probe.get("kind", "none")](probe | {"unit": self.unit})
             if complaint is None:
                 return None
+            waited = time.monotonic() - began
+            if waited >= limit:
+                if waited >= most or not self.is_starting(complaint):
+                    return f"not ready after {round(limit, 1):g} s: {complaint}"
+                limit = waited + 1  # the journal is asked once a second
             time.sleep(POLL_SECONDS)
-        return f"not ready after {self.module.params['ready_seconds']} s: {complaint}"
+
+    def is_starting(self, complaint: str | None) -> bool:
+        """Return whether a process that does not answer has printed something of late."""
+        if not isinstance(complaint, Starting):
+            return False
+        said = run("journalctl", "-u", self.unit, "-n", "1", "--no-pager", "-o", "json").stdout
+        try:
+            printed_us = int(json.loads(said)["__REALTIME_TIMESTAMP"])
+        except (ValueError, LookupError, TypeError):
+            return False
+        return now_us() - printed_us < SILENCE_SECONDS * 1_000_000
 
     def kill(self) -> str | None:
         """End the process as a crash does; return what is wrong where the unit does not bring it back."""
@@ -248,6 +280,8 @@ class Instance:
             return "no release is staged for it"
         gently = self.module.params["state"] == "reloaded" and self.takes(release)
         if self.module.params["state"] != "started" and not gently:
+            if self.module.params["members"]:
+                delete_members(self.probe, self.module.params["members"])
             self.stop()
         # Also where the link is right already: a run that was killed may have left out the limits.
         self.put_in_force(release)
@@ -317,6 +351,7 @@ def main() -> None:
             "instances": {"type": "list", "elements": "dict", "required": True},
             "ready": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
+            "members": {"type": "list", "elements": "dict", "default": []},
             "foreign": {"type": "str", "default": ""},
             "controls": {"type": "dict", "default": {}},
             "ready_seconds": {"type": "int", "default": 60},
@@ -328,7 +363,7 @@ def main() -> None:
     if module.check_mode or not instances:
         module.exit_json(changed=bool(instances), kedge_actions=[])
     try:
-        with held(module.params["unit"], 2 * module.params["ready_seconds"]):
+        with held(module.params["unit"], MOST_TIMES * module.params["ready_seconds"]):
             if module.params["state"] == "absent":
                 for instance in instances:
                     instance.remove()

@@ -15,8 +15,10 @@ from sizing.core.plan import Instance, Part
 from sizing.core.settings import MIB, Advice, Choice, Setting, Sheet
 from sizing.core.variables import role_variables
 from sizing.inventory.security import RestTls
+from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.memory import number
 from sizing.rest.process import SERVICE as REST
+from sizing.rest.record import Health
 from sizing.rest.variables import KafkaRest, ready_topic
 
 SERVICE: Final = "rest_balancer"
@@ -80,16 +82,29 @@ _FIXED: Final = (
 
 
 class _Server(NamedTuple):
-    """An instance as the balancer knows it: its name, where it listens, and its ``id`` if it has one."""
+    """An instance as the balancer knows it: name, where it listens, ``id`` and health's own port if any."""
 
     name: str
     address: str
     identity: str
+    health_port: int | None = None
 
     @property
     def number(self) -> int:
         """The number of the server in HAProxy: its own, so that no other server's coming changes it."""
         return zlib.crc32(self.name.encode()) & 0x7FFFFFFF or 1
+
+
+def _server(inventory: Inventory, host: str, instance: Instance) -> _Server:
+    where = [f"{name}:{instance.port}" for name in (host, inventory.address(host))]
+    health, variables = _own_health(inventory, host), _proxies(inventory, host)
+    port = health.port(variables.version, instance.port) if health and variables else instance.port
+    return _Server(*where, instance.value("id"), port if port != instance.port else None)
+
+
+def _own_health(inventory: Inventory, host: str) -> Health | None:
+    """Return where the instances of a host say themselves that they are ready."""
+    return DISTRIBUTIONS[str(inventory.hosts[host][f"{REST}_distribution"])].health
 
 
 def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
@@ -100,7 +115,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
     services: dict[str, dict[str, tuple[Instance, ...]]] = {}
     findings: list[Finding] = []
     servers = [
-        _Server(f"{host}:{instance.port}", f"{inventory.address(host)}:{instance.port}", instance.value("id"))
+        _server(inventory, host, instance)
         for host, of_host in rest.services.items()
         for instance in of_host.get(REST, ())
     ]
@@ -129,7 +144,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         _stickiness(sheet, rest, variables)
         for key, value, because, source in _FIXED:
             sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source))
-        _health(sheet, inventory)
+        _health(sheet, inventory, rest)
         _refused(sheet, max(len(of_host.get(REST, ())) for of_host in rest.services.values()))
         plan_balancer_security(sheet, variables, *_instances(inventory))
         _servers(sheet, servers)
@@ -198,6 +213,9 @@ def _servers(sheet: Sheet, servers: list[_Server]) -> None:
         sheet.put(FILE, f"server {server.name}", "balancer.servers", Choice(server.address, because, _GUIDE))
         number = Choice(server.number, numbered, f"{_MANUAL}, peers")
         sheet.put(FILE, f"id {server.name}", "balancer.stickiness", number)
+        if server.health_port:
+            told = Choice(server.health_port, "where the instance tells how it is", _GUIDE)
+            sheet.put(FILE, f"health port {server.name}", "balancer.health", told)
         if server.identity:  # Strimzi's bridge has another key, and names of another form.
             told = f"a consumer's generated name tells the process that made it, by its id {server.identity}"
             home = Choice(f"rest-consumer-{server.identity}-", told, _OBSERVED)
@@ -336,8 +354,19 @@ def _longest_produce_s(instances: Iterable[Instance]) -> int:
     return math.ceil(max(map(wait_ms, instances), default=0) / 1000)
 
 
-def _health(sheet: Sheet, inventory: Inventory) -> None:
+def _health(sheet: Sheet, inventory: Inventory, rest: Part) -> None:
     """Plan what an instance must do to be sent requests: a proxy without its brokers still answers a GET."""
+    asked = {_own_health(inventory, host) for host, of_host in rest.services.items() if REST in of_host}
+    if len(asked) > 1:
+        sheet.error(
+            "balancer.health",
+            "its instances are of distributions that are not asked alike how they are",
+            "give the hosts behind one balancer one kafka_rest_distribution",
+        )
+    own = next(iter(asked))
+    if own is not None:
+        sheet.put(FILE, "health get", "balancer.health", Choice(own.path, own.because, own.source))
+        return
     topic = ready_topic(inventory.hosts[inventory.group(REST)[0]])
     because = "an instance is well when a record produced through it gets an offset, as readiness asks"
     sheet.put(FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED))

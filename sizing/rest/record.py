@@ -119,6 +119,16 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """Where a proxy says that it is ready: the path, its port by version and own port, and why there."""
+
+    path: str
+    port: Callable[[str, int], int]
+    because: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Distribution:
     """A distribution of the REST proxy: all that sets it apart from others.
 
@@ -138,9 +148,12 @@ class Distribution:
         environment: further variables that its start script reads.
         identity: the key of an instance's id.
         ready: the kind of the probe that says that an instance does its job.
+        health: what balancers ask each second; None where they produce a record, as readiness does.
         fleet_only: it serves local fleets, and is no product.
         streams: returns the commands, by service, that create its default stream and try it, given a host,
             its address and variables; None where it has topics, and the groups of a Kafka cluster.
+        leaves_groups: whether the consumers of a process that stops leave their groups; else they are missed
+            after their session, and the kit deletes them before it stops one.
         dialect: how clients speak with it.
     """
 
@@ -157,8 +170,10 @@ class Distribution:
     environment: tuple[str, ...] = ()
     identity: str = "id"
     ready: str = "http_produce"
+    health: Health | None = None
     fleet_only: bool = False
     streams: Callable[[str, str, KafkaRest], Mapping[str, tuple[Instance, ...]]] | None = None
+    leaves_groups: bool = True
     dialect: Dialect = field(default_factory=Dialect)
 
     def java_of(self, version: str) -> JavaNeed | None:
@@ -180,8 +195,9 @@ class Distribution:
         ``number`` counts the instances of the host from 0. JSON: ``install`` is a way; ``package`` and
         ``home`` are there for a package alone; ``start`` is relative to the folder of the software, ``%i``
         in it the instance's name; ``control`` (service, node) is there where Warden runs the instance;
-        ``kafka_groups`` says whether its consumers form groups of its Kafka cluster; ``jvm_options`` are the
-        variables whose words are flags of its JVM; ``dialect`` is what is otherwise than of kafka-rest.
+        ``kafka_groups`` says whether its consumers form groups of its Kafka cluster, ``leaves_groups``
+        whether they leave these when it stops; ``jvm_options`` are the variables whose words are flags of
+        its JVM; ``dialect`` is what is otherwise than of kafka-rest.
         """
         software, way = self.software, self.way(variables)
         found: dict[str, object] = {
@@ -193,6 +209,7 @@ class Distribution:
             "ready": self.ready,
             "identity": self.identity,
             "kafka_groups": self.streams is None,
+            "leaves_groups": self.leaves_groups,
             "jvm_options": list(self.jvm.options) if self.jvm else [],
             "accept_queue": software.accept_queue,
             "dialect": self.dialect.model_dump(exclude_defaults=True),

@@ -253,3 +253,24 @@ def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answer
 
 def on_servers(balancer: Balancer, *servers: str) -> list[int]:
     return [in_flight(str(balancer.socket), server) for server in servers or SERVERS[:2]]
+
+
+def bridges(version: str) -> str:
+    """Return the balancer's file before two bridges of a host."""
+    bridge = {"distribution": "strimzi", "version": version, "archive": "/a", "archive_checksum": "a1" * 32}
+    plan = make_plan(rest(1, groups={"rest_balancer": ("lb1",)}, instances_per_host=2, **bridge)).to_json()
+    (instance,) = plan["hosts"]["lb1"]["services"]["rest_balancer"]["instances"]
+    return render_instance("rest-balancer", instance)["haproxy.cfg"]
+
+
+def test_a_proxy_that_makes_a_producer_for_each_check_is_asked_how_it_is() -> None:
+    text = bridges("0.33.1")
+    assert "http-check send meth GET uri /ready " in text
+    assert "http-check expect status 200-299" in text
+    assert "POST" not in text.partition("option httpchk")[2].partition("timeout check")[0]
+    assert " port " not in text.partition("backend rest\n")[2]
+
+
+def test_a_bridge_with_a_port_of_its_own_for_health_is_asked_there() -> None:
+    servers = re.findall(r"server rest1:(\d+) rest1:\d+ id \d+ port (\d+)", bridges("1.1.0"))
+    assert servers == [("8082", "9082"), ("8083", "9083")]

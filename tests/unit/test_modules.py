@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from plugins.callback import kedge_events
 from plugins.filter.kedge import planned_value, staged_release, topics_that_may_grow, turning_tls
-from plugins.module_utils import haproxy, probes
+from plugins.module_utils import haproxy, probes, rest_members
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
 from tests.answering import JsonHandler
@@ -155,6 +156,97 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
     assert asked == ["old-login"]
     kept = tmp_path / "u" / "one" / "releases" / "old" / kedge_instance.PROBE
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("complaint", "printed_s_ago", "gets_more"),
+    [
+        (kedge_instance.Starting("nothing listens"), 1, True),
+        (kedge_instance.Starting("nothing listens"), kedge_instance.SILENCE_SECONDS + 1, False),
+        ("it answers with an error", 1, False),
+    ],
+)
+def test_a_process_that_still_starts_is_not_one_that_failed(
+    monkeypatch: pytest.MonkeyPatch, complaint: str, printed_s_ago: int, gets_more: bool
+) -> None:
+    printed_us = kedge_instance.now_us() - printed_s_ago * 1_000_000
+    said = f'{{"__REALTIME_TIMESTAMP": "{printed_us}"}}'
+    journals: list[Any] = []
+
+    def journal(*asked: str) -> subprocess.CompletedProcess[str]:
+        journals.append(asked)
+        return subprocess.CompletedProcess(asked, 0, said, "")
+
+    monkeypatch.setattr(kedge_instance, "run", journal)
+    monkeypatch.setattr(kedge_instance, "MOST_TIMES", 10_000)
+    monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
+    params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, "ready_seconds": 0.2}
+    instance = kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+    # It becomes ready when its time was up once.
+    monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: None if journals else complaint)
+    wrong = instance.wait_ready()
+    assert wrong is None if gets_more else wrong == f"not ready after 0.2 s: {complaint}"
+
+
+def test_a_process_that_starts_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kedge_instance.Instance, "is_starting", lambda *_: True)
+    monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
+    monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: kedge_instance.Starting("nothing listens"))
+    params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, "ready_seconds": 0.1}
+    instance = kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+    assert "nothing listens" in str(instance.wait_ready())
+
+
+def test_a_port_at_which_nothing_listens_is_a_start_that_goes_on() -> None:
+    probe = {"url": "http://127.0.0.1:1", "topic": "t"}
+    assert isinstance(probes.http_produce(probe), probes.Starting)
+    assert isinstance(probes.kafka({"host": "127.0.0.1", "port": 1}), probes.Starting)
+
+
+class Consumers(JsonHandler, http.server.BaseHTTPRequestHandler):
+    """A double of a proxy that has one consumer, and notes who asked for a deletion."""
+
+    asked_for: list[tuple[str, str | None]]
+
+    def do_DELETE(self) -> None:
+        self.asked_for.append((self.path, self.headers["Authorization"]))
+        status = 204 if self.path.endswith("/mine") else 404
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_the_members_that_a_proxy_has_are_deleted_and_others_passed_over() -> None:
+    Consumers.asked_for = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Consumers)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    members = [{"group": "g/1", "name": "theirs"}, {"group": "g/1", "name": "mine"}]
+    probe = {"url": f"http://127.0.0.1:{server.server_port}", "user": "kit", "login": "word,role"}
+    try:
+        assert rest_members.delete_members(probe, members) == 1
+    finally:
+        server.shutdown()
+        server.server_close()
+    paths, logins = zip(*Consumers.asked_for, strict=True)
+    assert paths == ("/consumers/g%2F1/instances/theirs", "/consumers/g%2F1/instances/mine")
+    assert set(logins) == {"Basic a2l0OndvcmQ="}
+
+
+def test_a_proxy_that_does_not_answer_is_stopped_all_the_same() -> None:
+    assert rest_members.delete_members({"url": "http://127.0.0.1:1"}, [{"group": "g", "name": "n"}]) == 0
+
+
+def test_how_long_an_instance_took_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    callback, said = kedge_events.CallbackModule(), list[str]()
+    monkeypatch.setattr(callback._display, "display", said.append)
+    ready = {"service": "kafka_rest", "instance": "8082", "action": "ready", "ok": True}
+    rows = [
+        ready | {"started_us": 1_000_000, "ended_us": 13_300_000},
+        ready | {"ok": False, "action": "stop"},
+    ]
+    host = SimpleNamespace(get_name=lambda: "rest1")
+    callback.v2_runner_on_ok(SimpleNamespace(_result={"kedge_actions": rows}, _host=host))
+    assert said == ["  kafka_rest 8082 of rest1 ready after 12.3 s"]
 
 
 def test_a_closed_port_is_no_broker() -> None:

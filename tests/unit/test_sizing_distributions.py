@@ -233,3 +233,24 @@ def test_a_url_that_has_nothing_is_an_error_before_a_host_is_touched(
     (error,) = of_rule(plan, "inventory.archive", "error")
     assert "could not be fetched" in error.message
     assert not list((tmp_path / "downloads").iterdir())
+
+
+def test_the_session_of_a_member_follows_the_stall_that_is_allowed_under_the_distributions_own_key() -> None:
+    common = {"service_levels": {"rebalance": {"consume_stall_s": 15}}}
+    bridge = rest(distribution="strimzi", version="0.33.1", common=common)
+    assert planned(bridge, "kafka.consumer.session.timeout.ms") == planned(
+        rest(common=common), "consumer.session.timeout.ms"
+    )
+
+
+def test_only_the_bridge_leaves_its_members_in_their_groups() -> None:
+    stay = {name for name, each in DISTRIBUTIONS.items() if not each.leaves_groups}
+    assert stay == {"strimzi"}
+
+
+def test_instances_that_are_not_asked_alike_are_refused_behind_one_balancer() -> None:
+    inventory = rest(2, groups={"rest_balancer": ("lb1",)})
+    inventory.hosts["rest2"]["kafka_rest_distribution"] = "strimzi"  # type: ignore[index]
+    inventory.hosts["rest2"]["kafka_rest_version"] = "0.33.1"  # type: ignore[index]
+    (error,) = of_rule(make_plan(inventory), "balancer.health", "error")
+    assert "one kafka_rest_distribution" in error.fix

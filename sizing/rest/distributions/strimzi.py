@@ -12,10 +12,10 @@ from sizing.keys.catalogue import numbers
 from sizing.rest.clients import put_client_profile
 from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, number
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, REAL, number
 from sizing.rest.process import SERVICE, Process
 from sizing.rest.producer import plan_waits
-from sizing.rest.record import Distribution, Groups, Java, Jvm, Keys, Software, Versions
+from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
 
@@ -161,6 +161,10 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
     return heap_mib
 
 
+def _health_port(version: str, port: int) -> int:
+    return management_port(port) if numbers(version) >= _MANAGEMENT else port
+
+
 def _clients(version: str) -> str:
     return "4.3" if numbers(version) >= _MANAGEMENT else "3.9"
 
@@ -192,6 +196,14 @@ STRIMZI: Final = Distribution(
     clients=_clients,
     environment=("LOG_DIR",),
     identity="bridge.id",
+    leaves_groups=False,
+    health=Health(
+        "/ready",
+        _health_port,
+        "the bridge says that it takes requests, and nothing of its brokers; a record would make a producer "
+        "for each check, with its thread and descriptors",
+        f"{REAL}, What a connection that produces takes",
+    ),
     dialect=Dialect(
         own_commits={"enable.auto.commit": False},
         unknown_topic=404,

@@ -1,0 +1,52 @@
+#!/usr/bin/python
+"""Tells the members of a cluster's consumer groups."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kafka_group_members
+short_description: Tell the members of a cluster's consumer groups
+description:
+  - Answers with C(members), the group and the client id of each member of each group.
+  - Runs on the control machine, and changes nothing.
+options:
+  bootstrap_servers: {type: str, required: true, description: "Where the cluster answers."}
+  client: {type: dict, default: {}, description: "More keys for the client."}
+  secrets: {type: dict, default: {}, description: "Keys for the client that are never shown."}
+author: Kedge
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from confluent_kafka import KafkaException
+
+from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
+
+
+def members(client: Any) -> list[dict[str, str]]:
+    """Return group and client id of every member that the cluster knows."""
+    groups = [group.group_id for group in client.list_consumer_groups().result(TIMEOUT_SECONDS).valid]
+    described = client.describe_consumer_groups(groups) if groups else {}
+    return [
+        {"group": group, "name": member.client_id}
+        for group, answer in sorted(described.items())
+        for member in answer.result(TIMEOUT_SECONDS).members
+    ]
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec=CLUSTER_ARGUMENTS, supports_check_mode=True)
+    servers = module.params["bootstrap_servers"]
+    try:
+        found = members(admin(servers, client_keys(module.params)))
+    except ConnectionError as error:
+        module.fail_json(msg=str(error))
+    except KafkaException as error:
+        module.fail_json(msg=f"{servers}: {error.args[0].str()}")
+    module.exit_json(changed=False, members=found)
+
+
+if __name__ == "__main__":
+    main()
