@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from local.demo import load
+from local.demo.archive import VENDORS
 from local.demo.asked import INVENTORY, Asked, parse
 from local.demo.inventory import DERIVED, derive
 from local.paths import PROJECT
@@ -106,8 +107,9 @@ def inventory_of(asked: Asked, say: Callable[[str], None]) -> str:
     chosen = asked.load
     if chosen is None:
         cores, busy = load.cores(), load.busy_cores()
-        chosen = load.suited(cores, busy)
-        say(load.why(chosen, cores, busy))
+        cost = VENDORS[asked.vendor.distribution].cost_us if asked.vendor else load.COST_US
+        chosen = load.suited(cores, busy, cost)
+        say(load.why(chosen, cores, busy, cost))
     else:
         say(f"load: {chosen:,} Kafka and {chosen * load.REST_SHARE:,.0f} REST records/s, as asked for")
     if vendor := asked.vendor:

@@ -15,13 +15,17 @@ from local.problem import Problem
 
 @dataclass(frozen=True)
 class Product:
-    """What a vendor's archive holds: the script that starts the proxy, and the folder that all lies in."""
+    """What a vendor's archive holds: the script that starts the proxy, and the folder that all lies in.
+
+    ``cost_us`` is what load.COST_US is of the sandbox.
+    """
 
     name: str
     start: str
     folder: str
     archive: str
     example: str
+    cost_us: int
 
 
 VENDORS: Final = {
@@ -31,9 +35,15 @@ VENDORS: Final = {
         "confluent",
         "confluent-community-8.3.1.tar.gz",
         "8.3.1",
+        45,
     ),
     "strimzi": Product(
-        "Strimzi's bridge", "bin/kafka_bridge_run.sh", "kafka-bridge", "kafka-bridge-0.33.1.tar.gz", "0.33.1"
+        "Strimzi's bridge",
+        "bin/kafka_bridge_run.sh",
+        "kafka-bridge",
+        "kafka-bridge-0.33.1.tar.gz",
+        "0.33.1",
+        95,
     ),
 }
 #: The kit's stand-in has the start script of Confluent's.

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 #: CPU time of everything together, for a record by Kafka and its tenth of one by REST: generators, consumers,
-#: broker, proxies and their four restarts. 357 s for 10.3 million such records, on two cores, 2026-11-22.
+#: broker, the sandbox and its four restarts. 357 s for 10.3 million such records, on two cores, 2026-11-22.
+#: Vendors' proxies have their own (archive.py).
 COST_US: Final = 35
 #: The share of the idle cores that a load takes. The rest is for what comes by the side: JVMs that compile,
 #: Ansible, whatever else the machine has to do.
@@ -48,22 +49,22 @@ def busy_cores(
     return (os.cpu_count() or 1) * (1 - idle / whole) if whole > 0 else 0.0
 
 
-def suited(cores: float, busy: float) -> int:
+def suited(cores: float, busy: float, cost_us: int = COST_US) -> int:
     """Return the Kafka records/s that half of the idle cores carry, in whole thousands."""
-    carried = _SHARE * max(cores - busy, 0) * 1e6 / COST_US
+    carried = _SHARE * max(cores - busy, 0) * 1e6 / cost_us
     return max(LEAST, min(_ENOUGH, int(carried) // _STEP * _STEP))
 
 
-def why(load: int, cores: float, busy: float) -> str:
+def why(load: int, cores: float, busy: float, cost_us: int = COST_US) -> str:
     """Say in one line which load was chosen, and why."""
     rest = f"{load * REST_SHARE:,.0f}"
     room = f"{busy:.1f} of {cores:g} cores are busy"
     if load == _ENOUGH:
-        reason = f"{room}, and it takes {load * COST_US / 1e6:.1f}; more is not needed"
+        reason = f"{room}, and it takes {load * cost_us / 1e6:.1f}; more is not needed"
     elif load == LEAST:
         reason = f"{room}, so this is the least that still tells something; the figures will be the machine's"
     else:
-        reason = f"{room}, and it takes half of the rest at {COST_US} µs a record"
+        reason = f"{room}, and it takes half of the rest at {cost_us} µs a record"
     return f"load: {load:,} Kafka and {rest} REST records/s: {reason} (LOAD=... overrides)"
 
 

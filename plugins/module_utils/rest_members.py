@@ -21,16 +21,10 @@ def delete_members(probe: dict[str, Any], members: Iterable[Mapping[str, str]]) 
     ``probe`` has the proxy's url and login, as readiness asks it; ``members`` are group and name. Those of
     other proxies are not known here, and stay. What cannot be deleted in time is left to its session.
     """
-    parts = urlsplit(probe["url"])
-    context = encryption(probe)
-    connection = (
-        http.client.HTTPSConnection(parts.netloc, timeout=REQUEST_SECONDS, context=context)
-        if context
-        else http.client.HTTPConnection(parts.netloc, timeout=REQUEST_SECONDS)
-    )
     deadline, deleted = time.monotonic() + ALL_SECONDS, 0
-    headers = {"Content-Type": "application/vnd.kafka.v2+json", **authorization(probe)}
     try:
+        connection = _connection(probe)
+        headers = {"Content-Type": "application/vnd.kafka.v2+json", **authorization(probe)}
         for member in members:
             if time.monotonic() > deadline:
                 break
@@ -41,6 +35,11 @@ def delete_members(probe: dict[str, Any], members: Iterable[Mapping[str, str]]) 
             deleted += answer.status == http.client.NO_CONTENT
     except (OSError, http.client.HTTPException):
         pass  # the stop goes on: what is left is missed after its session
-    finally:
-        connection.close()
     return deleted
+
+
+def _connection(probe: dict[str, Any]) -> http.client.HTTPConnection:
+    where, context = urlsplit(probe["url"]).netloc, encryption(probe)
+    if context is None:
+        return http.client.HTTPConnection(where, timeout=REQUEST_SECONDS)
+    return http.client.HTTPSConnection(where, timeout=REQUEST_SECONDS, context=context)

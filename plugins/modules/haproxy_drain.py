@@ -10,6 +10,8 @@ description:
   - C(drain) sends no new request to the server and waits until those in flight have been answered. Consumers
     whose home it is go on asking it; after C(drain_seconds) they are told that it is down, and the last
     request is waited for. When the task is done the server has no request and gets none.
+  - Of a server that leaves its C(members) in their groups when it stops, they are deleted in between, so that
+    the groups go on with those that its clients make elsewhere.
   - A server is not drained while another of its backend is not up.
   - C(gone) drains a server for good, if one of C(others) is up to carry its requests. With none up it is left
     in rotation, until the balancer is reloaded with the others in its place. Of a server that the balancer
@@ -24,6 +26,8 @@ options:
   host: {type: str, description: "The instance's host in the evidence."}
   state: {type: str, choices: [drain, gone, ready], required: true, description: "What becomes true."}
   drain_seconds: {type: int, default: 0, description: "How long consumers of the server may go on asking it."}
+  members: {type: list, elements: dict, default: [], description: "Members of groups (group, name)."}
+  proxy: {type: str, description: "URL of the server itself, where members are deleted."}
   others:
     type: list
     elements: str
@@ -58,6 +62,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.haproxy import ask, former_workers, in_flight, servers
+from ansible.module_utils.rest_members import delete_members
 
 POLL_SECONDS = 0.05
 OUT = ("DRAIN", "MAINT")
@@ -107,6 +112,8 @@ def drain(module: AnsibleModule, name: str) -> None:
 
     change(module, "drain")
     await_true(idle, p["drain_seconds"])
+    if p["members"]:
+        delete_members({"url": p["proxy"]}, p["members"])
     # Also where it is idle now: a consumer's next request would be cut by the stop.
     change(module, "maint")
     if not await_true(idle, p["seconds"]):
@@ -151,6 +158,8 @@ def main() -> None:
             "host": {"type": "str"},
             "state": {"type": "str", "choices": ["drain", "gone", "ready"], "required": True},
             "drain_seconds": {"type": "int", "default": 0},
+            "members": {"type": "list", "elements": "dict", "default": []},
+            "proxy": {"type": "str"},
             "others": {"type": "list", "elements": "str", "default": []},
             "seconds": {"type": "int", "default": 60},
         },

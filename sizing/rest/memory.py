@@ -48,6 +48,25 @@ SMALL_FETCH_BYTES: Final = 4 * MIB
 
 
 @dataclass(frozen=True, slots=True)
+class Connection:
+    """What a connection that produces takes of a process: threads, descriptors, MiB of heap and beside it.
+
+    ``producer`` says that each has a producer, hence a buffer, of its own.
+    """
+
+    threads: int = 0
+    descriptors: int = 1
+    live_mib: float = 0
+    outside_mib: float = 0
+    producer: bool = False
+    source: str = ""
+
+
+#: Where one producer serves all: a connection is a descriptor.
+SHARED_PRODUCER: Final = Connection()
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What one process carries: its share of the workload, and the client settings that cost memory."""
 
@@ -59,6 +78,8 @@ class Load:
     partition_fetch_bytes: int
     request_max_bytes: int
     buffer_bytes: int
+    connections: int = 0
+    connection: Connection = SHARED_PRODUCER
 
     @property
     def answers(self) -> int:
@@ -81,9 +102,17 @@ class Memory:
     limit: Choice
 
 
-def load_of(variables: KafkaRest, instances: int, *, small_fetch: bool = False) -> Load:
-    """Return the share of one of ``instances`` processes; ``small_fetch`` bounds its readers' fetches."""
+def load_of(
+    variables: KafkaRest, instances: int, connection: Connection, *, small_fetch: bool = False
+) -> Load:
+    """Return the share of one of ``instances`` processes; ``small_fetch`` bounds its readers' fetches.
+
+    Connections are not shared, as others may be away.
+    """
     w = variables.workload
+    connections = w.connections or 0
+    # A connection has one request in flight, and its producer holds no more than that.
+    held = connections * 2 * w.records_per_request * w.record_bytes
     settings = variables.settings
     fetch = number(settings.get("consumer.fetch.max.bytes")) or (
         SMALL_FETCH_BYTES if small_fetch else _FETCH_BYTES
@@ -99,7 +128,11 @@ def load_of(variables: KafkaRest, instances: int, *, small_fetch: bool = False) 
         request_max_bytes=number(settings.get("consumer.request.max.bytes"))
         or max(READ_BYTES, 2 * w.record_bytes),
         # A buffer beyond that is held against the heap, and does not make it grow.
-        buffer_bytes=min(number(settings.get("producer.buffer.memory")) or BUFFER_BYTES, _MOST_BUFFER_BYTES),
+        buffer_bytes=held
+        if connection.producer
+        else min(number(settings.get("producer.buffer.memory")) or BUFFER_BYTES, _MOST_BUFFER_BYTES),
+        connections=connections,
+        connection=connection,
     )
 
 
@@ -119,6 +152,11 @@ def measured_heap(load: Load) -> Choice:
     mib = max(_GUIDE_HEAP_MIB, math.ceil((live * _HEAP_TO_LIVE + answers) / _STEP_MIB) * _STEP_MIB)
     parts = [
         f"{_LIVE_MIB} MiB",
+        *(
+            [f"{load.connections} connections x {load.connection.live_mib:g} MiB of a producer"]
+            if load.connection.producer
+            else []
+        ),
         f"{load.buffer_bytes / MIB:.0f} MiB producer buffer",
         f"{load.consumers} consumer instances x {_IDLE_LIVE_MIB} MiB",
         f"{load.readers} readers x {_READ_LIVE:.0f} x {load.fetched_mib:g} MiB fetched",
@@ -139,10 +177,12 @@ def measured_heap(load: Load) -> Choice:
 def resident_limit(heap_mib: int, load: Load) -> Choice:
     """Return the resident limit of the unit in MiB: the heap, and what lies outside it with a margin."""
     readers = load.consumers * _IDLE_OUTSIDE_MIB + load.readers * _READ_OUTSIDE * load.fetched_mib
-    limit = heap_mib + math.ceil((_OUTSIDE_MIB + readers) * _OUTSIDE_MARGIN)
+    producers = load.connections * load.connection.outside_mib
+    limit = heap_mib + math.ceil((_OUTSIDE_MIB + readers + producers) * _OUTSIDE_MARGIN)
+    more = f", {producers:.0f} MiB of {load.connections} producers" if producers else ""
     because = (
         f"{heap_mib} MiB heap, and outside it {_OUTSIDE_MIB} MiB of the JVM and {readers:.0f} MiB of "
-        f"{load.consumers} consumer instances, {load.readers} of them reading, with a quarter to spare"
+        f"{load.consumers} consumer instances, {load.readers} of them reading{more}, with a quarter to spare"
     )
     return Choice(limit, because, f"{MEASURED}, What the plan does with it")
 
@@ -175,7 +215,9 @@ def request_max_bytes(load: Load) -> Choice:
     return Choice(load.request_max_bytes, because, f"{REAL}, How large an answer is")
 
 
-def instances_for_heap(variables: KafkaRest, at_least: int, *, documented: bool) -> tuple[int, bool]:
+def instances_for_heap(
+    variables: KafkaRest, at_least: int, connection: Connection, *, documented: bool
+) -> tuple[int, bool]:
     """Return how many processes keep every heap within 8 GiB, and whether fetches are bounded for it.
 
     By measurement fetches are bounded before a process is split: 4 MiB of them read at nine tenths of the
@@ -186,11 +228,11 @@ def instances_for_heap(variables: KafkaRest, at_least: int, *, documented: bool)
         while _mib(documented_heap(math.ceil(variables.workload.consumers / count))) > HEAP_LIMIT_MIB:
             count += 1
         return count, False
-    if _mib(measured_heap(load_of(variables, at_least))) <= HEAP_LIMIT_MIB:
+    if _mib(measured_heap(load_of(variables, at_least, connection))) <= HEAP_LIMIT_MIB:
         return at_least, False
     count = at_least
     while (
-        _mib(measured_heap(load_of(variables, count, small_fetch=True))) > HEAP_LIMIT_MIB
+        _mib(measured_heap(load_of(variables, count, connection, small_fetch=True))) > HEAP_LIMIT_MIB
         and count < MOST_INSTANCES
     ):
         count += 1
@@ -209,6 +251,7 @@ def _live_mib(load: Load) -> float:
     return (
         _LIVE_MIB
         + load.buffer_bytes / MIB
+        + load.connections * load.connection.live_mib
         + load.consumers * _IDLE_LIVE_MIB
         + load.readers * _READ_LIVE * load.fetched_mib
     )

@@ -15,6 +15,7 @@ from sizing.rest.memory import (
     HEAP_LIMIT_MIB,
     MEASURED,
     MOST_INSTANCES,
+    Connection,
     Load,
     documented_heap,
     instances_for_heap,
@@ -74,7 +75,8 @@ class Process:
     @property
     def load(self) -> Load:
         """Its share of what its host carries."""
-        return load_of(self.variables, self.instances, small_fetch=self.small_fetch)
+        connection = self.distribution.connection
+        return load_of(self.variables, self.instances, connection, small_fetch=self.small_fetch)
 
     @property
     def requests(self) -> Requests:
@@ -101,8 +103,10 @@ def instance_count(
     if variables.heap_mib is not None or distribution.jvm is None:
         return given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated), False
     count = given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated)
-    needed, small_fetch = instances_for_heap(variables, count, documented=documented)
-    if needed > MOST_INSTANCES or (not documented and _heap_mib(variables, needed, advice) > HEAP_LIMIT_MIB):
+    connection = distribution.connection
+    needed, small_fetch = instances_for_heap(variables, count, connection, documented=documented)
+    most = _heap_mib(variables, needed, connection, advice)
+    if needed > MOST_INSTANCES or (not documented and most > HEAP_LIMIT_MIB):
         sheet.error(
             "rest.heap.split",
             f"the workload of the host needs more than {MOST_INSTANCES} processes of {HEAP_LIMIT_MIB} MiB "
@@ -112,7 +116,7 @@ def instance_count(
         return count, small_fetch
     if needed == count:
         return count, small_fetch
-    one = _heap_mib(variables, count, advice, small_fetch=small_fetch)
+    one = _heap_mib(variables, count, connection, advice, small_fetch=small_fetch)
     if given:
         sheet.error(
             "rest.heap.split",
@@ -175,7 +179,9 @@ def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
     return min(wanted, room)
 
 
-def _heap_mib(variables: KafkaRest, count: int, advice: Advice, *, small_fetch: bool = True) -> int:
+def _heap_mib(
+    variables: KafkaRest, count: int, connection: Connection, advice: Advice, *, small_fetch: bool = True
+) -> int:
     if advice == "documented":
         return int(documented_heap(math.ceil(variables.workload.consumers / count)).value or 0)
-    return int(measured_heap(load_of(variables, count, small_fetch=small_fetch)).value or 0)
+    return int(measured_heap(load_of(variables, count, connection, small_fetch=small_fetch)).value or 0)

@@ -11,6 +11,7 @@ from sizing.core.findings import Severity
 from sizing.core.service import JavaNeed
 from sizing.keys.catalogue import Component, numbers
 from sizing.rest.jetty import ACCEPT_QUEUE
+from sizing.rest.memory import SHARED_PRODUCER, Connection
 
 if TYPE_CHECKING:  # they are written for any distribution, and read its record
     from sizing.core.plan import Instance
@@ -152,6 +153,7 @@ class Distribution:
         fleet_only: it serves local fleets, and is no product.
         streams: returns the commands, by service, that create its default stream and try it, given a host,
             its address and variables; None where it has topics, and the groups of a Kafka cluster.
+        connection: what a connection that produces takes of a process.
         leaves_groups: whether the consumers of a process that stops leave their groups; else they are missed
             after their session, and the kit deletes them before it stops one.
         dialect: how clients speak with it.
@@ -173,6 +175,7 @@ class Distribution:
     health: Health | None = None
     fleet_only: bool = False
     streams: Callable[[str, str, KafkaRest], Mapping[str, tuple[Instance, ...]]] | None = None
+    connection: Connection = SHARED_PRODUCER
     leaves_groups: bool = True
     dialect: Dialect = field(default_factory=Dialect)
 

@@ -9,7 +9,6 @@ from typing import Final
 from sizing.core import jvm
 from sizing.core.service import put_stop
 from sizing.core.settings import MIB, Choice, Sheet
-from sizing.rest.jetty import requests_of
 from sizing.rest.memory import (
     GUIDE,
     HEAP_LIMIT_MIB,
@@ -168,8 +167,9 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         None,
         Choice(f"{limit.value}M", limit.because, limit.source),
     )
-    connections = requests_of(process.variables.workload, 1).connections or 0
-    needed = _DESCRIPTORS + _CONSUMER_DESCRIPTORS * load.consumers + 2 * connections
+    connections, each = load.connections, load.connection
+    needed = _DESCRIPTORS + _CONSUMER_DESCRIPTORS * load.consumers + each.descriptors * 2 * connections
+    produced = f"; {each.source}" if each.source else ""
     least = process.variables.open_files
     sheet.put(
         file,
@@ -178,9 +178,9 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         Choice(
             max(least, needed),
             f"{_DESCRIPTORS}, {_CONSUMER_DESCRIPTORS} for each of {load.consumers} consumer instances and "
-            f"one for each of {2 * connections} connections are {needed}; {least}, as the package's unit has "
-            "it, at least",
-            "confluent-kafka-rest.service; REST proxy measurements, Memory per consumer instance",
+            f"{each.descriptors} for each of {2 * connections} connections are {needed}; {least}, as the "
+            "package's unit has it, at least",
+            f"confluent-kafka-rest.service; {MEASURED}, Memory per consumer instance{produced}",
         ),
     )
     for key, value in (
@@ -198,7 +198,8 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
                 "systemd.exec(5), LogRateLimitIntervalSec=",
             ),
         )
-    threads = _THREADS + load.consumers + consumer_threads + pool
+    threads = _THREADS + load.consumers + consumer_threads + pool + connections * each.threads
+    producing = f", {connections * each.threads} of producers" if each.threads else ""
     sheet.put(
         file,
         "TasksMax",
@@ -206,7 +207,8 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         Choice(
             max(512, math.ceil(2 * threads / 100) * 100),
             f"{_THREADS} threads of the process, one for each of {load.consumers} consumer instances, "
-            f"{consumer_threads} that read and {pool} of the server are {threads}; twice that, 512 at least",
-            f"{MEASURED}, Memory per consumer instance",
+            f"{consumer_threads} that read{producing} and {pool} of the server are {threads}; "
+            "twice that, 512 at least",
+            f"{MEASURED}, Memory per consumer instance{produced}",
         ),
     )

@@ -13,6 +13,7 @@ import yaml
 
 from local.demo import __main__ as demo
 from local.demo import load
+from local.demo.archive import VENDORS
 from local.demo.archive import checksum
 from local.demo.asked import Asked, Vendor, main, parse
 from local.demo.inventory import derive
@@ -62,6 +63,12 @@ def test_the_load_takes_half_of_the_idle_cores_and_no_more_than_the_inventory_ha
 ) -> None:
     assert load.suited(cores, busy) == expected
     assert expected * load.COST_US / 1e6 <= max(0.5 * (cores - busy), load.LEAST * load.COST_US / 1e6)
+
+
+def test_a_vendors_proxy_that_costs_more_is_given_less() -> None:
+    assert load.suited(2, 0, 95) == 10_000
+    assert "at 95 µs a record" in load.why(10_000, 2, 0, 95)
+    assert all(vendor.cost_us > load.COST_US for vendor in VENDORS.values())
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,19 @@ def test_a_proxy_that_does_not_answer_is_stopped_all_the_same() -> None:
     assert rest_members.delete_members({"url": "http://127.0.0.1:1"}, [{"group": "g", "name": "n"}]) == 0
 
 
+def test_members_are_deleted_before_their_clients_are_told_that_the_server_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    did: list[str] = []
+    monkeypatch.setattr(haproxy_drain, "change", lambda _, state: did.append(state))
+    monkeypatch.setattr(haproxy_drain, "in_flight", lambda *_: 0)
+    monkeypatch.setattr(haproxy_drain, "delete_members", lambda probe, _: did.append(probe["url"]))
+    members = [{"group": "g", "name": "n"}]
+    params = {"socket": "s", "drain_seconds": 1, "seconds": 1, "members": members, "proxy": "http://r:1"}
+    haproxy_drain.drain(SimpleNamespace(params=params), "rest1:8082")
+    assert did == ["drain", "http://r:1", "maint"]
+
+
 def test_how_long_an_instance_took_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     callback, said = kedge_events.CallbackModule(), list[str]()
     monkeypatch.setattr(callback._display, "display", said.append)

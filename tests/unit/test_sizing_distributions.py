@@ -254,3 +254,37 @@ def test_instances_that_are_not_asked_alike_are_refused_behind_one_balancer() ->
     inventory.hosts["rest2"]["kafka_rest_version"] = "0.33.1"  # type: ignore[index]
     (error,) = of_rule(make_plan(inventory), "balancer.health", "error")
     assert "one kafka_rest_distribution" in error.fix
+
+
+def bridge(**workload: Any) -> Inventory:
+    return rest(distribution="strimzi", version="0.33.1", instances_per_host=1, workload=workload)
+
+
+def test_threads_descriptors_and_memory_of_a_bridge_follow_from_its_connections() -> None:
+    def limits(connections: int) -> list[int]:
+        inventory = bridge(connections=connections)
+        keys = ("TasksMax", "LimitNOFILE", "MemoryMax")
+        return [int(planned(inventory, key).removesuffix("M")) for key in keys]
+
+    few, many = limits(10), limits(30_000)
+    assert all(more > less for less, more in zip(few, many, strict=True))
+    # 600 connections were seen to take 648 threads.
+    assert limits(600)[0] >= 2 * 648
+    one_producer = rest(workload={"connections": 600}, instances_per_host=1)
+    assert planned(one_producer, "TasksMax") == "600"
+
+
+def test_the_buffer_of_each_producer_of_a_bridge_holds_a_request_and_no_more_than_the_default() -> None:
+    def buffer(**workload: Any) -> int:
+        return int(planned(bridge(**workload), "kafka.producer.buffer.memory"))
+
+    assert buffer(connections=10) == 4 * 2**20
+    assert buffer(connections=10, records_per_request=1000, record_bytes=5000) == 10_000_000
+    assert buffer(connections=10, records_per_request=1000, record_bytes=100_000) == 32 * 2**20
+
+
+def test_connections_that_nobody_tells_are_asked_for_where_each_has_a_producer() -> None:
+    (warning,) = of_rule(make_plan(bridge(records_per_s=1000)), "rest.connections")
+    assert "kafka_rest_workload.connections" in warning.message
+    assert not of_rule(make_plan(bridge(records_per_s=1000, connections=10)), "rest.connections")
+    assert not of_rule(make_plan(rest(workload={"records_per_s": 1000})), "rest.connections")

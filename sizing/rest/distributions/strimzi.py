@@ -12,7 +12,7 @@ from sizing.keys.catalogue import numbers
 from sizing.rest.clients import put_client_profile
 from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, REAL, number
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, REAL, Connection, number
 from sizing.rest.process import SERVICE, Process
 from sizing.rest.producer import plan_waits
 from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Software, Versions
@@ -27,6 +27,12 @@ _DOCUMENTATION: Final = "Strimzi HTTP bridge, Configuring HTTP Bridge properties
 #: From here on health and metrics have a port of their own; 8081 by default, so two bridges would clash.
 _MANAGEMENT: Final = (1, 0)
 _MANAGEMENT_OFFSET: Final = 1000
+_CONNECTIONS: Final = f"{REAL}, What a connection that produces takes"
+_CONNECTION: Final = Connection(
+    threads=1, descriptors=5, live_mib=0.2, outside_mib=0.5, producer=True, source=_CONNECTIONS
+)
+_LEAST_BUFFER: Final = 4 * MIB
+_PRODUCERS: Final = 100
 _POOL: Final = 16
 _QUEUE: Final = 1000  # bridge.executor.queue.size
 
@@ -75,13 +81,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
     )
     if modern:
         _executor(sheet, properties, process)
-    buffer = put(
-        "kafka.producer.buffer.memory",
-        "producer.buffer",
-        BUFFER_BYTES,
-        f"the default, {BUFFER_BYTES // MIB} MiB for the producer of a process",
-        "MapR article, How to increase the memory buffer",
-    )
+    buffer = _producers(sheet, properties, process)
     put_client_profile(sheet, properties, process)
     plan_groups(sheet, properties, process)
     plan_waits(sheet, properties, "kafka.producer.", workload)
@@ -94,6 +94,40 @@ def _plan(sheet: Sheet, process: Process) -> None:
     put_unit(sheet, process, heap_mib, _POOL, 0)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
+
+
+def _producers(sheet: Sheet, file: str, process: Process) -> str | None:
+    """Plan the buffer of a producer, of which each connection has one; say where nobody knows how many."""
+    workload = process.variables.workload
+    request = workload.records_per_request * workload.record_bytes
+    chosen = min(BUFFER_BYTES, max(_LEAST_BUFFER, 2 * request, 2 * workload.record_bytes))
+    buffer = sheet.put(
+        file,
+        "kafka.producer.buffer.memory",
+        "rest.producer.buffer",
+        Choice(
+            BUFFER_BYTES,
+            f"the default, {BUFFER_BYTES // MIB} MiB",
+            "MapR article, How to increase the memory buffer",
+        ),
+        Choice(
+            chosen,
+            f"each connection that produces has a producer, and one request of {request} bytes in flight: "
+            f"twice that, {_LEAST_BUFFER // MIB} MiB at least, a batch of 16 KiB for each of 256 partitions; "
+            f"with {BUFFER_BYTES // MIB} MiB each, the default, {_PRODUCERS} producers may ask for "
+            f"{_PRODUCERS * BUFFER_BYTES // MIB}",
+            _CONNECTIONS,
+        ),
+    )
+    if workload.connections is None and workload.records_per_s:
+        sheet.warning(
+            "rest.connections",
+            f"each connection that produces takes {_CONNECTION.threads} thread, {_CONNECTION.descriptors} "
+            f"descriptors and {_CONNECTION.live_mib + _CONNECTION.outside_mib:g} MiB of the bridge, and "
+            f"kafka_rest_workload.connections does not say how many there are ({_CONNECTIONS})",
+            "say how many connections clients, or the balancers, keep open to a host",
+        )
+    return buffer
 
 
 def management_port(port: int) -> int:
@@ -202,8 +236,9 @@ STRIMZI: Final = Distribution(
         _health_port,
         "the bridge says that it takes requests, and nothing of its brokers; a record would make a producer "
         "for each check, with its thread and descriptors",
-        f"{REAL}, What a connection that produces takes",
+        _CONNECTIONS,
     ),
+    connection=_CONNECTION,
     dialect=Dialect(
         own_commits={"enable.auto.commit": False},
         unknown_topic=404,
