@@ -13,8 +13,7 @@ import yaml
 
 from local.demo import __main__ as demo
 from local.demo import load
-from local.demo.archive import VENDORS
-from local.demo.archive import checksum
+from local.demo.archive import VENDORS, checksum
 from local.demo.asked import Asked, Vendor, main, parse
 from local.demo.inventory import derive
 from local.problem import Problem
