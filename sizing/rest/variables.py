@@ -134,7 +134,7 @@ class KafkaRest(Strict):
     """SHA-256 of the archive."""
     ready_topic: str = "kedge-ready"
     """Topic to which readiness and the balancers' health checks produce."""
-    ready_seconds: Positive = 130
+    ready_seconds: Positive = 150
     """How long an instance may take until a produce request gets an offset."""
     stop_seconds: Positive = 60
     """How long an instance may take to stop before it is killed."""

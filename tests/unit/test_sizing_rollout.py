@@ -25,7 +25,7 @@ def rollout(inventory: Inventory, service: str) -> dict[str, Setting]:
 
 @pytest.mark.parametrize(
     ("inventory", "service", "ready"),
-    [(rest(1), "kafka_rest", "130"), (mirrors(1), "mirror_maker", "120"), (streams(1), "streams_app", "120")],
+    [(rest(1), "kafka_rest", "150"), (mirrors(1), "mirror_maker", "120"), (streams(1), "streams_app", "120")],
 )
 def test_a_rollout_is_planned_with_its_reasons(inventory: Inventory, service: str, ready: str) -> None:
     found = rollout(inventory, service)
