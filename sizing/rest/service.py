@@ -56,8 +56,8 @@ KAFKA_REST: Final = Service(
     many_connections=True,
     waits=(
         ready(
-            "kafka-rest took 33 to 65 s beside a load on two busy cores, a bridge 5 to 75; twice the longest. "
-            "One that does not answer yet and goes on printing gets more",
+            "kafka-rest took 33 to 65 s beside a load on two busy cores, a bridge 5 to 75; twice the "
+            "longest. One that does not answer yet and goes on printing gets more",
             "Real proxy measurements, How long a start takes",
         ),
         *GROUPS_BACK,
