@@ -18,7 +18,7 @@ from sizing.core.settings import Choice, Sheet
 from sizing.plan import make_plan
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.process import Process
-from sizing.rest.record import Distribution, Java, Jvm, Keys, Software, Versions
+from sizing.rest.record import Distribution, Groups, Java, Jvm, Keys, Software, Versions
 from tests.rest_inventories import of_rule, rest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -43,6 +43,7 @@ TOY: Final = Distribution(
     software=Software(("package",), start="bin/toy {file}", properties="toy.properties", package="toy-rest"),
     keys=Keys("toy", clients=lambda _: "4.3", prefix="kafka.", more=frozenset({"toy.id", "toy.colour"})),
     java=lambda version: Java(25, "the toy's manual", ", its engine,") if version != "2.0" else None,
+    groups=Groups(None, "a toy has none", "the toy's manual"),
     jvm=Jvm("TOY_HEAP", ("TOY_HEAP",)),
     clients=lambda _: "4.3",
     environment=("TOY_HOME",),
