@@ -96,10 +96,10 @@ class _Server(NamedTuple):
 
 
 def _server(inventory: Inventory, host: str, instance: Instance) -> _Server:
-    where = [f"{name}:{instance.port}" for name in (host, inventory.address(host))]
+    name, address = f"{host}:{instance.port}", f"{inventory.address(host)}:{instance.port}"
     health, variables = _own_health(inventory, host), _proxies(inventory, host)
-    port = health.port(variables.version, instance.port) if health and variables else instance.port
-    return _Server(*where, instance.value("id"), port if port != instance.port else None)
+    port = health.port(variables.version, instance.port or 0) if health and variables else instance.port
+    return _Server(name, address, instance.value("id"), port if port != instance.port else None)
 
 
 def _own_health(inventory: Inventory, host: str) -> Health | None:
@@ -214,8 +214,8 @@ def _servers(sheet: Sheet, servers: list[_Server]) -> None:
         number = Choice(server.number, numbered, f"{_MANUAL}, peers")
         sheet.put(FILE, f"id {server.name}", "balancer.stickiness", number)
         if server.health_port:
-            told = Choice(server.health_port, "where the instance tells how it is", _GUIDE)
-            sheet.put(FILE, f"health port {server.name}", "balancer.health", told)
+            port = Choice(server.health_port, "where the instance tells how it is", _GUIDE)
+            sheet.put(FILE, f"health port {server.name}", "balancer.health", port)
         if server.identity:  # Strimzi's bridge has another key, and names of another form.
             told = f"a consumer's generated name tells the process that made it, by its id {server.identity}"
             home = Choice(f"rest-consumer-{server.identity}-", told, _OBSERVED)
