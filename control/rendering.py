@@ -148,8 +148,8 @@ def _environment() -> jinja2.Environment:
 
 
 def _reason(setting: Mapping[str, Any]) -> str:
-    """Return the comment above a key: why, by which rule, from which source."""
-    text = f"{setting['because']} ({setting['rule']}; {setting['source']})"
+    """Return the comment above a key: why, by which rule, what it rests on, from which source."""
+    text = f"{setting['because']} ({setting['rule']}; {setting['basis']}; {setting['source']})"
     lines = textwrap.wrap(" ".join(text.split()), _COMMENT_COLUMNS, break_long_words=False)
     return "\n".join(f"# {line}" for line in lines)
 

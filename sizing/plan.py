@@ -9,7 +9,7 @@ from typing import get_args
 from sizing.clients.planner import plan_clients
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, Plan, merge
-from sizing.core.service import Basis, Service
+from sizing.core.service import Given, Service
 from sizing.core.settings import Advice
 from sizing.host.java import plan_java
 from sizing.host.planner import plan_hosts
@@ -71,10 +71,10 @@ def _of_services(
     inventory: Inventory, advice: Advice, topics: Part, services: Sequence[Service]
 ) -> Iterator[Part]:
     used = frozenset(topics.topics).union(*(service.clusters(inventory) for service in services))
-    basis = Basis(inventory, advice, topics, {}, used, services)
+    given = Given(inventory, advice, topics, {}, used, services)
     place = {service.name: number for number, service in enumerate(services)}
     for service in sorted(services, key=lambda s: (place[s.after or s.name], s.after is not None)):
         if service.plan is not None:
-            part = service.plan(basis)
-            basis = replace(basis, parts={**basis.parts, service.name: part})
+            part = service.plan(given)
+            given = replace(given, parts={**given.parts, service.name: part})
             yield part

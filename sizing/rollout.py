@@ -26,11 +26,11 @@ def plan_rollouts(inventory: Inventory, planned_services: Planned, services: Ite
 
 def _waits(service: Service, variables: Mapping[str, Any]) -> Iterable[Setting]:
     assert service.variables is not None, f"{service.name} waits, and no variable says how long"
-    for key, rule, because, source in service.waits:
+    for key, rule, because, source, basis in service.waits:
         own = variables.get(f"{service.name}_{key}")
         default = service.variables.model_fields[key].default
         if own is None or own == default:
-            yield Setting("", key, str(default), rule, because, source)
+            yield Setting("", key, str(default), rule, because, source, basis)
         else:
             why = f"set in the inventory; the plan would have said {default}: {because}"
-            yield Setting("", key, str(own), rule, why, "the inventory", by="person")
+            yield Setting("", key, str(own), rule, why, "the inventory", "yours")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.naming import compact, fold
 from sizing.core.plan import Instance, Plan
-from sizing.core.settings import Setting
+from sizing.core.settings import Basis, Setting
 from sizing.core.settings import apart as differences
+from sizing.sources import Source, cited, keys, parts
 
 _COLUMNS: Final = 100
 _COMPARED: Final = 4
@@ -24,6 +26,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
     With errors, and unless ``full``, only those are returned, so that they stand out, and what nothing reads:
     a misspelt variable is often why another one is missing.
     Unless ``full``, an instance that is like an earlier one of its service but for its name is said to be so.
+    With it, the titles and addresses of all sources stand before the findings.
     """
     if plan.has_errors and not full:
         errors = tuple(
@@ -56,6 +59,8 @@ def text(plan: Plan, *, full: bool = False) -> str:
     for client, settings in plan.clients.items():
         lines += ["", f"client {client}", *_settings(settings)]
     lines += _rollouts(plan)
+    if full:
+        lines += ["", *_sources(plan)]
     return "\n".join([*lines, "", *findings(plan.findings)]).lstrip("\n")
 
 
@@ -70,6 +75,44 @@ def _rollouts(plan: Plan) -> list[str]:
         for (service, settings), same in hosts.items()
         for line in ("", f"{fold(same)}  a rollout of {service}", *_settings(settings))
     ]
+
+
+def resting_on(plan: Plan, wanted: Collection[Basis]) -> str:
+    """Return the settings that rest on one of these, each once with its places and reason; then how many."""
+    places: dict[tuple[str, Setting], list[str]] = {}
+    every = list(plan.settings())
+    for where, s in every:
+        if s.basis in wanted:
+            name = f"{s.file.rpartition('/')[2]}  {s.key}={'***' if s.hidden else s.value}".lstrip()
+            # Files of different instances are the same setting; all that is printed tells them apart.
+            places.setdefault((name, replace(s, file="", value="")), []).append(where)
+    lines: list[str] = []
+    for (name, s), wheres in places.items():
+        lines += [compact(wheres), f"    {name}", *_wrapped(_reason(s), 8)]
+    for basis in wanted:
+        count = sum(s.basis == basis for _, s in every)
+        lines.append(f"{basis}: {count} of {len(every)} settings, {count / max(1, len(every)):.1%}")
+    return "\n".join(lines)
+
+
+def _sources(plan: Plan) -> Iterator[str]:
+    """Yield title and address of every source that the plan cites, after the words that cite it."""
+    every = {s.source for _, s in plan.settings()}
+    words: dict[str, set[str]] = {}
+    for part in {part for source in every for part in parts(source)}:
+        for key in keys(part):
+            words.setdefault(key, set()).add(part)
+    yield "sources"
+    for key, source in cited(every).items():
+        yield f"  {'; '.join(_names(source, words[key]))}  ({key})"
+        yield from _wrapped("; ".join(filter(None, (source.title, source.by, source.version))), 8)
+        yield f"        {source.address}"
+
+
+def _names(source: Source, words: Collection[str]) -> list[str]:
+    """Return the names by which words of a plan call a source, without their sections."""
+    called = [a for a in source.aliases if any(w == a or w.startswith(f"{a}, ") for w in words)]
+    return called or sorted(words)
 
 
 def _nearest(
@@ -184,7 +227,11 @@ def _settings(settings: tuple[Setting, ...]) -> Iterator[str]:
             yield f"  {file}"
         mark = "   (yours)" if s.by == "person" else ""
         yield f"    {s.key}={'***' if s.hidden else s.value}{mark}"
-        yield from _wrapped(f"{_sentence(s.because)} [{s.rule}; {s.source}]", 8)
+        yield from _wrapped(_reason(s), 8)
+
+
+def _reason(s: Setting) -> str:
+    return f"{_sentence(s.because)} [{s.rule}; {s.basis}; {s.source}]"
 
 
 def _sentence(words: str, *, capital: bool = True) -> str:

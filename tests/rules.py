@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Plan
-from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.settings import Choice, Sheet
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
@@ -90,6 +89,9 @@ def inventories() -> list[Inventory]:
         streams(2, jemalloc="/usr/lib/libjemalloc.so", exactly_once=True, latency_ms=100, record_bytes=100),
         streams(2, group_protocol="streams"),
         of_topics({"target_mb_per_s": 10, "production_mb_per_s": 1, "consumption_mb_per_s": 1}, {}),
+        of_topics({"partitions": 1}, kafka_clients=[{"name": "app", "cluster": "leaf", "library": "spark",
+                                                     "version": "4.0.0", "profile": "throughput"}]),
+        rest(1, groups={"rest_balancer": ("lb1",)}, common={"rest_balancer_port": 443}),
     ]  # fmt: skip
 
 
@@ -99,20 +101,6 @@ def _read(folder: Path) -> list[Inventory]:
         return [read_inventory(folder, SERVICES)]
     except InventoryError:
         return []
-
-
-def settings(plan: Plan) -> Iterator[Setting]:
-    """Yield every setting of a plan."""
-    for of_host in plan.services.values():
-        for of_service in of_host.values():
-            for instance in of_service:
-                yield from instance.settings
-    for part in (plan.topics, plan.rollouts):
-        for of_name in part.values():
-            for found in of_name.values():
-                yield from found
-    for found in plan.clients.values():
-        yield from found
 
 
 def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
@@ -133,6 +121,6 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
     monkeypatch.setattr(Sheet, "put", seen)
     for inventory in inventories():
         for advice in ("documented", "measured"):
-            for setting in settings(make_plan(inventory, advice)):  # type: ignore[arg-type] # a literal of two
+            for _, setting in make_plan(inventory, advice).settings():  # type: ignore[arg-type] # a literal of two
                 rules.setdefault(named(setting.rule), Rule())
     return rules

@@ -12,8 +12,8 @@ from sizing.balancer.variables import RestBalancer
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Instance, Part
-from sizing.core.settings import MIB, Advice, Choice, Setting, Sheet
-from sizing.core.variables import role_variables
+from sizing.core.settings import MIB, Advice, Basis, Choice, Setting, Sheet
+from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.security import RestTls
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.memory import number
@@ -44,13 +44,14 @@ _SPARE_FILES: Final = 1_000
 _OWN_MIB: Final = 128  # its code, threads and tables without any connection
 _CONNECTION_BYTES: Final = 4_096  # of a connection and its stream, beside the buffers
 _BUFFER_BYTES: Final = 16_384  # HAProxy's own default; larger ones cost every connection memory
-#: What does not follow from the inventory: key, value, reason, source.
-_FIXED: Final = (
+#: What does not follow from the inventory: key, value, reason, source, basis.
+_FIXED: Final[tuple[tuple[str, str | int, str, str, Basis], ...]] = (
     (
         "timeout connect",
         "5s",
         "a little above the 3 s of a repeated connection packet, so that one that was lost is made good",
         f"{_MANUAL}, timeout connect",
+        "documented",
     ),
     (
         "timeout check",
@@ -58,6 +59,7 @@ _FIXED: Final = (
         f"a produce over a change of leader may take seconds; {_FALL} checks that hang take "
         f"{_FALL * _CHECK_S} s to put an instance out, and a refused connection puts it out sooner",
         f"{_MANUAL}, timeout check",
+        "estimate",
     ),
     (
         "default-server check",
@@ -65,18 +67,21 @@ _FIXED: Final = (
         f"asked each second; out after {_FALL} failures in a row, so that one slow answer takes none out; in "
         "after one success, because a record with an offset proves all that is asked",
         f"{_MANUAL}, fall and rise ({_FALL} and 2 by default)",
+        "estimate",
     ),
     (
         "tune.bufsize",
         _BUFFER_BYTES,
         "the answer that makes a consumer is read whole, and is below 1 kB; bodies of other requests pass by",
         f"{_MANUAL}, tune.bufsize (the default, to be left alone)",
+        "documented",
     ),
     (
         "tcp-response inspect-delay",
         "1s",
         "how long the body of an answer that makes a consumer is waited for; its head and body come at once",
         _FACTS,
+        "estimate",
     ),
 )
 
@@ -142,8 +147,8 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         sheet = Sheet(f"{host} {SERVICE}@haproxy", advice, {})
         _address(sheet, inventory.address(host), variables)
         _stickiness(sheet, rest, variables)
-        for key, value, because, source in _FIXED:
-            sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source))
+        for key, value, because, source, basis in _FIXED:
+            sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source, basis))
         _health(sheet, inventory, rest)
         _refused(sheet, max(len(of_host.get(REST, ())) for of_host in rest.services.values()))
         plan_balancer_security(sheet, variables, *_instances(inventory))
@@ -169,10 +174,15 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
 def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
     """Plan where the balancer listens, and where clients find it."""
     port, address = variables.port, variables.address
-    told = Choice(f"{address or own}:{port}", "the address that clients use", _GUIDE)
+    told = Choice(f"{address or own}:{port}", "the address that clients use", _GUIDE, "derived")
     sheet.put(FILE, "address", "balancer.bind", told)
     because = f"on all addresses, for {address} is one that moves" if address else told.because
-    sheet.put(FILE, "bind", "balancer.bind", Choice(f"{_ANY if address else own}:{port}", because, _GUIDE))
+    sheet.put(
+        FILE,
+        "bind",
+        "balancer.bind",
+        Choice(f"{_ANY if address else own}:{port}", because, _GUIDE, "derived"),
+    )
 
 
 def _unlike(inventory: Inventory) -> list[Finding]:
@@ -210,15 +220,20 @@ def _servers(sheet: Sheet, servers: list[_Server]) -> None:
     because = f"one of {len(servers)} instances, each by itself: a host's instances restart one by one"
     numbered = "made from its name, so that a home is remembered when other instances come and go"
     for server in servers:
-        sheet.put(FILE, f"server {server.name}", "balancer.servers", Choice(server.address, because, _GUIDE))
-        number = Choice(server.number, numbered, f"{_MANUAL}, peers")
+        sheet.put(
+            FILE,
+            f"server {server.name}",
+            "balancer.servers",
+            Choice(server.address, because, _GUIDE, "derived"),
+        )
+        number = Choice(server.number, numbered, f"{_MANUAL}, peers", "derived")
         sheet.put(FILE, f"id {server.name}", "balancer.stickiness", number)
         if server.health_port:
-            port = Choice(server.health_port, "where the instance tells how it is", _GUIDE)
+            port = Choice(server.health_port, "where the instance tells how it is", _GUIDE, "derived")
             sheet.put(FILE, f"health port {server.name}", "balancer.health", port)
         if server.identity:  # Strimzi's bridge has another key, and names of another form.
             told = f"a consumer's generated name tells the process that made it, by its id {server.identity}"
-            home = Choice(f"rest-consumer-{server.identity}-", told, _OBSERVED)
+            home = Choice(f"rest-consumer-{server.identity}-", told, _OBSERVED, "derived")
             sheet.put(FILE, f"home {server.name}", "balancer.stickiness", home)
     if len({server.number for server in servers}) < len(servers):
         sheet.error(
@@ -238,10 +253,12 @@ def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
         else "an estimate: kafka_rest_workload.connections does not say how many clients keep open"
     )
     most = 2 * connections or _CONNECTIONS
-    sheet.put(FILE, "maxconn", "balancer.limits", Choice(most, because, f"{_MANUAL}, maxconn"))
+    sheet.put(FILE, "maxconn", "balancer.limits", Choice(most, because, f"{_MANUAL}, maxconn", "estimate"))
     files = 2 * most + _SPARE_FILES
     because = f"two for each of {most} connections, one on each side, and {_SPARE_FILES} for its own use"
-    sheet.put(_UNIT, "LimitNOFILE", "balancer.limits", Choice(files, because, f"{_MANUAL}, maxconn"))
+    sheet.put(
+        _UNIT, "LimitNOFILE", "balancer.limits", Choice(files, because, f"{_MANUAL}, maxconn", "estimate")
+    )
     each = 2 * (2 * _BUFFER_BYTES + _CONNECTION_BYTES)
     table = _HOMES * _ENTRY_BYTES
     mib = _OWN_MIB + math.ceil(2 * (most * each + table) / MIB)
@@ -249,14 +266,21 @@ def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
         f"{_OWN_MIB} MiB of its own; by an estimate {each // 1024} KiB for each of {most} connections and "
         f"{table // MIB} MiB of homes, twice, because an old process lives on for a while after a reload"
     )
-    sheet.put(_UNIT, "MemoryMax", "balancer.limits", Choice(f"{mib}M", because, f"{_MANUAL}, tune.bufsize"))
+    sheet.put(
+        _UNIT,
+        "MemoryMax",
+        "balancer.limits",
+        Choice(f"{mib}M", because, f"{_MANUAL}, tune.bufsize", "estimate"),
+    )
     if port < _PRIVILEGED:
         because = f"port {port} is below {_PRIVILEGED}: the one right that listening there takes"
         source = "capabilities(7), CAP_NET_BIND_SERVICE; user_namespaces(7)"
         for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
-            sheet.put(_UNIT, key, "balancer.limits", Choice("CAP_NET_BIND_SERVICE", because, source))
+            sheet.put(
+                _UNIT, key, "balancer.limits", Choice("CAP_NET_BIND_SERVICE", because, source, "documented")
+            )
         because = "in a user namespace of its own the process would not have the right to the port"
-        sheet.put(_UNIT, "PrivateUsers", "balancer.limits", Choice("no", because, source))
+        sheet.put(_UNIT, "PrivateUsers", "balancer.limits", Choice("no", because, source, "documented"))
 
 
 def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:
@@ -279,6 +303,7 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
             f"a consumer instance lives {consumers // 1000} s after its last request, and its home is "
             f"remembered for {minutes} minutes",
             _FACTS,
+            basis_of(RestBalancer, "consumer_minutes", minutes, "estimate"),
         ),
     )
     if consumers > minutes * 60_000:
@@ -296,6 +321,7 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
             _HOMES,
             f"homes of consumer instances, by an estimate {_HOMES * _ENTRY_BYTES // 1_000_000} MB when full",
             _FACTS,
+            "estimate",
         ),
     )
     produce = _longest_produce_s(instances)
@@ -309,15 +335,25 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
             f"a record may take {produce} s where no broker answers, a read {polls} ms: the balancer must "
             "not give up before the proxy does",
             _OBSERVED,
+            "estimate",
         ),
     )
     because = f"an old process of HAProxy lets requests end for as long as one may take, {longest} s"
-    sheet.put(FILE, "hard-stop-after", "balancer.timeouts", Choice(f"{longest}s", because, _OBSERVED))
+    sheet.put(
+        FILE, "hard-stop-after", "balancer.timeouts", Choice(f"{longest}s", because, _OBSERVED, "derived")
+    )
     because = f"a stop lets requests end, for {longest} s at most; systemd waits as long and a little more"
-    sheet.put(_UNIT, "TimeoutStopSec", "rollout.stop", Choice(longest + _STOP_MORE_S, because, _OBSERVED))
+    sheet.put(
+        _UNIT,
+        "TimeoutStopSec",
+        "rollout.stop",
+        Choice(longest + _STOP_MORE_S, because, _OBSERVED, "estimate"),
+    )
     idle = f"an estimate: a client's connection without a request is kept for {_CLIENT_S} s"
     for key in ("timeout client", "timeout http-keep-alive"):
-        sheet.put(FILE, key, "balancer.timeouts", Choice(f"{_CLIENT_S}s", idle, f"{_MANUAL}, {key}"))
+        sheet.put(
+            FILE, key, "balancer.timeouts", Choice(f"{_CLIENT_S}s", idle, f"{_MANUAL}, {key}", "estimate")
+        )
 
 
 def drain_settings(
@@ -333,8 +369,8 @@ def drain_settings(
     last = f"no request in flight is older than {longest} s: the balancer has given it up"
     drain = str(math.ceil(polls / 1000) + 1)
     return (
-        Setting("", "drain_seconds", drain, "rollout.drain", why, _OBSERVED),
-        Setting("", "finish_seconds", longest, "rollout.drain", last, _OBSERVED),
+        Setting("", "drain_seconds", drain, "rollout.drain", why, _OBSERVED, "estimate"),
+        Setting("", "finish_seconds", longest, "rollout.drain", last, _OBSERVED, "derived"),
     )
 
 
@@ -365,11 +401,15 @@ def _health(sheet: Sheet, inventory: Inventory, rest: Part) -> None:
         )
     own = next(iter(asked))
     if own is not None:
-        sheet.put(FILE, "health get", "balancer.health", Choice(own.path, own.because, own.source))
+        sheet.put(
+            FILE, "health get", "balancer.health", Choice(own.path, own.because, own.source, "measured")
+        )
         return
     topic = ready_topic(inventory.hosts[inventory.group(REST)[0]])
     because = "an instance is well when a record produced through it gets an offset, as readiness asks"
-    sheet.put(FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED))
+    sheet.put(
+        FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED, "derived")
+    )
 
 
 def _refused(sheet: Sheet, most: int) -> None:
@@ -383,10 +423,12 @@ def _refused(sheet: Sheet, most: int) -> None:
     )
     source = f"{_MANUAL}, observe, error-limit, on-error"
     value = f"layer4 error-limit {_ERRORS} on-error mark-down"
-    sheet.put(FILE, "default-server observe", "balancer.refused", Choice(value, because, source))
+    sheet.put(
+        FILE, "default-server observe", "balancer.refused", Choice(value, because, source, "documented")
+    )
     because = (
         f"a connection that failed is tried again at another instance, for nothing had been sent; {_ERRORS} "
         f"times each of the {most} instances that one host has, until all of them are out"
     )
     source = f"{_MANUAL}, retries and option redispatch"
-    sheet.put(FILE, "retries", "balancer.refused", Choice(_ERRORS * most, because, source))
+    sheet.put(FILE, "retries", "balancer.refused", Choice(_ERRORS * most, because, source, "derived"))

@@ -51,6 +51,7 @@ def _clients(sheet: Sheet, pair: KeyPair) -> None:
             "rest_balancer_tls is set; over HTTP/2 a refused login would cancel the stream before the "
             "client has sent its records, and reach it as a broken connection instead of a 401",
             _MANUAL,
+            "derived",
         ),
     )
     put_file(sheet, listener, "balancer.tls", {"key": pair.key, "certificate": pair.certificate})
@@ -71,7 +72,7 @@ def _servers(sheet: Sheet, pair: KeyPair | None, instances: RestTls) -> None:
         # to none, instances that still require it run for a while.
         options += f" crt {FOLDER}/listener.pem"
     because = "kafka_rest_tls is set; an instance whose certificate its ca did not sign is down"
-    sheet.put(FILE, "default-server options", "balancer.tls", Choice(options, because, _MANUAL))
+    sheet.put(FILE, "default-server options", "balancer.tls", Choice(options, because, _MANUAL, "derived"))
     put_file(sheet, ca, "balancer.tls", {"certificate": instances.ca})
 
 
@@ -88,7 +89,7 @@ def _logins(sheet: Sheet, variables: RestBalancer) -> None:
         )
     users = f"{FOLDER}/users.list"
     because = f"{len(variables.users)} users of rest_balancer_users, by the digest of what they send"
-    sheet.put(FILE, "users", "balancer.basic", Choice(users, because, _MANUAL))
+    sheet.put(FILE, "users", "balancer.basic", Choice(users, because, _MANUAL, "derived"))
     for user, password in variables.users.items():
         digest = hashlib.sha256(token(user, password).encode()).hexdigest().upper()
         _secret(sheet, users, user, digest, "one of rest_balancer_users")
@@ -99,7 +100,10 @@ def _check(sheet: Sheet, users: Mapping[str, str]) -> None:
     check = f"{FOLDER}/check.map"
     user, password = next(iter(users.items()))
     sheet.put(
-        FILE, "check login", "balancer.check", Choice(check, f"the health check logs in as {user}", _MANUAL)
+        FILE,
+        "check login",
+        "balancer.check",
+        Choice(check, f"the health check logs in as {user}", _MANUAL, "derived"),
     )
     _secret(sheet, check, "check", f"Basic {token(user, password)}", f"the login of {user}")
 
@@ -110,4 +114,6 @@ def token(user: str, password: str) -> str:
 
 
 def _secret(sheet: Sheet, file: str, key: str, value: str, because: str) -> None:
-    sheet.settings.append(Setting(file, key, value, "balancer.basic", because, "the inventory", secret=True))
+    sheet.settings.append(
+        Setting(file, key, value, "balancer.basic", because, "the inventory", "derived", secret=True)
+    )

@@ -12,7 +12,7 @@ from sizing.rest.process import SERVICE as REST
 REST_BALANCER: Final = Service(
     name=SERVICE,
     variables=RestBalancer,
-    plan=lambda basis: plan_balancers(basis.inventory, basis.parts[REST], basis.advice),
+    plan=lambda given: plan_balancers(given.inventory, given.parts[REST], given.advice),
     after=REST,
     ports=Ports(f"{SERVICE}_port", root=True),
     many_connections=True,
@@ -21,6 +21,7 @@ REST_BALANCER: Final = Service(
             "an estimate: a balancer answers at once and sees an instance within a second; before a reload "
             "it may have to learn for 10 s what it is to hand over",
             "HAProxy 2.6 configuration manual, peers",
+            "estimate",
         ),
     ),
     drain=drain_settings,

@@ -10,6 +10,7 @@ from sizing.broker.variables import KafkaBroker
 from sizing.clients.groups import (
     HEARTBEAT_MS,
     SESSION_MS,
+    session_basis,
     session_ms,
     stall_s,
     takes_consumer_protocol,
@@ -20,9 +21,9 @@ from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
 from sizing.core.service import put_stop
-from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.settings import Advice, Basis, Choice, Sheet
 from sizing.core.values import number
-from sizing.core.variables import role_variables
+from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.keys.catalogue import check_keys, takes
 from sizing.keys.values import check_values
@@ -105,7 +106,7 @@ def _settings(
     )
 
     def put(key: str, rule: str, value: str | int, because: str, source: str = _KRAFT) -> None:
-        sheet.put(properties, key, f"broker.{rule}", Choice(value, because, source))
+        sheet.put(properties, key, f"broker.{rule}", Choice(value, because, source, "derived"))
 
     put("process.roles", "roles", "broker,controller", "a small cluster needs no controllers of its own")
     put("node.id", "identity", ids[host], _why_id(host, variables))
@@ -152,14 +153,22 @@ def _settings(
         environment,
         "KAFKA_HEAP_OPTS",
         "broker.heap",
-        Choice(jvm.heap(heap), f"kafka_broker_heap_mib is {heap}; the page cache does the rest", _OPERATIONS),
+        Choice(
+            jvm.heap(heap),
+            f"kafka_broker_heap_mib is {heap}; the page cache does the rest",
+            f"{_OPERATIONS}; kafka-server-start.sh of Kafka 4.3",
+            basis_of(KafkaBroker, "heap_mib", heap, "documented"),
+        ),
     )
     sheet.put(
         environment,
         "KAFKA_JVM_PERFORMANCE_OPTS",
         "broker.gc",
         Choice(
-            jvm.KAFKA_G1, "the flags that Kafka's own start script sets", "kafka-run-class.sh of Kafka 4.3"
+            jvm.KAFKA_G1,
+            "the flags that Kafka's own start script sets",
+            "kafka-run-class.sh of Kafka 4.3",
+            "documented",
         ),
     )
     sheet.put(
@@ -170,6 +179,7 @@ def _settings(
             f"-Dlog4j2.configurationFile={folder}/log4j2.properties",
             "logs go to the journal",
             "log4j 2 manual",
+            "derived",
         ),
     )
     jvm.console_logging(sheet, f"{folder}/log4j2.properties", "broker")
@@ -178,7 +188,7 @@ def _settings(
 
 def _groups(sheet: Sheet, file: str, stall: float | None) -> None:
     """Plan the time-outs of groups of the consumer protocol, which their clients cannot give themselves."""
-    for key, rule, value, default, because, source in (
+    settings: tuple[tuple[str, str, int, int, str, Basis], ...] = (
         (
             "session.timeout.ms",
             "broker.group_session",
@@ -186,7 +196,7 @@ def _groups(sheet: Sheet, file: str, stall: float | None) -> None:
             SESSION_MS,
             f"two thirds of the {stall or 0:g} s for which service_levels.rebalance.consume_stall_s lets a "
             "group get nothing: a killed member holds its partitions for the whole session",
-            "REST proxy measurements, Groups and restarts",
+            session_basis(stall),
         ),
         (
             "heartbeat.interval.ms",
@@ -195,14 +205,16 @@ def _groups(sheet: Sheet, file: str, stall: float | None) -> None:
             HEARTBEAT_MS,
             "a member is told by the answer to a heartbeat what to give away, and another by one of its own "
             "what it got; the price is a request a second and member",
-            "REST proxy measurements, Groups and restarts",
+            "measured",
         ),
-    ):
-        documented = Choice(default, "the default", _GROUPS)
-        chosen = sheet.put(file, f"group.consumer.{key}", rule, documented, Choice(value, because, source))
+    )
+    for key, rule, value, default, because, basis in settings:
+        documented = Choice(default, "the default", _GROUPS, "documented")
+        measured = Choice(value, because, "REST proxy measurements, Groups and restarts", basis)
+        chosen = sheet.put(file, f"group.consumer.{key}", rule, documented, measured)
         if (least := number(chosen)) < default:
             why = f"group.consumer.{key} may not lie below it, and it is {default} unless set"
-            sheet.put(file, f"group.consumer.min.{key}", rule, Choice(least, why, _GROUPS))
+            sheet.put(file, f"group.consumer.min.{key}", rule, Choice(least, why, _GROUPS, "derived"))
 
 
 def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> None:
@@ -219,6 +231,7 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> 
         "reads its logs when it starts; as long as Confluent's units wait",
         "Configure Kafka for High Throughput, Increasing the number of partitions may decrease "
         "availability; Confluent's package units",
+        basis_of(KafkaBroker, "stop_seconds", variables.stop_seconds, "documented"),
     )
     sheet.put(
         file,
@@ -229,6 +242,7 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> 
             f"{mib} MiB heap and an estimated {_OUTSIDE_MIB} MiB outside it are not taken back for other "
             "services; no MemoryMax, which would count the page cache that a broker lives on",
             "systemd.resource-control; Kafka documentation, Hardware and OS",
+            "estimate",
         ),
     )
     sheet.put(
@@ -239,6 +253,7 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> 
             variables.open_files,
             "Kafka asks for at least 100000: two for each log segment and one a connection",
             _OPERATIONS,
+            basis_of(KafkaBroker, "open_files", variables.open_files, "documented"),
         ),
     )
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import Any, Final
 
-from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.inventory.security import KeyPair, Login, Security, jaas, put_file
 
 _SECURITY: Final = "Kafka documentation, Security"
@@ -24,7 +24,7 @@ def plan_broker_security(
         return
 
     def put(key: str, rule: str, value: str, because: str) -> None:
-        sheet.put(file, key, f"broker.{rule}", Choice(value, because, _SECURITY))
+        sheet.put(file, key, f"broker.{rule}", Choice(value, because, _SECURITY, "derived"))
 
     if security.tls and pair is None:
         sheet.error(
@@ -68,7 +68,7 @@ def _tls(sheet: Sheet, file: str, folder: str, security: Security, pair: KeyPair
             "only a broker of the cluster joins its quorum",
         ),
     ):
-        sheet.put(file, key, "broker.tls", Choice(value, why, _SECURITY))
+        sheet.put(file, key, "broker.tls", Choice(value, why, _SECURITY, "derived"))
     _client_certificates(sheet, file, security)
     put_file(sheet, f"{folder}/broker.pem", "broker.tls", {"key": pair.key, "certificate": pair.certificate})
     put_file(sheet, f"{folder}/cluster-ca.pem", "broker.tls", {"certificate": str(security.ca)})
@@ -79,7 +79,7 @@ def _client_certificates(sheet: Sheet, file: str, security: Security) -> None:
     value, why = "required", "a certificate is what tells clients apart"
     if security.sasl:
         value, why = "none", "clients log in by SASL"
-    asked = sheet.put(file, "ssl.client.auth", "broker.tls", Choice(value, why, _SECURITY))
+    asked = sheet.put(file, "ssl.client.auth", "broker.tls", Choice(value, why, _SECURITY, "derived"))
     # Of a listener that takes SASL_SSL, Kafka asks for no certificate by this key.
     if asked == "required" and not security.sasl:
         sheet.error(
@@ -119,7 +119,7 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
             f"brokers log in to one another as {security.broker_user}",
         ),
     ):
-        sheet.put(file, key, "broker.sasl", Choice(value, why, _SECURITY))
+        sheet.put(file, key, "broker.sasl", Choice(value, why, _SECURITY, "derived"))
 
 
 def scram_users(security: Security | None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -143,12 +143,15 @@ def plan_format(sheet: Sheet, folder: str, cluster: str, security: Security | No
         ("-t", cluster_id(cluster), "a digest of the cluster's name: the same on each of its hosts"),
         ("-c", f"{folder}/server.properties", "what is to be formatted"),
     ):
-        sheet.put(file, key, "broker.format", Choice(value, why, _FORMAT))
+        basis: Basis = "estimate" if key.startswith("-Xmx") else "derived"
+        sheet.put(file, key, "broker.format", Choice(value, why, _FORMAT, basis))
     users = security.users if security and security.sasl and security.mechanism != "PLAIN" else {}
     for user, password in sorted(users.items()):
         value = f"{security.mechanism if security else ''}=[name={user},password={password}]"
         because = f"{user} of the cluster's security.users"
-        sheet.settings.append(Setting(file, "--add-scram", value, "broker.sasl", because, _JAVA, secret=True))
+        sheet.settings.append(
+            Setting(file, "--add-scram", value, "broker.sasl", because, _JAVA, "derived", secret=True)
+        )
 
 
 def cluster_id(name: str) -> str:

@@ -39,7 +39,7 @@ def _controller_ports(instance: Instance) -> Iterator[int]:
 KAFKA_BROKER: Final = Service(
     name=SERVICE,
     variables=KafkaBroker,
-    plan=lambda basis: plan_brokers(basis.inventory, basis.clusters, basis.advice),
+    plan=lambda given: plan_brokers(given.inventory, given.clusters, given.advice),
     check=_facts,
     java=_java,
     ports=Ports(f"{SERVICE}_port", others=_controller_ports),
@@ -52,6 +52,7 @@ KAFKA_BROKER: Final = Service(
                 262_144,
                 "two maps for each log segment of the brokers here, beyond 65530",
                 "Kafka documentation, Hardware and OS",
+                "estimate",
             ),
         ),
     ),
@@ -60,6 +61,7 @@ KAFKA_BROKER: Final = Service(
             "an estimate: a broker registers within seconds after a clean stop; after a crash it reads its "
             "logs first",
             "Kafka documentation, Operations",
+            "estimate",
         ),
         Wait(
             "replicas_seconds",
@@ -67,6 +69,7 @@ KAFKA_BROKER: Final = Service(
             "an estimate: a broker that was down for a restart fetches what it missed in that time before "
             "its replicas count as in sync",
             "Kafka documentation, Replication",
+            "estimate",
         ),
     ),
 )

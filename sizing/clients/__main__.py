@@ -96,7 +96,11 @@ def rendered(settings: Sequence[Setting], library: str) -> dict[str, str]:
 def _entry(setting: Setting) -> str:
     if setting.hidden:
         return f"# a secret: put it in by yourself\n# {setting.key}=\n"
-    reason = setting.because if setting.by == "person" else f"{setting.because} ({setting.source})"
+    reason = (
+        setting.because
+        if setting.by == "person"
+        else f"{setting.because} ({setting.basis}; {setting.source})"
+    )
     comment = "\n".join(f"# {line}" for line in textwrap.wrap(reason, _COLUMNS))
     return f"{comment}\n{setting.key}={_escaped(setting.value)}\n"
 

@@ -21,15 +21,18 @@ def choice(profile: Profile, row: Row, library: Library, version: str) -> Choice
     default = default_value(library, version, row.key)
     because = f"{row.because}; the price: {row.price}"
     if default is None:
-        return Choice(value, because, row.source)
+        return Choice(value, because, row.source, row.basis)
     raised = row.key in _ONLY_RAISED or (profile == "throughput" and row.key == _IN_FLIGHT)
     named = f"{library} {version}"
     if raised and number(default) > number(value):
         return Choice(
-            default, f"the default of {named} is above the profile's {value}, and stays", row.source
+            default,
+            f"the default of {named} is above the profile's {value}, and stays",
+            row.source,
+            "documented",
         )
     unset = "the same" if default == value else default
-    return Choice(value, f"{because}; unset, {named} has {unset}", row.source)
+    return Choice(value, f"{because}; unset, {named} has {unset}", row.source, row.basis)
 
 
 def put_profile(

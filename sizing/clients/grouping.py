@@ -42,7 +42,10 @@ def put_group(sheet: Sheet, file: str, client: Client, brokers: Coordinator) -> 
             f"session is the group's, {brokers.session_ms} ms on the brokers, and so is the assignor"
         )
         sheet.put(
-            file, PROTOCOL, f"clients.{client.profile}.{PROTOCOL}", Choice(CONSUMER, because, _MEASURED)
+            file,
+            PROTOCOL,
+            f"clients.{client.profile}.{PROTOCOL}",
+            Choice(CONSUMER, because, _MEASURED, "measured"),
         )
     elif client.library == "java" and numbers(client.version) >= _BOTH and sheet.own(_ASSIGNOR) is None:
         because = (
@@ -53,7 +56,7 @@ def put_group(sheet: Sheet, file: str, client: Client, brokers: Coordinator) -> 
             file,
             _ASSIGNOR,
             f"clients.{client.profile}.{_ASSIGNOR}",
-            Choice(_COOPERATIVE, because, obstacle.source),
+            Choice(_COOPERATIVE, because, obstacle.source, "derived"),
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from sizing.clients.profiles import Library, client_version
 from sizing.core.inventory import Inventory
+from sizing.core.settings import Basis
 from sizing.core.values import number
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.service_levels import service_levels
@@ -95,6 +96,11 @@ def session_ms(stall_s: float | None) -> int:
     if stall_s is None:
         return SESSION_MS
     return max(_SHORTEST_SESSION_MS, min(SESSION_MS, int(stall_s * 1000 * 2 / 3)))
+
+
+def session_basis(stall_s: float | None) -> Basis:
+    """Return what that session rests on: the two thirds are a judgement, Kafka's bounds are not."""
+    return "documented" if session_ms(stall_s) in (_SHORTEST_SESSION_MS, SESSION_MS) else "estimate"
 
 
 def stall_s(inventory: Inventory) -> float | None:

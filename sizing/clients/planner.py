@@ -107,9 +107,15 @@ def _profile(
         rows.append(_buffer(client, own, rows, partitions))
     elif client.library == "spark" and client.profile == "throughput":
         rows.append(
-            Row("max.poll.records", "10000", "executors take 500 records a poll by default",
-                "memory for 10,000 records a task", "Broker, client and JVM facts, Spark's Kafka source")
-        )  # fmt: skip
+            Row(
+                "max.poll.records",
+                "10000",
+                "executors take 500 records a poll by default",
+                "memory for 10,000 records a task",
+                "Broker, client and JVM facts, Consumers",
+                "estimate",
+            )
+        )
     for row in rows:
         key = key_name(client.library, row.key)
         if key is None or _too_old(client, row.key):
@@ -129,7 +135,7 @@ def _buffer(client: Client, own: Mapping[str, Any], rows: list[Row], partitions:
     value = max(_BUFFER_MIN, partitions * each)
     because = f"{each} bytes for each of {partitions} partitions written to, 32 MiB at least"
     return Row("buffer.memory", str(value), because, f"{value // MIB} MiB of memory at most",
-               f"{GUIDE}, Memory Allocation")  # fmt: skip
+               f"{GUIDE}, Memory Allocation", "documented")  # fmt: skip
 
 
 def _own_name(client: Client, key: str) -> str:

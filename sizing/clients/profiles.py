@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sizing.core.settings import Basis
 from sizing.keys.catalogue import numbers
 
 Role = Literal["producer", "consumer"]
@@ -17,6 +18,8 @@ _COMPRESS: Final = f"{GUIDE}, Compression"
 _ACKS: Final = f"{GUIDE}, Producer acks for 'Production' Throughput"
 _CONSUME: Final = f"{GUIDE}, Batching on Consumer Side"
 _FACTS: Final = "Broker, client and JVM facts"
+#: linger.ms and batch.size of a profile were measured together, with its compression.
+_MEASURED_BATCH: Final = f"{_BATCH}; {_FACTS}, Producers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Row:
     because: str
     price: str
     source: str
+    basis: Basis
 
 
 _DURABLE: Final = (
@@ -37,6 +41,7 @@ _DURABLE: Final = (
         "a record is acknowledged once all in-sync replicas have it",
         "an acknowledgement waits for the slowest of them",
         _ACKS,
+        "documented",
     ),
     Row(
         "enable.idempotence",
@@ -44,6 +49,7 @@ _DURABLE: Final = (
         "a retry neither doubles nor reorders a record",
         "five requests on their way at most",
         _FACTS,
+        "documented",
     ),
     Row(
         "max.in.flight.requests.per.connection",
@@ -51,11 +57,17 @@ _DURABLE: Final = (
         "the most that keeps order with idempotence",
         "none up to five",
         _FACTS,
+        "documented",
     ),
 )
 
 _LZ4: Final = Row(
-    "compression.type", "lz4", "fewer bytes for little CPU", "CPU cycles on both sides", _COMPRESS
+    "compression.type",
+    "lz4",
+    "fewer bytes for little CPU",
+    "CPU cycles on both sides",
+    _COMPRESS,
+    "documented",
 )
 
 PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
@@ -67,6 +79,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "the leader alone answers, so the next batch goes sooner",
                 "a record that was acknowledged is lost when the leader fails before it is copied",
                 _ACKS,
+                "documented",
             ),
             Row(
                 "enable.idempotence",
@@ -74,6 +87,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "it needs acks=all",
                 "a retry can double and reorder records",
                 _ACKS,
+                "documented",
             ),
             Row(
                 "max.in.flight.requests.per.connection",
@@ -81,14 +95,23 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "requests wait for the broker side by side",
                 "a retry comes after later batches",
                 f"{GUIDE}, High throughput per partition",
+                "documented",
             ),
-            Row("linger.ms", "50", "batches have time to fill", "up to 50 ms more delay at low load", _BATCH),
+            Row(
+                "linger.ms",
+                "50",
+                "batches have time to fill",
+                "up to 50 ms more delay at low load",
+                _MEASURED_BATCH,
+                "measured",
+            ),
             Row(
                 "batch.size",
                 "131072",
                 "fewer, larger requests, and more to compress",
                 "128 KiB for each partition written to",
-                _BATCH,
+                _MEASURED_BATCH,
+                "measured",
             ),
             _LZ4,
         ),
@@ -98,7 +121,8 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "100000",
                 "fewer, larger answers",
                 "a fetch waits for 100 kB, or fetch.max.wait.ms",
-                _CONSUME,
+                f"{_CONSUME}; {_FACTS}, Consumers",
+                "measured",
             ),
             Row(
                 "fetch.max.wait.ms",
@@ -106,6 +130,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "time for fetch.min.bytes to come together",
                 "up to 500 ms more delay at low load",
                 _CONSUME,
+                "documented",
             ),
             Row(
                 "max.partition.fetch.bytes",
@@ -113,6 +138,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "the default: a whole batch of any size fits",
                 "1 MiB of memory for each partition read",
                 f"{GUIDE}, Consumer application",
+                "documented",
             ),
         ),
     },
@@ -124,6 +150,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "readers see a record only once all in-sync replicas have it, whatever acks says",
                 "the producer's own wait is longer than with acks=1",
                 f"{_ACKS}, Trade-offs",
+                "documented",
             ),
             _DURABLE[1],
             _DURABLE[2],
@@ -133,6 +160,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "a record goes as soon as the connection is free",
                 "small batches: more requests, less throughput",
                 _BATCH,
+                "documented",
             ),
             Row(
                 "batch.size",
@@ -140,6 +168,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "the default; batches form only while earlier ones are on their way",
                 "less throughput",
                 _BATCH,
+                "documented",
             ),
             Row(
                 "compression.type",
@@ -147,6 +176,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "no time is spent compressing small batches",
                 "more bytes on the network",
                 _COMPRESS,
+                "documented",
             ),
         ),
         "consumer": (
@@ -156,6 +186,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "an answer comes with the first record",
                 "more requests to the brokers",
                 _CONSUME,
+                "documented",
             ),
             Row(
                 "fetch.max.wait.ms",
@@ -163,6 +194,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "an empty fetch ends soon",
                 "ten empty requests a second",
                 _CONSUME,
+                "estimate",
             ),
         ),
     },
@@ -175,8 +207,9 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "a broker may be away for minutes before a record is given up",
                 "the application learns of a failure later",
                 "Kafka documentation, Producer configurations",
+                "estimate",
             ),
-            Row("linger.ms", "5", "the default since 4.0", "up to 5 ms more delay", _BATCH),
+            Row("linger.ms", "5", "the default since 4.0", "up to 5 ms more delay", _BATCH, "documented"),
             _LZ4,
         ),
         "consumer": (
@@ -186,6 +219,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "the application commits what it has processed, never more",
                 "the application has to commit",
                 "Kafka documentation, Consumer configurations",
+                "documented",
             ),
             Row(
                 "isolation.level",
@@ -193,6 +227,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "records of aborted transactions are not read",
                 "open transactions hold readers back",
                 "Kafka documentation, Consumer configurations",
+                "documented",
             ),
         ),
     },
@@ -204,14 +239,16 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "10",
                 "batches fill at moderate load",
                 "up to 10 ms more delay at low load",
-                _BATCH,
+                _MEASURED_BATCH,
+                "measured",
             ),
             Row(
                 "batch.size",
                 "65536",
                 "room for what comes within 10 ms",
                 "64 KiB for each partition written to",
-                _BATCH,
+                _MEASURED_BATCH,
+                "measured",
             ),
             _LZ4,
         ),
@@ -222,8 +259,9 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "the default: an answer comes with the first record",
                 "more requests to the brokers at low load",
                 _CONSUME,
+                "documented",
             ),
-            Row("fetch.max.wait.ms", "500", "the default", "none while records flow", _CONSUME),
+            Row("fetch.max.wait.ms", "500", "the default", "none while records flow", _CONSUME, "documented"),
         ),
     },
 }

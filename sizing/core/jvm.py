@@ -48,4 +48,4 @@ def console_logging(sheet: Sheet, file: str, subject: str) -> None:
         ("appender.console.layout.type", "PatternLayout"),
         ("appender.console.layout.pattern", "%p %c{1}: %m%n"),
     ):
-        sheet.put(file, key, f"{subject}.logging", Choice(value, because, source))
+        sheet.put(file, key, f"{subject}.logging", Choice(value, because, source, "derived"))

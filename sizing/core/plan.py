@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sizing.core.findings import Finding, together
 from sizing.core.naming import natural
 from sizing.core.settings import Setting
+from sizing.sources import cited, keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,23 @@ class Plan(Part):
         """Whether a finding forbids to touch any host."""
         return any(f.severity == "error" for f in self.findings)
 
+    def settings(self) -> Iterator[tuple[str, Setting]]:
+        """Yield every setting after the place that has it, such as ``rest1 kafka_rest@8082``."""
+        for host, services in self.services.items():
+            for service, instances in services.items():
+                for instance in instances:
+                    yield from ((f"{host} {service}@{instance.name}", s) for s in instance.settings)
+        for cluster, topics in self.topics.items():
+            for topic, settings in topics.items():
+                yield from ((f"topic {topic} on {cluster}", s) for s in settings)
+        for client, settings in self.clients.items():
+            yield from ((f"client {client}", s) for s in settings)
+        for host, of_host in self.rollouts.items():
+            for service, settings in of_host.items():
+                yield from ((f"{host} a rollout of {service}", s) for s in settings)
+
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form (DESIGN: hosts, topics, clients, rollouts, findings)."""
+        """Return the documented JSON form: hosts, topics, clients, rollouts, sources, findings."""
         return {
             "hosts": {
                 host: {
@@ -97,6 +113,10 @@ class Plan(Part):
                 }
                 for host, of_host in self.rollouts.items()
             },
+            "sources": {
+                key: {"title": s.title, "by": s.by, "address": s.address, "version": s.version}
+                for key, s in cited(s.source for _, s in self.settings()).items()
+            },
             "findings": [
                 {
                     "severity": f.severity,
@@ -118,6 +138,8 @@ def _setting_json(s: Setting) -> dict[str, Any]:
         "rule": s.rule,
         "because": s.because,
         "source": s.source,
+        "sources": list(keys(s.source)),
+        "basis": s.basis,
         "by": s.by,
     }
     marks = {"secret": s.hidden, "copied": s.copied}

@@ -15,14 +15,14 @@ from pydantic import BaseModel
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Instance, Part
-from sizing.core.settings import Advice, Choice, Setting, Sheet
+from sizing.core.settings import Advice, Basis, Choice, Setting, Sheet
 
 #: The instances of a plan: host -> service -> instances.
 Planned = Mapping[str, Mapping[str, tuple[Instance, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class Given:
     """What a service is planned from.
 
     Attributes:
@@ -83,18 +83,19 @@ class Kernel(NamedTuple):
 class Wait(NamedTuple):
     """What a rollout waits for: the variable without the service's name, why that long, where that is known.
 
-    The model of the service's variables holds the default.
+    The model of the service's variables holds the default; ``basis`` is what that default rests on.
     """
 
     key: str
     rule: str
     because: str
     source: str
+    basis: Basis
 
 
-def ready(because: str, source: str) -> Wait:
+def ready(because: str, source: str, basis: Basis) -> Wait:
     """Return how long an instance may take until it does its job."""
-    return Wait("ready_seconds", "rollout.ready", because, source)
+    return Wait("ready_seconds", "rollout.ready", because, source, basis)
 
 
 #: What a restart of a member of consumer groups waits for: the groups stable again, and their lag back.
@@ -105,6 +106,7 @@ GROUPS_BACK: Final = (
         "a member that was killed is missed after its session of 45 s, and the group was seen to get nothing "
         "for 40; that, a rebalance and the catching up fit into it",
         "REST proxy measurements, Groups and restarts",
+        "estimate",
     ),
     Wait(
         "gate_max_lag",
@@ -112,6 +114,7 @@ GROUPS_BACK: Final = (
         "so many records behind count as caught up whatever it was before: an estimate, 20 answers of 500 "
         "records, for a lag breathes with what is being read",
         "Kafka documentation, max.poll.records",
+        "estimate",
     ),
 )
 
@@ -169,7 +172,7 @@ class Service:
     variables: type[BaseModel] | None = None
     of_role: tuple[str, ...] = ()
     everywhere: bool = False
-    plan: Callable[[Basis], Part] | None = None
+    plan: Callable[[Given], Part] | None = None
     after: str | None = None
     clusters: Callable[[Inventory], Iterable[str]] = _none
     check: Callable[[Inventory], Iterable[Finding]] = _none
@@ -215,7 +218,9 @@ def own_clusters(service: str) -> Callable[[Inventory], frozenset[str]]:
     return named
 
 
-def put_stop(sheet: Sheet, dropin: str, service: str, seconds: int, because: str, source: str) -> None:
+def put_stop(
+    sheet: Sheet, dropin: str, service: str, seconds: int, because: str, source: str, basis: Basis
+) -> None:
     """Plan how long systemd lets an instance stop before it kills it."""
     why = f"{service}_stop_seconds is {seconds}: {because}"
-    sheet.put(dropin, "TimeoutStopSec", "rollout.stop", Choice(seconds, why, source))
+    sheet.put(dropin, "TimeoutStopSec", "rollout.stop", Choice(seconds, why, source, basis))

@@ -11,6 +11,18 @@ from sizing.core.findings import Finding
 
 Advice = Literal["measured", "documented"]
 
+#: What a value rests on. Of several parts the weakest one that decides the value names it: a sum of
+#: measured parts with a margin that somebody chose is an estimate. Where a floor or a default decides, its
+#: basis counts.
+#:
+#: documented: the source states the value, or the formula with every factor.
+#: measured: a measurement settled it: a page of docs/measurements, or a run on the person's own cluster.
+#: derived: it follows from the inventory, from other settings or from how Kedge lays out a host, by what the
+#:     reason says; nobody had to choose a number.
+#: estimate: the value, a factor or a margin is a judgement that no source states and no measurement settled.
+#: yours: the inventory sets this key itself.
+Basis = Literal["documented", "measured", "derived", "estimate", "yours"]
+
 KIB = 1024
 
 MIB = 1024 * KIB
@@ -26,8 +38,8 @@ class Setting:
         value: as it is rendered.
         rule: stable name of the rule, such as ``rest.heap.consumers``.
         because: the reason with its numbers filled in.
-        source: document and section, or the measurement.
-        by: ``plan``, or ``person`` when the inventory names the value itself.
+        source: document and section, or the measurement: what ``sizing.sources`` leads to an address.
+        basis: what the value rests on, see :data:`Basis`.
         secret: the value is a secret, or a reference to one.
         copied: the value is a file of the control machine; ``file`` holds what such files hold, in order.
     """
@@ -38,9 +50,14 @@ class Setting:
     rule: str
     because: str
     source: str
-    by: Literal["plan", "person"] = "plan"
+    basis: Basis
     secret: bool = False
     copied: bool = False
+
+    @property
+    def by(self) -> Literal["plan", "person"]:
+        """Who chose the value: the plan, or the person whose inventory names it."""
+        return "person" if self.basis == "yours" else "plan"
 
     @property
     def hidden(self) -> bool:
@@ -50,7 +67,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One form of an advice: the value it comes to here, why, and where it is written.
+    """One form of an advice: the value it comes to here, why, where that is written, and what it rests on.
 
     ``value`` None means that this form leaves the key out.
     """
@@ -58,6 +75,7 @@ class Choice:
     value: str | int | float | None
     because: str
     source: str
+    basis: Basis
 
 
 class Sheet:
@@ -91,7 +109,7 @@ class Sheet:
                 else ""
             )
             self.settings.append(
-                Setting(file, key, own, rule, f"set in the inventory{planned}", "the inventory", by="person")
+                Setting(file, key, own, rule, f"set in the inventory{planned}", "the inventory", "yours")
             )
             return own
         if chosen is None:
@@ -107,7 +125,7 @@ class Sheet:
         if chosen.value is None:
             return None
         text = _text(chosen.value)
-        self.settings.append(Setting(file, key, text, rule, chosen.because, chosen.source))
+        self.settings.append(Setting(file, key, text, rule, chosen.because, chosen.source, chosen.basis))
         return text
 
     def rest_of_own(self, file: str, rule: str, *, variables: bool = False) -> list[str]:
@@ -118,9 +136,7 @@ class Sheet:
         keys = [key for key in self._own if key.isupper() or not variables]
         for key in keys:
             self.settings.append(
-                Setting(
-                    file, key, self._own.pop(key), rule, "set in the inventory", "the inventory", by="person"
-                )
+                Setting(file, key, self._own.pop(key), rule, "set in the inventory", "the inventory", "yours")
             )
         return keys
 
@@ -152,6 +168,12 @@ class Sheet:
         self.findings.append(Finding("note", rule, self.where, message, fix))
 
 
+def weakest(*bases: Basis) -> Basis:
+    """Return the basis of a value that is put together of several parts."""
+    order: tuple[Basis, ...] = ("estimate", "measured", "derived", "documented", "yours")
+    return min(bases, key=order.index)
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -163,7 +185,9 @@ def _shown(choice: Choice) -> str | None:
 
 
 def _since(choice: Choice) -> str:
-    return "by measurement" if "measure" in choice.source.lower() else "by what is known since"
+    return {"measured": "by measurement", "estimate": "by an estimate"}.get(
+        choice.basis, "by what is known since"
+    )
 
 
 def apart(measured: str | None, documented: str | None) -> tuple[str, str]:

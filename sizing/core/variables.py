@@ -16,6 +16,7 @@ from sizing.core import messages
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
+from sizing.core.settings import Basis
 
 Positive = Annotated[int, Field(gt=0)]
 
@@ -74,6 +75,11 @@ def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[
         return model.model_validate(dict(value))
     except ValidationError as error:
         return messages.validation_findings(model, prefix, where, error.errors(include_url=False))
+
+
+def basis_of(model: type[BaseModel], field: str, value: object, of_default: Basis) -> Basis:
+    """Return what a variable's value rests on: the inventory, or where it is the default, ``of_default``."""
+    return of_default if value == model.model_fields[field].default else "derived"
 
 
 def read_list(

@@ -10,7 +10,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
 from sizing.core.service import JavaNeed, Planned, Service
-from sizing.core.settings import Setting
+from sizing.core.settings import Basis, Setting
 
 SERVICE: Final = "java"
 #: What a host gets where no service asks for a later one and the inventory says nothing.
@@ -43,10 +43,12 @@ def _release(variables: Mapping[str, Any], needs: list[JavaNeed]) -> Setting:
     because = f"{what} starts on Java {needed} or later"
     if "java_version" in variables:
         release = str(variables["java_version"])
-        return Setting("", "release", release, "host.java", because, "the inventory", by="person")
+        return Setting("", "release", release, "host.java", because, "the inventory", "yours")
+    basis: Basis = "documented"
     if needed < DEFAULT:
+        basis = "derived"
         because += f"; {DEFAULT} is what the measurements were made on"
-    return Setting("", "release", str(max(needed, DEFAULT)), "host.java", because, source)
+    return Setting("", "release", str(max(needed, DEFAULT)), "host.java", because, source, basis)
 
 
 def _check(host: str, variables: Mapping[str, Any], needs: list[JavaNeed]) -> Iterator[Finding]:

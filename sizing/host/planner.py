@@ -12,7 +12,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
 from sizing.core.service import Planned, Service
-from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.settings import Advice, Basis, Choice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostTuning, host_facts
 from sizing.keys.values import is_whole
@@ -93,6 +93,7 @@ def plan_hosts(
                     _ranges(ports),
                     "the ports of this host's services: the kernel gives them to no outgoing connection",
                     _FACTS,
+                    "derived",
                 ),
             )
         for key in sheet.rest_of_own(_SYSCTL, "host.own"):
@@ -216,7 +217,7 @@ def needed_mib(instance: Instance) -> int:
 
 def _high_load(sheet: Sheet) -> None:
     def put(key: str, rule: str, value: str | int, because: str) -> None:
-        sheet.put(_SYSCTL, key, f"host.{rule}", Choice(value, because, _HIGH_LOAD))
+        sheet.put(_SYSCTL, key, f"host.{rule}", Choice(value, because, _HIGH_LOAD, "documented"))
 
     put(
         "net.core.somaxconn",
@@ -238,8 +239,13 @@ def _high_load(sheet: Sheet) -> None:
         _SYSCTL,
         "net.ipv4.tcp_congestion_control",
         "host.congestion",
-        Choice("cubic", "the page's choice among the kernel's", _HIGH_LOAD),
-        Choice(None, "cubic is the kernel's default already, and would downgrade a host on bbr", _FACTS),
+        Choice("cubic", "the page's choice among the kernel's", _HIGH_LOAD, "documented"),
+        Choice(
+            None,
+            "cubic is the kernel's default already, and would downgrade a host on bbr",
+            _FACTS,
+            "documented",
+        ),
     )
     sheet.note(
         "host.obsolete",
@@ -253,8 +259,9 @@ def _buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
     """Plan how far a connection's buffers may grow: for many of them, or to hold what a long link holds."""
     size, because, source = _MAX_BUFFER, "so that a long way does not slow a connection down", _HIGH_LOAD
     rule = "host.buffers"
+    basis: Basis = "documented"
     if link and (2 * link[0] > size or not busy):
-        size, source, rule = 2 * link[0], _KAFKA, "host.bandwidth_delay"
+        size, source, rule, basis = 2 * link[0], _KAFKA, "host.bandwidth_delay", "derived"
         because = (
             f"{link[1]} keep {link[0]} on their way; twice that, as half of a buffer is the kernel's own"
         )
@@ -266,7 +273,9 @@ def _buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
         ("net.ipv4.tcp_rmem", f"4096 87380 {size}"),
         ("net.ipv4.tcp_wmem", f"4096 16384 {size}"),
     ):
-        sheet.put(_SYSCTL, key, rule, Choice(value, f"buffers may grow to {size} bytes: {because}", source))
+        sheet.put(
+            _SYSCTL, key, rule, Choice(value, f"buffers may grow to {size} bytes: {because}", source, basis)
+        )
 
 
 def _bandwidth_delays(inventory: Inventory, services: Iterable[Service]) -> dict[str, tuple[int, str]]:

@@ -23,6 +23,7 @@ LOAD_GENERATOR: Final = Service(
                 40_000,
                 "a generator holds one descriptor a connection",
                 "Jetty 9.4 documentation, High Load",
+                "documented",
             ),
             limit=True,
         ),

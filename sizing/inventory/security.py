@@ -150,7 +150,7 @@ def plan_client(
         return
 
     def put(key: str, value: str, because: str, source: str = _KAFKA) -> None:
-        sheet.put(file, f"{prefix}{key}", "client.security", Choice(value, because, source))
+        sheet.put(file, f"{prefix}{key}", "client.security", Choice(value, because, source, "derived"))
 
     put("security.protocol", security.protocol, "what the cluster's security.protocol says")
     if security.tls:
@@ -166,7 +166,9 @@ def put_file(sheet: Sheet, path: str, rule: str, parts: Mapping[str, str]) -> No
     """Plan a file that holds what files of the control machine hold: ``certificate``, ``key``."""
     for key, source in parts.items():
         because = f"what {source} holds on the control machine"
-        sheet.settings.append(Setting(path, key, source, rule, because, "the inventory", copied=True))
+        sheet.settings.append(
+            Setting(path, key, source, rule, because, "the inventory", "derived", copied=True)
+        )
 
 
 def jaas(mechanism: str, login: Login) -> str:

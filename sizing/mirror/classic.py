@@ -40,7 +40,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
     file = f"{flow.folder}/consumer.properties"
 
     def put(key: str, rule: str, value: str | int, because: str, source: str = CLASSIC) -> None:
-        sheet.put(file, key, f"mirror.consumer.{rule}", Choice(value, because, source))
+        sheet.put(file, key, f"mirror.consumer.{rule}", Choice(value, because, source, "derived"))
 
     put("bootstrap.servers", "cluster", flow.source_servers, f"the brokers of cluster {flow.flow.source}")
     put("group.id", "group", consumer_group(flow.name), "all processes of the flow share one group")
@@ -53,12 +53,11 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
             "own partitions; without it all wait for a dead member's session before anyone mirrors again",
             "KIP-345, static membership",
         )
-    put(
-        "partition.assignment.strategy",
-        "assignor",
-        "org.apache.kafka.clients.consumer.RoundRobinAssignor",
-        "spreads the partitions of all topics evenly over the processes; without one it warns at each start",
+    spread = (
+        "spreads the partitions of all topics evenly over the processes; without one it warns at each start"
     )
+    assignor = Choice("org.apache.kafka.clients.consumer.RoundRobinAssignor", spread, CLASSIC, "documented")
+    sheet.put(file, "partition.assignment.strategy", "mirror.consumer.assignor", assignor)
     put(
         "auto.offset.reset",
         "offset",
@@ -91,9 +90,12 @@ def _arguments(sheet: Sheet, flow: Flow) -> None:
     file = f"{flow.folder}/environment"
 
     def put(key: str, rule: str, value: str | int, because: str, source: str = CLASSIC) -> str:
-        return sheet.put(file, key, f"mirror.{rule}", Choice(value, because, source)) or ""
+        return sheet.put(file, key, f"mirror.{rule}", Choice(value, because, source, "documented")) or ""
 
-    put("MIRROR_INCLUDE", "flow", "|".join(flow.flow.topics), "the topics of the flow, as one expression")
+    included = Choice(
+        "|".join(flow.flow.topics), "the topics of the flow, as one expression", CLASSIC, "derived"
+    )
+    sheet.put(file, "MIRROR_INCLUDE", "mirror.flow", included)
     parallel = f"{ARTICLE}, Increase parallelism"
     because = (
         "one consumer a process, so that a topic's partitions spread over the processes and their producers"

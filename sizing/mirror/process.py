@@ -9,8 +9,10 @@ from sizing.core import jvm
 from sizing.core.findings import Finding
 from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.variables import basis_of
 from sizing.keys.catalogue import numbers
 from sizing.mirror.producer import ARTICLE, CLASSIC, NUMBER, UNIT, Flow
+from sizing.mirror.variables import MirrorMaker
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
 BASE_MIB: Final = 256  # default heap of Kafka's tools
@@ -55,7 +57,7 @@ def put_jvm(
     if own_mib:
         planned = f"set in the inventory; the plan would have said {mib} MiB: {because}"
         setting = Setting(
-            file, "KAFKA_HEAP_OPTS", jvm.heap(heap), "mirror.heap", planned, "the inventory", "person"
+            file, "KAFKA_HEAP_OPTS", jvm.heap(heap), "mirror.heap", planned, "the inventory", "yours"
         )
         sheet.settings.append(setting)
         if heap < buffer_mib + 128:
@@ -67,16 +69,21 @@ def put_jvm(
             )
     else:
         source = f"{ARTICLE}, Enough buffer memory for all the partitions"
-        sheet.put(file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm.heap(heap), because, source))
+        sheet.put(file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm.heap(heap), because, source, "estimate"))
     flags = f"{jvm.KAFKA_G1} {jvm.gc_log(logs)}"
     start = "kafka-run-class.sh of Kafka 4.3"
     sheet.put(file, "KAFKA_JVM_PERFORMANCE_OPTS", "mirror.gc",
-              Choice(flags, "the flags that Kafka's own start script sets", start))  # fmt: skip
-    sheet.put(file, "LOG_DIR", "mirror.logs", Choice(logs, "one log folder a process", start))
+              Choice(flags, "the flags that Kafka's own start script sets", start, "documented"))  # fmt: skip
+    sheet.put(file, "LOG_DIR", "mirror.logs", Choice(logs, "one log folder a process", start, "derived"))
     old = numbers(flow.version) < (4,)
     properties = f"{flow.folder}/{'log4j' if old else 'log4j2'}.properties"
     option = f"-Dlog4j.configuration=file:{properties}" if old else f"-Dlog4j2.configurationFile={properties}"
-    sheet.put(file, "KAFKA_OPTS", "mirror.logging", Choice(option, "logs go to the journal", "log4j manual"))
+    sheet.put(
+        file,
+        "KAFKA_OPTS",
+        "mirror.logging",
+        Choice(option, "logs go to the journal", "log4j manual", "derived"),
+    )
     sheet.rest_of_own(file, "mirror.own")
     if old:
         _log4j1(sheet, properties)
@@ -92,18 +99,36 @@ def put_jvm(
     )
     if zstd:
         because += f"; an estimated {zstd} MiB for zstd, which compresses a batch for each target partition"
-    sheet.put(unit, "MemoryMax", "mirror.memory", Choice(f"{limit}M", because, "systemd.resource-control(5)"))
+    sheet.put(
+        unit,
+        "MemoryMax",
+        "mirror.memory",
+        Choice(f"{limit}M", because, "systemd.resource-control(5)", "estimate"),
+    )
     because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
-    files = Choice(flow.open_files, because, "the inventory")
+    files = Choice(
+        flow.open_files,
+        because,
+        "the inventory",
+        basis_of(MirrorMaker, "open_files", flow.open_files, "estimate"),
+    )
     sheet.put(unit, "LimitNOFILE", "mirror.files", files)
     because = (
         f"{_THREADS} for the JVM and its clients, {_THREADS_A_TASK} for each of {tasks} tasks that one "
         "process may come to run: a bound on a leak, an estimate"
     )
-    threads = Choice(_THREADS + _THREADS_A_TASK * tasks, because, "systemd.resource-control(5)")
+    threads = Choice(_THREADS + _THREADS_A_TASK * tasks, because, "systemd.resource-control(5)", "estimate")
     sheet.put(unit, "TasksMax", "mirror.threads", threads)
     because = "its producer sends what it holds before it commits; what is killed is mirrored a second time"
-    put_stop(sheet, unit, "mirror_maker", flow.stop_seconds, because, "kafka.tools.MirrorMaker of Kafka 3.9")
+    put_stop(
+        sheet,
+        unit,
+        "mirror_maker",
+        flow.stop_seconds,
+        because,
+        "kafka.tools.MirrorMaker of Kafka 3.9",
+        basis_of(MirrorMaker, "stop_seconds", flow.stop_seconds, "estimate"),
+    )
 
 
 def _log4j1(sheet: Sheet, file: str) -> None:
@@ -114,7 +139,7 @@ def _log4j1(sheet: Sheet, file: str) -> None:
         ("log4j.appender.stdout.layout", "org.apache.log4j.PatternLayout"),
         ("log4j.appender.stdout.layout.ConversionPattern", "%p %c{1}: %m%n"),
     ):
-        sheet.put(file, key, "mirror.logging", Choice(value, because, "reload4j manual"))
+        sheet.put(file, key, "mirror.logging", Choice(value, because, "reload4j manual", "derived"))
 
 
 def _progress_logging(sheet: Sheet, flow: Flow, file: str, old: bool) -> None:
@@ -131,7 +156,9 @@ def _progress_logging(sheet: Sheet, flow: Flow, file: str, old: bool) -> None:
         else {"logger.progress.name": logger, "logger.progress.level": level.lower()}
     )
     for key, value in keys.items():
-        sheet.put(file, key, "mirror.ready", Choice(value, because, "the source of Kafka 3.9 and 4.3"))
+        sheet.put(
+            file, key, "mirror.ready", Choice(value, because, "the source of Kafka 3.9 and 4.3", "documented")
+        )
 
 
 def commit_interval(flow: Flow) -> Choice:
@@ -139,9 +166,9 @@ def commit_interval(flow: Flow) -> Choice:
     budget = flow.flow.latency_budget_ms
     if flow.advice == "documented" or budget >= OFFSET_COMMIT_MS:
         because = "the default; each commit flushes the producer, so linger.ms above it has no effect"
-        return Choice(OFFSET_COMMIT_MS, because, CLASSIC)
+        return Choice(OFFSET_COMMIT_MS, because, CLASSIC, "documented")
     because = (
         f"the latency budget of {budget} ms: the lag that a restart waits for is seen that often, and a "
         "process that is killed repeats at most what it mirrored since; an estimate, not measured"
     )
-    return Choice(budget, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms")
+    return Choice(budget, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")

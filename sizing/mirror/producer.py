@@ -11,6 +11,7 @@ from sizing.clients.embedded import put_profile
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import Advice, Choice, Sheet
 from sizing.core.values import number, value_of
+from sizing.core.variables import basis_of
 from sizing.inventory.logins import names_protocol
 from sizing.inventory.security import Security, login_of, plan_client
 from sizing.mirror.limits import Limits
@@ -79,9 +80,9 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
 
     if not prefix:
         because = f"the brokers of cluster {spec.target}"
-        put("bootstrap.servers", "cluster", Choice(flow.target_servers, because, CLASSIC))
+        put("bootstrap.servers", "cluster", Choice(flow.target_servers, because, CLASSIC, "derived"))
         because = "flow and number of the process: unique over all hosts, and the same wherever it runs"
-        client = put("client.id", "identity", Choice(f"{flow.name}-{NUMBER}", because, CLASSIC))
+        client = put("client.id", "identity", Choice(f"{flow.name}-{NUMBER}", because, CLASSIC, "derived"))
         if NUMBER not in client:
             sheet.warning(
                 "mirror.producer.identity",
@@ -93,8 +94,12 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         "11.0 times the records/s of stock over 60 ms, as gzip (10.3) and lz4 (11.9) within their spread, in "
         "0.6 of the bytes of lz4; the document is of 2017, and zstd came with Kafka 2.1"
     )
-    put("compression.type", "compression", Choice("gzip", because, f"{ARTICLE}, Enable compression"),
-        Choice("zstd", found, BENCH))  # fmt: skip
+    put(
+        "compression.type",
+        "compression",
+        Choice("gzip", because, f"{ARTICLE}, Enable compression", "documented"),
+        Choice("zstd", found, BENCH, "measured"),
+    )
     request = put(
         "max.request.size",
         "message_bytes",
@@ -102,6 +107,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
             limits.message_bytes,
             f"the largest message of the flow: {limits.message_source}",
             f"{ARTICLE}, Batch size should be smaller than max message size",
+            "derived",
         ),
     )
     batch = put("batch.size", "batch", _batch(flow))
@@ -123,7 +129,12 @@ def _batch(flow: Flow) -> Choice:
         f"compresses {1 / ratio:.0f} times worse than estimated still fits a request"
     )
     value = max(1, math.floor(ratio * message + 1e-6))
-    return Choice(value, because, f"{ARTICLE}, Batch size should be smaller than max message size")
+    return Choice(
+        value,
+        because,
+        f"{ARTICLE}, Batch size should be smaller than max message size",
+        basis_of(MirrorFlow, "max_compression_ratio", ratio, "documented"),
+    )
 
 
 def batch_bytes(flow: Flow) -> int:
@@ -135,7 +146,7 @@ def _buffer_memory(flow: Flow) -> Choice:
     partitions, batch = flow.limits.target_partitions, batch_bytes(flow)
     because = f"a batch of {batch} bytes for each of {partitions} partitions of the target; 32 MiB at least"
     value = max(_BUFFER_MIN, partitions * batch)
-    return Choice(value, because, f"{ARTICLE}, Enough buffer memory for all the partitions")
+    return Choice(value, because, f"{ARTICLE}, Enough buffer memory for all the partitions", "documented")
 
 
 def spare_ms(flow: MirrorFlow) -> float:
@@ -150,12 +161,16 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
     source = f"{ARTICLE}, Fill message batches"
     if filled:
         share = 99 if filled == spec.fill_ms_p99 else 95
-        documented = Choice(filled, f"{share} percent of the batches were filled within {filled} ms", source)
+        documented = Choice(
+            filled, f"{share} percent of the batches were filled within {filled} ms", source, "derived"
+        )
     else:
         kind = (
             "volume counts more than delay" if spec.priority == "bulk" else "the flow is sensitive to latency"
         )
-        documented = Choice(LINGER_MS[spec.priority], f"no fill times are known; {kind}", source)
+        documented = Choice(
+            LINGER_MS[spec.priority], f"no fill times are known; {kind}", source, "documented"
+        )
     half = max(0, math.floor(spare_ms(spec) / 2))
     if flow.advice == "documented" or half >= number(documented.value):
         return documented
@@ -169,7 +184,7 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
             f"linger.ms of flow {flow.name} is {half}, {because}, where {source} says {documented.value}",
             f"raise mirror_maker_flows.{flow.name}.latency_budget_ms if batches are to fill",
         )
-    return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms")
+    return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
 
 
 def plan_login(sheet: Sheet, flow: Flow, end: str, file: str, prefix: str) -> None:
@@ -196,7 +211,9 @@ def socket_buffer(sheet: Sheet, flow: Flow, file: str, key: str, rule: str, defa
     in_flight = bandwidth_delay_bytes(spec)
     if in_flight:
         because += f"; {spec.round_trip_ms:g} ms at {spec.link_mbit_per_s:g} Mbit/s hold {in_flight} bytes"
-    value = sheet.put(file, key, rule, None, Choice(-1, because, "MirrorMaker facts, Over a long round trip"))
+    value = sheet.put(
+        file, key, rule, None, Choice(-1, because, "MirrorMaker facts, Over a long round trip", "documented")
+    )
     if in_flight and value and 0 < number(value) < in_flight:
         sheet.warning(
             rule,

@@ -42,7 +42,7 @@ def _idle(inventory: Inventory, cluster: str, topics: Sequence[str]) -> tuple[st
 MIRROR_MAKER: Final = Service(
     name=SERVICE,
     variables=MirrorMaker,
-    plan=lambda basis: plan_mirrors(basis.inventory, basis.topics, basis.advice),
+    plan=lambda given: plan_mirrors(given.inventory, given.topics, given.advice),
     clusters=mirrored_clusters,
     java=_java,
     waits=(
@@ -50,6 +50,7 @@ MIRROR_MAKER: Final = Service(
             "an estimate: a process is ready once the target has acknowledged records, after it joined "
             "its group",
             "MirrorMaker facts",
+            "estimate",
         ),
         *GROUPS_BACK,
     ),

@@ -28,6 +28,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
         wanted,
         f"a read waits this long for records, which is a lower bound of the latency; {wanted} ms are wanted",
         f"{GUIDE}, consumer.request.timeout.ms",
+        "documented",
     )
     measured = None
     if waits and wanted < _TIMEOUT_MS:
@@ -36,6 +37,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             f"{wanted} ms are wanted, and the slowest percent of reads took {_OVER_TIMEOUT_MS} ms over its "
             "time-out",
             f"{MEASURED}, Reading",
+            "measured",
         )
     elif not waits:
         measured = Choice(
@@ -43,6 +45,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             "with fetch.min.bytes=1 a read is answered as soon as there is a record, so the time-out is no "
             "lower bound of the latency, and a longer one saves empty reads",
             f"{MEASURED}, Reading",
+            "measured",
         )
     timeout = sheet.put(file, "consumer.request.timeout.ms", "rest.consumer.latency", documented, measured)
     fetch = sheet.put(
@@ -53,6 +56,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             -1,
             "off: a read is answered when its time-out passes, or with consumer.request.max.bytes",
             f"{GUIDE}, fetch.min.bytes",
+            "documented",
         ),
         None
         if waits
@@ -61,6 +65,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             f"{wanted} ms are wanted: a read that is answered with the first record took 30 ms, 56 in the "
             "slowest percent, for 23 instead of 7 percent of a core at 100 records/s",
             f"{MEASURED}, Reading",
+            "measured",
         ),
     )
     if (bytes_ := number(fetch)) is not None and bytes_ > _MOST_FETCH_MIN_BYTES:
@@ -102,12 +107,14 @@ def plan_consumers(
         max(_THREADS, group + 1),
         f"above the {group} members of the largest group, {_THREADS} at least",
         f"{GUIDE}, consumer.threads",
+        "documented",
     )
     measured = Choice(
         _THREADS,
         "the default: reads wait in a queue since the new consumer, and one thread served a group of 8; the "
         f"largest group has {group} members",
         f"{MEASURED}, Groups and restarts",
+        "measured",
     )
     threads = sheet.put(
         file,
@@ -163,8 +170,9 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
             _INSTANCE_TIMEOUT_MS,
             "the default, 5 minutes; may be worth lowering",
             f"{GUIDE}, High Availability",
+            "documented",
         ),
-        Choice(chosen, because, f"{MEASURED}, Groups and restarts"),
+        Choice(chosen, because, f"{MEASURED}, Groups and restarts", "estimate"),
     )
     if (ms := number(instance)) is not None and 0 <= ms <= pause_ms:
         sheet.error(
@@ -187,6 +195,7 @@ def plan_client_keys(sheet: Sheet, file: str, *, small_fetch: bool) -> None:
             "the kernel sizes the buffer: 43.8 MB/s where the default of 64 KiB read 2.3, because each poll "
             "takes one buffer and then waits",
             f"{MEASURED}, Reading",
+            "measured",
         ),
     )
     if small_fetch:
@@ -200,19 +209,20 @@ def plan_client_keys(sheet: Sheet, file: str, *, small_fetch: bool) -> None:
                 f"{SMALL_FETCH_BYTES // MIB} MiB instead of 50 keep the heap within 8 GiB, and read 39.0 "
                 "MB/s instead of 43.8",
                 f"{MEASURED}, Reading",
+                "measured",
             ),
         )
 
 
 def _unnamed(key: str) -> Choice:
     """Return the documented form of a key that the documents do not name: it is left out."""
-    return Choice(None, f"the guide does not name {key}", GUIDE)
+    return Choice(None, f"the guide does not name {key}", GUIDE, "documented")
 
 
 def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> int:
     """Plan how much one read may answer, in bytes; report the worst case beside the average."""
     default = 64 * MIB
-    documented = Choice(default, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes")
+    documented = Choice(default, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes", "documented")
     measured = request_max_bytes(load) if load.answers else None
     chosen = sheet.put(
         file, "consumer.request.max.bytes", "rest.consumer.request_bytes", documented, measured

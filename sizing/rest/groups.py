@@ -12,6 +12,7 @@ from sizing.clients.groups import (
     SOURCE,
     Obstacle,
     broker_obstacle,
+    session_basis,
     session_ms,
 )
 from sizing.core.settings import Choice, Sheet
@@ -84,16 +85,17 @@ def _mend_session(process: Process) -> str:
 
 def _put_protocol(sheet: Sheet, file: str, key: str, process: Process, obstacle: Obstacle | None) -> None:
     groups = process.distribution.groups
-    documented = Choice(None, f"the guide does not name {key}", GUIDE)
+    documented = Choice(None, f"the guide does not name {key}", GUIDE, "documented")
     if obstacle is None:
         because = (
             "a member that comes or goes moves its own partitions, where the classic protocol stops all of "
             f"the group; {groups.because}; the session is the group's, {process.coordinator.session_ms} ms "
             "on the brokers"
         )
-        sheet.put(file, key, _RULE, documented, Choice(CONSUMER, because, f"{MEASURED}, Groups and restarts"))
+        measured = Choice(CONSUMER, because, f"{MEASURED}, Groups and restarts", "measured")
+        sheet.put(file, key, _RULE, documented, measured)
         return
-    sheet.put(file, key, _RULE, documented, Choice(None, obstacle.why, obstacle.source))
+    sheet.put(file, key, _RULE, documented, Choice(None, obstacle.why, obstacle.source, "derived"))
     if process.variables.workload.consumers and sheet.advice == "measured":
         sheet.note(
             _RULE,
@@ -130,12 +132,13 @@ def _put_session(sheet: Sheet, file: str, key: str, process: Process) -> None:
         file,
         key,
         "rest.consumer.session",
-        Choice(None, f"the guide does not name {key}", GUIDE),
+        Choice(None, f"the guide does not name {key}", GUIDE, "documented"),
         Choice(
             session_ms(process.stall_s),
             f"two thirds of the {process.stall_s:g} s for which service_levels.rebalance.consume_stall_s "
             "lets a group get nothing: a killed proxy stops its groups for the whole session, "
             f"{SESSION_MS // 1000} s by default",
             f"{MEASURED}, Groups and restarts",
+            session_basis(process.stall_s),
         ),
     )

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.core.settings import Choice, Sheet
+from sizing.core.settings import Basis, Choice, Sheet
 from sizing.host.variables import HostFacts
 from sizing.rest.memory import number
 from sizing.rest.variables import RestWorkload
@@ -29,12 +29,16 @@ _QUEUE_AT_LEAST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What reaches one process: requests a second, requests in flight, long polls, the host's connections."""
+    """What reaches one process: requests a second, requests in flight, long polls, the host's connections.
+
+    ``told``: the inventory says how many are in flight; else that is concluded from the rate.
+    """
 
     per_s: float | None
     concurrent: int
     long_polls: int
     connections: int | None
+    told: bool
 
 
 def requests_of(workload: RestWorkload, instances: int) -> Requests:
@@ -47,7 +51,7 @@ def requests_of(workload: RestWorkload, instances: int) -> Requests:
         math.ceil(in_flight / instances) if in_flight else max(1, math.ceil((per_s or 0) * _REQUEST_S))
     )
     readers = workload.consumers if workload.readers is None else workload.readers
-    return Requests(per_s, concurrent, math.ceil(readers / instances), workload.connections)
+    return Requests(per_s, concurrent, math.ceil(readers / instances), workload.connections, bool(in_flight))
 
 
 def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_ms: int) -> None:
@@ -55,13 +59,16 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
     own_threads = reserved_threads(facts.cores)
     wanted = load.concurrent + load.long_polls + own_threads
 
-    def put(key: str, rule: str, value: int | str, because: str, source: str = _REST_UTILS) -> str | None:
-        return sheet.put(file, key, f"jetty.{rule}", Choice(value, because, source))
+    def put(
+        key: str, rule: str, value: int | str, basis: Basis, because: str, source: str = _REST_UTILS
+    ) -> str | None:
+        return sheet.put(file, key, f"jetty.{rule}", Choice(value, because, source, basis))
 
     most = put(
         "thread.pool.max",
         "threads",
         max(_THREADS_MAX, wanted),
+        "documented" if wanted <= _THREADS_MAX else "derived" if load.told else "estimate",
         f"{load.concurrent} requests in flight, {load.long_polls} long polls and {own_threads} threads of "
         f"Jetty's own on {facts.cores} cores are {wanted}; {_THREADS_MAX}, the default, at least",
     )
@@ -69,6 +76,7 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         "thread.pool.min",
         "threads",
         max(_THREADS_MIN, 2 * facts.cores),
+        "documented" if 2 * facts.cores <= _THREADS_MIN else "estimate",
         f"two threads a core ({facts.cores}) are kept, so that a burst does not wait for new ones; "
         f"{_THREADS_MIN}, the default, at least",
     )
@@ -79,6 +87,7 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         "request.queue.capacity",
         "queue",
         max(_QUEUE_AT_LEAST, math.ceil(rate * recovery_s)),
+        "estimate",
         (f"{rate:.0f} requests/s x {recovery_s} s, after which clients have given up; " if rate else "")
         + f"{_QUEUE_AT_LEAST} at least. Unbounded, as the default is, the proxy would work on requests that "
         "nobody waits for",
@@ -94,6 +103,7 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         "idle.timeout.ms",
         "idle",
         max(_IDLE_MS, 2 * poll_ms),
+        "documented" if 2 * poll_ms <= _IDLE_MS else "estimate",
         f"a read may wait {poll_ms} ms for records, and its connection is idle meanwhile; {_IDLE_MS}, the "
         "default, at least",
     )
@@ -108,6 +118,7 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
             "server.connection.limit",
             "connections",
             2 * load.connections,
+            "estimate",
             f"twice the {load.connections} connections of the host's clients: one process holds them all "
             "while another restarts, and a client that reconnects in a loop cannot take every file "
             "descriptor",
@@ -116,12 +127,14 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         "compression.enable",
         "compression",
         "true",
+        "documented",
         "the default; only clients that send Accept-Encoding: gzip pay for it with the proxy's cores",
     )
     put(
         "http2.enabled",
         "http2",
         "true",
+        "documented",
         "the default; a client that speaks HTTP/2 needs one connection for all its requests",
     )
 

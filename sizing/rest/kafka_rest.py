@@ -115,6 +115,7 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
                     _JMX_REPORTER,
                     "the beans of the Kafka clients inside are there on 8.x only with it, on 7.9 anyway",
                     "REST proxy facts, Observed on running proxies",
+                    "measured",
                 ),
             )
         plan_jetty(sheet, properties, process.requests, process.facts, poll_ms)
@@ -131,6 +132,7 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
             f"the default, {BUFFER_BYTES // MIB} MiB for the one producer of a process, "
             f"{100 * BUFFER_BYTES // MIB // heap_mib} percent of its heap of {heap_mib} MiB",
             f"{_ARTICLE}, How to increase the memory buffer",
+            "documented",
         ),
     )
     put_client_profile(sheet, properties, process)
@@ -157,6 +159,7 @@ def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
             process.id,
             "the host's name and the port: unique, and the same whatever hosts come and go",
             f"{GUIDE}, id",
+            "derived",
         ),
     )
     put(
@@ -167,6 +170,7 @@ def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
             f"instance {process.number + 1} of {process.instances} on the host, one port each from "
             f"{variables.first_port} up",
             f"{_ARTICLE}, Run two or more Proxy processes",
+            "derived",
         ),
     )
     _advertised(sheet, file, process, build)
@@ -175,7 +179,10 @@ def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
             "bootstrap.servers",
             "cluster",
             Choice(
-                process.servers, f"the brokers of cluster {variables.cluster}", f"{GUIDE}, bootstrap.servers"
+                process.servers,
+                f"the brokers of cluster {variables.cluster}",
+                f"{GUIDE}, bootstrap.servers",
+                "derived",
             ),
         )
     put(
@@ -187,6 +194,7 @@ def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
             if variables.schema_registry_url
             else "empty, which turns it off: the default asks http://localhost:8081, and none is named",
             f"{GUIDE}, schema.registry.url",
+            "derived",
         ),
     )
     if variables.zookeeper_connect is None:
@@ -195,7 +203,12 @@ def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
         put(
             "zookeeper.connect",
             "zookeeper",
-            Choice(variables.zookeeper_connect, f"{variables.version} still reads it", f"{_CONFIG} of 7.9"),
+            Choice(
+                variables.zookeeper_connect,
+                f"{variables.version} still reads it",
+                f"{_CONFIG} of 7.9",
+                "derived",
+            ),
         )
     else:
         sheet.warning(
@@ -214,13 +227,13 @@ def _advertised(sheet: Sheet, file: str, process: Process, build: Build) -> None
         "a consumer lives in one process and follows the URL that it is told, so each instance is "
         "addressable by itself"
     )
-    name = Choice(process.address, follow, f"{GUIDE}, host.name")
+    name = Choice(process.address, follow, f"{GUIDE}, host.name", "derived")
     if variables.consumers_via == "balancer":
         _advertised_balancer(sheet, file, process, build)
     elif not build.deprecates_host_name or sheet.advice == "documented":
         sheet.put(file, "host.name", "rest.identity", name)
     else:
-        sheet.put(file, "advertised.listeners", "rest.identity", Choice(own, follow, _CONFIG))
+        sheet.put(file, "advertised.listeners", "rest.identity", Choice(own, follow, _CONFIG, "derived"))
         sheet.note(
             "rest.identity",
             f"advertised.listeners names each instance by its URL, where {GUIDE} says host.name, which "
@@ -254,7 +267,7 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, build: Build
             file,
             "advertised.listeners",
             "rest.identity",
-            Choice(url, because, f"{GUIDE}, Deployment and Load Balancing"),
+            Choice(url, because, f"{GUIDE}, Deployment and Load Balancing", "derived"),
         )
 
 
@@ -294,7 +307,7 @@ def _environment(
         file,
         "LOG_DIR",
         "rest.logs",
-        Choice(logs, "one log folder an instance: two processes must not write to one file", _RUN),
+        Choice(logs, "one log folder an instance: two processes must not write to one file", _RUN, "derived"),
     )
     sheet.put(
         file,
@@ -304,5 +317,6 @@ def _environment(
             "-Dkedge.jmx=off",
             "any value that opens no port: the start script's own opens a random one on all interfaces",
             _RUN,
+            "documented",
         ),
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from sizing.core.settings import Choice, Sheet
+from sizing.core.settings import Basis, Choice, Sheet
+from sizing.core.variables import basis_of
 from sizing.rest.process import Process
+from sizing.rest.variables import KafkaRest
 
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _LOG4J: Final = "log4j manual, RollingFileAppender"
@@ -42,7 +44,10 @@ def plan_logs(
         variable,
         "rest.logs",
         Choice(
-            flag, f"a log of its own that is bounded, for log4j {1 if old else 2}", _LOG4J if old else _LOG4J2
+            flag,
+            f"a log of its own that is bounded, for log4j {1 if old else 2}",
+            _LOG4J if old else _LOG4J2,
+            "derived",
         ),
     )
     each = log_mib // _FILES
@@ -50,9 +55,15 @@ def plan_logs(
         f"{_FILES} files of {each} MiB are kafka_rest_log_mib, {log_mib}; a proxy without a broker was seen "
         f"to write {_FLOOD} MB in a minute"
     )
+    bound = basis_of(KafkaRest, "log_mib", log_mib, "estimate")
     for key, value in _log4j1(logs, each) if old else _log4j2(logs, each):
+        # Sizes and numbers of files follow from the bound; the rest is how a bounded log is written down.
+        basis: Basis = bound if value.removesuffix("MB").isdecimal() else "derived"
         sheet.put(
-            file, key, "rest.logs", Choice(value, because, f"{_OBSERVED}; {_LOG4J if old else _LOG4J2}")
+            file,
+            key,
+            "rest.logs",
+            Choice(value, because, f"{_OBSERVED}; {_LOG4J if old else _LOG4J2}", basis),
         )
 
 
@@ -112,6 +123,7 @@ def plan_flood(sheet: Sheet, file: str, key: str) -> None:
             "in a minute, 7.9.9 80 kB; the client asks the brokers that it knew last, so restart it where "
             "all of them have new addresses at once",
             _OBSERVED,
+            "measured",
         ),
     )
 
@@ -138,6 +150,6 @@ def metrics_agent(sheet: Sheet, folder: str, process: Process) -> str:
             "the proxy's own beans, its clients' and the JVM's",
         ),
     ):
-        sheet.put(file, key, "rest.metrics.agent", Choice(value, because, _EXPORTER))
+        sheet.put(file, key, "rest.metrics.agent", Choice(value, because, _EXPORTER, "derived"))
     where = f"{metrics.address}:{port}"
     return f"-javaagent:{folder}/metrics/{_AGENT}={where}:{file}"

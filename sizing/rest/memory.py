@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sizing.clients.profiles import JAVA_DEFAULTS
-from sizing.core.settings import MIB, Choice
+from sizing.core.settings import MIB, Basis, Choice
 from sizing.rest.variables import KafkaRest
 
 GUIDE: Final = "Confluent REST Proxy production guide"
@@ -140,7 +140,7 @@ def documented_heap(consumers: int) -> Choice:
     """Return the heap of the guide in MiB: 1 GiB, and 16 MiB for each consumer instance on the process."""
     mib = _GUIDE_HEAP_MIB + _GUIDE_CONSUMER_MIB * consumers
     because = f"1 GiB for producing and administration, and 16 MiB for each of {consumers} consumer instances"
-    return Choice(mib, because, f"{GUIDE}, Memory")
+    return Choice(mib, because, f"{GUIDE}, Memory", "documented")
 
 
 def measured_heap(load: Load) -> Choice:
@@ -170,8 +170,10 @@ def measured_heap(load: Load) -> Choice:
             f"; and {answers:.0f} MiB of answers, {load.answers} reads x {FULL_READ} x "
             f"{load.request_max_bytes / MIB:g} MiB"
         )
-    floor = "; 1 GiB at least" if mib == _GUIDE_HEAP_MIB else ""
-    return Choice(mib, because + floor, f"{MEASURED}, Memory per consumer instance")
+    source = f"{MEASURED}, Memory per consumer instance"
+    if mib == _GUIDE_HEAP_MIB:
+        return Choice(mib, f"{because}; 1 GiB at least", f"{source}; {GUIDE}, Memory", "documented")
+    return Choice(mib, because, source, "estimate")
 
 
 def resident_limit(heap_mib: int, load: Load) -> Choice:
@@ -184,7 +186,7 @@ def resident_limit(heap_mib: int, load: Load) -> Choice:
         f"{heap_mib} MiB heap, and outside it {_OUTSIDE_MIB} MiB of the JVM and {readers:.0f} MiB of "
         f"{load.consumers} consumer instances, {load.readers} of them reading{more}, with a quarter to spare"
     )
-    return Choice(limit, because, f"{MEASURED}, What the plan does with it")
+    return Choice(limit, because, f"{MEASURED}, What the plan does with it", "estimate")
 
 
 def cached_buffers(load: Load) -> Choice | None:
@@ -200,7 +202,10 @@ def cached_buffers(load: Load) -> Choice | None:
         f"{_OUTSIDE_MIB} of the JVM itself; with buffers above 256 KiB not kept, 13 MiB of a reader became 5"
     )
     return Choice(
-        "-Djdk.nio.maxCachedBufferSize=262144", because, f"{MEASURED}, Memory per consumer instance"
+        "-Djdk.nio.maxCachedBufferSize=262144",
+        because,
+        f"{MEASURED}, Memory per consumer instance",
+        "measured",
     )
 
 
@@ -212,7 +217,8 @@ def request_max_bytes(load: Load) -> Choice:
         f"take {FULL_READ} x {mib} of heap each. 2 MiB read 22 and 17 MB/s, the default of 64 24 and 16. "
         f"A record of {mib} would never be read"
     )
-    return Choice(load.request_max_bytes, because, f"{REAL}, How large an answer is")
+    basis: Basis = "measured" if load.request_max_bytes == READ_BYTES else "estimate"
+    return Choice(load.request_max_bytes, because, f"{REAL}, How large an answer is", basis)
 
 
 def instances_for_heap(

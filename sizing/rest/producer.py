@@ -22,6 +22,7 @@ def plan_linger(sheet: Sheet, file: str, workload: RestWorkload) -> None:
             "a request of one record waits out the linger of 5 ms that clients have since 4.0: 0 gave 2.6 "
             "times the records with 16 clients, 4.9 times with one",
             f"{MEASURED}, Producing",
+            "measured",
         ),
     )
 
@@ -40,7 +41,7 @@ def plan_waits(sheet: Sheet, file: str, prefix: str, workload: RestWorkload) -> 
         key = f"{prefix}{name}"
         if key in put:
             return number(put[key])
-        measured = Choice(value, because, f"{REAL}, Produce requests that cannot succeed")
+        measured = Choice(value, because, f"{REAL}, Produce requests that cannot succeed", "measured")
         return number(sheet.put(file, key, "rest.producer.waits", _unnamed(key), measured))
 
     choose(
@@ -64,4 +65,4 @@ def plan_waits(sheet: Sheet, file: str, prefix: str, workload: RestWorkload) -> 
 
 def _unnamed(key: str) -> Choice:
     """Return the documented form of a key that the documents do not name: it is left out."""
-    return Choice(None, f"the guide does not name {key}", GUIDE)
+    return Choice(None, f"the guide does not name {key}", GUIDE, "documented")

@@ -48,7 +48,7 @@ def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:
         return
 
     def put(key: str, value: str, because: str) -> None:
-        sheet.put(file, key, "rest.tls", Choice(value, because, _SOURCE))
+        sheet.put(file, key, "rest.tls", Choice(value, because, _SOURCE, "derived"))
 
     put("ssl.keystore.type", "PEM", "a text file needs no password of its own")
     put("ssl.keystore.location", f"{folder}/listener.pem", "the key and the certificate of this listener")
@@ -77,7 +77,7 @@ def _basic(
     many = f"{len(variables.users)} users of kafka_rest_users"
 
     def put(key: str, value: str, because: str) -> None:
-        sheet.put(properties, key, "rest.basic", Choice(value, because, _SOURCE))
+        sheet.put(properties, key, "rest.basic", Choice(value, because, _SOURCE, "derived"))
 
     put("authentication.method", "BASIC", many)
     put("authentication.realm", _REALM, "the section of the JAAS file")
@@ -91,6 +91,7 @@ def _basic(
             f'{package}.PropertyFileLoginModule required file="{folder}/users.properties";',
             f"Jetty {'12' if jetty_12 else '9.4'} has its login modules there",
             _SOURCE,
+            "documented",
         ),
     )
     for user, password in variables.users.items():
@@ -102,6 +103,7 @@ def _basic(
                 "rest.basic",
                 "one of kafka_rest_users",
                 "the inventory",
+                "derived",
                 secret=True,
             )
         )

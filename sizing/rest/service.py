@@ -10,7 +10,7 @@ from sizing.core.plan import Instance, Part
 from sizing.core.service import (
     GROUPS_BACK,
     Archive,
-    Basis,
+    Given,
     JavaNeed,
     Ports,
     Service,
@@ -23,11 +23,11 @@ from sizing.rest.process import SERVICE
 from sizing.rest.variables import KafkaRest
 
 
-def _plan(basis: Basis) -> Part:
-    inventory = basis.inventory
-    others = (service for service in basis.services if service.java and service.name != SERVICE)
+def _plan(given: Given) -> Part:
+    inventory = given.inventory
+    others = (service for service in given.services if service.java and service.name != SERVICE)
     busy = frozenset(host for service in others for host in service.hosts(inventory))
-    return plan_rest(inventory, basis.advice, busy)
+    return plan_rest(inventory, given.advice, busy)
 
 
 def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed | None:
@@ -59,6 +59,7 @@ KAFKA_REST: Final = Service(
             "kafka-rest took 33 to 65 s beside a load on two busy cores, a bridge 5 to 75; twice the "
             "longest. One that does not answer yet and goes on printing gets more",
             "Real proxy measurements, How long a start takes",
+            "estimate",
         ),
         *GROUPS_BACK,
     ),

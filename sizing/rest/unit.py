@@ -8,7 +8,8 @@ from typing import Final
 
 from sizing.core import jvm
 from sizing.core.service import put_stop
-from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.settings import MIB, Basis, Choice, Sheet
+from sizing.core.variables import basis_of
 from sizing.rest.memory import (
     GUIDE,
     HEAP_LIMIT_MIB,
@@ -20,6 +21,7 @@ from sizing.rest.memory import (
     resident_limit,
 )
 from sizing.rest.process import Process
+from sizing.rest.variables import KafkaRest
 
 #: The guide's section JVM, without the heap.
 GUIDE_G1: Final = (
@@ -48,7 +50,8 @@ def put_heap(sheet: Sheet, file: str, key: str, process: Process) -> int:
     """Plan the heap under a variable of its own; return it in MiB."""
     documented, measured = heaps(process)
     forms = [
-        Choice(jvm.heap(int(form.value or 0)), form.because, form.source) for form in (documented, measured)
+        Choice(jvm.heap(int(form.value or 0)), form.because, form.source, form.basis)
+        for form in (documented, measured)
     ]
     given, planned = process.variables.heap_mib, measured if sheet.advice == "measured" else documented
     heap_mib = written_heap(sheet, key, int(measured.value or 0)) or given or int(planned.value or 0)
@@ -111,7 +114,7 @@ def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> No
 def collectors(heap_mib: int, logs: str, load: Load) -> tuple[Choice, Choice]:
     """Return the flags of the collector, of buffers and of its log, the guide's and the measured ones."""
     flags, source = f"{GUIDE_G1} {jvm.gc_log(logs)}", f"{MEASURED}, Garbage collectors"
-    documented = Choice(flags, "the G1 flags of the guide", f"{GUIDE}, JVM")
+    documented = Choice(flags, "the G1 flags of the guide", f"{GUIDE}, JVM", "documented")
     measured = documented
     if heap_mib < _REGIONS * _GUIDE_REGION_MIB:
         regions = heap_mib // _GUIDE_REGION_MIB
@@ -121,11 +124,14 @@ def collectors(heap_mib: int, logs: str, load: Load) -> tuple[Choice, Choice]:
             f"{regions} of the {_REGIONS} that G1 aims at, for 14 to 18 percent less throughput and 65 to 80 "
             "percent more pauses",
             source,
+            "measured",
         )
     buffers = cached_buffers(load)
     if buffers is not None:
         because = f"{measured.because}; {buffers.because}"
-        measured = Choice(f"{measured.value} {buffers.value}", because, f"{source}; {buffers.source}")
+        measured = Choice(
+            f"{measured.value} {buffers.value}", because, f"{source}; {buffers.source}", "measured"
+        )
     return documented, measured
 
 
@@ -143,7 +149,7 @@ def put_options(sheet: Sheet, file: str, key: str, flags: Sequence[tuple[str, st
             )
     because = "; ".join(because for _, because in flags)
     value = " ".join(flag for flag, _ in flags)
-    sheet.put(file, key, "rest.options", Choice(value, because, "kafka-rest-run-class"))
+    sheet.put(file, key, "rest.options", Choice(value, because, "kafka-rest-run-class", "derived"))
 
 
 def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: int, pool: int) -> None:
@@ -158,6 +164,7 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         "stopping took 0.05 to 0.4 s idle, 54 s with a call to brokers that are away; beyond it clients "
         "wait for nothing",
         "REST proxy facts, Observed on running proxies",
+        basis_of(KafkaRest, "stop_seconds", process.variables.stop_seconds, "estimate"),
     )
     limit = resident_limit(heap_mib, load)
     sheet.put(
@@ -165,12 +172,15 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         "MemoryMax",
         "rest.memory.limit",
         None,
-        Choice(f"{limit.value}M", limit.because, limit.source),
+        Choice(f"{limit.value}M", limit.because, limit.source, limit.basis),
     )
     connections, each = load.connections, load.connection
     needed = _DESCRIPTORS + _CONSUMER_DESCRIPTORS * load.consumers + each.descriptors * 2 * connections
     produced = f"; {each.source}" if each.source else ""
     least = process.variables.open_files
+    basis: Basis = "estimate"
+    if needed <= least:
+        basis = basis_of(KafkaRest, "open_files", least, "documented")
     sheet.put(
         file,
         "LimitNOFILE",
@@ -181,6 +191,7 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
             f"{each.descriptors} for each of {2 * connections} connections are {needed}; {least}, as the "
             "package's unit has it, at least",
             f"confluent-kafka-rest.service; {MEASURED}, Memory per consumer instance{produced}",
+            basis,
         ),
     )
     for key, value in (
@@ -196,6 +207,7 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
                 f"{_JOURNAL_LINES} lines in {_JOURNAL_S} s reach the journal, which all services share: a "
                 "start writes a few hundred; a flood goes on in the instance's own log, which is bounded",
                 "systemd.exec(5), LogRateLimitIntervalSec=",
+                "estimate",
             ),
         )
     threads = _THREADS + load.consumers + consumer_threads + pool + connections * each.threads
@@ -210,5 +222,6 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
             f"{consumer_threads} that read{producing} and {pool} of the server are {threads}; "
             "twice that, 512 at least",
             f"{MEASURED}, Memory per consumer instance{produced}",
+            "estimate",
         ),
     )

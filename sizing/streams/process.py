@@ -7,11 +7,13 @@ from typing import Final
 
 from sizing.core import jvm
 from sizing.core.service import put_stop
-from sizing.core.settings import MIB, Choice, Setting, Sheet
+from sizing.core.settings import MIB, Basis, Choice, Setting, Sheet
 from sizing.core.values import number
+from sizing.core.variables import basis_of
 from sizing.streams import memory as streams_memory
 from sizing.streams.memory import FLOOR_MIB, MEMTABLE_SHARE, WRITE_BUFFER_MIB, State
 from sizing.streams.properties import ARTICLE, BENCH, CONFIG, GUIDE, MEASURED, UNIT, App
+from sizing.streams.variables import StreamsApp
 
 DOCUMENTED_BOUND_MIB: Final = 4096  # "less than 4GB"
 _BASE_HEAP_MIB: Final = 256
@@ -29,18 +31,23 @@ def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
         f"{jvm.KAFKA_G1} {jvm.gc_log(logs)}",
         "the flags of Kafka's own start script",
         "kafka-run-class.sh of Kafka 4.3",
+        "documented",
     )
     sheet.put(environment, "KAFKA_JVM_PERFORMANCE_OPTS", "streams.gc", flags)
-    sheet.put(environment, "LOG_DIR", "streams.logs", Choice(logs, "one log folder an instance", CONFIG))
+    sheet.put(
+        environment, "LOG_DIR", "streams.logs", Choice(logs, "one log folder an instance", CONFIG, "derived")
+    )
     because = "always holds its present state, by which a deployment knows that it runs"
     sheet.put(environment, "KEDGE_STATE_FILE", "streams.reporter",
-              Choice(f"/var/lib/{UNIT}/{app.name}/state.json", because, CONFIG))  # fmt: skip
+              Choice(f"/var/lib/{UNIT}/{app.name}/state.json", because, CONFIG, "derived"))  # fmt: skip
     because = "gets a line a second with the memory of the process and of its stores, for verify.yml"
     sheet.put(environment, "KEDGE_SAMPLES_FILE", "streams.reporter",
-              Choice(f"{logs}/samples.jsonl", because, CONFIG))  # fmt: skip
+              Choice(f"{logs}/samples.jsonl", because, CONFIG, "derived"))  # fmt: skip
     if spec.jemalloc:
         because = "jemalloc gives memory back that RocksDB has freed; glibc keeps it in fragments"
-        sheet.put(environment, "LD_PRELOAD", "streams.jemalloc", Choice(spec.jemalloc, because, GUIDE))
+        sheet.put(
+            environment, "LD_PRELOAD", "streams.jemalloc", Choice(spec.jemalloc, because, GUIDE, "derived")
+        )
     beside = streams_memory.beside_mib(state)
     room = (app.facts.memory_mib - HOST_MIB) // spec.instances_per_host
     room = min(room, spec.memory_mib or room) - heap - beside
@@ -53,9 +60,19 @@ def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
         "fragments lie outside of the bound"
     )
     closes = "it closes its stores: since 4.3 their offsets are in RocksDB, and what is killed restores them"
-    put_stop(sheet, app.dropin, "streams_app", spec.stop_seconds, closes, "Kafka Streams and RocksDB facts")
+    put_stop(
+        sheet,
+        app.dropin,
+        "streams_app",
+        spec.stop_seconds,
+        closes,
+        "Kafka Streams and RocksDB facts",
+        basis_of(StreamsApp, "stop_seconds", spec.stop_seconds, "estimate"),
+    )
     if spec.memory_mib is None:
-        sheet.put(app.dropin, "MemoryMax", "streams.memory", Choice(f"{needed}M", because, MEASURED))
+        sheet.put(
+            app.dropin, "MemoryMax", "streams.memory", Choice(f"{needed}M", because, MEASURED, "estimate")
+        )
     else:
         _limited(sheet, app, spec.memory_mib, needed, because)
     because = f"four times the 7.4 descriptors that each of {state.databases} databases was seen to hold"
@@ -63,7 +80,7 @@ def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
         app.dropin,
         "LimitNOFILE",
         "streams.descriptors",
-        Choice(streams_memory.descriptors(state), because, MEASURED),
+        Choice(streams_memory.descriptors(state), because, MEASURED, "estimate"),
     )
     return spec.memory_mib or needed
 
@@ -72,7 +89,7 @@ def _limited(sheet: Sheet, app: App, limit: int, needed: int, because: str) -> N
     """Take the person's limit of an instance, which has to hold what the plan puts into it."""
     because = f"set in the inventory; the plan puts {needed} MiB into it: {because}"
     setting = Setting(
-        app.dropin, "MemoryMax", f"{limit}M", "streams.memory", because, "the inventory", by="person"
+        app.dropin, "MemoryMax", f"{limit}M", "streams.memory", because, "the inventory", "yours"
     )
     sheet.settings.append(setting)
     if limit < needed:
@@ -94,11 +111,13 @@ def _heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
     )
     own = app.variables.heap_mib
     if own is None:
-        sheet.put(file, "KAFKA_HEAP_OPTS", "streams.heap", Choice(jvm.heap(planned), because, MEASURED))
+        sheet.put(
+            file, "KAFKA_HEAP_OPTS", "streams.heap", Choice(jvm.heap(planned), because, MEASURED, "estimate")
+        )
         return planned
     because = f"set in the inventory; the plan would have said {planned} MiB: {because}"
     sheet.settings.append(
-        Setting(file, "KAFKA_HEAP_OPTS", jvm.heap(own), "streams.heap", because, "the inventory", by="person")
+        Setting(file, "KAFKA_HEAP_OPTS", jvm.heap(own), "streams.heap", because, "the inventory", "yours")
     )
     if own < buffered + 128:
         sheet.error(
@@ -118,26 +137,27 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
         f"memtables take {MEMTABLE_SHARE:.0%} of the bound"
     )
     measured = max(256, floor)
+    basis: Basis = "measured" if measured == floor else "estimate"
     if measured > room >= 64:
         measured = room // 64 * 64
         measured_because = (
             f"what the {'limit' if spec.memory_mib else 'host'} leaves beside heap and JVM; "
             f"{measured_because} would be {floor} MiB"
         )
+        basis = "derived"
     documented = Choice(
         DOCUMENTED_BOUND_MIB * MIB,
         "less than 4 GB for all stores together",
         f"{ARTICLE}, Offheap memory usage",
+        "documented",
     )
     key, rule = "cache.bytes", "streams.rocksdb.bound"
     if spec.rocksdb_mib:
         bound = spec.rocksdb_mib
         because = f"set in the inventory; the plan would have said {measured} MiB: {measured_because}"
-        sheet.settings.append(
-            Setting(file, key, str(bound * MIB), rule, because, "the inventory", by="person")
-        )
+        sheet.settings.append(Setting(file, key, str(bound * MIB), rule, because, "the inventory", "yours"))
     else:
-        value = sheet.put(file, key, rule, documented, Choice(measured * MIB, measured_because, BENCH))
+        value = sheet.put(file, key, rule, documented, Choice(measured * MIB, measured_because, BENCH, basis))
         bound = number(value) // MIB
     memtables = int(bound * MEMTABLE_SHARE)
     each = memtables / max(1, state.writing)
@@ -145,7 +165,10 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
         f"{MEMTABLE_SHARE:.0%} of {bound} MiB: {each:.1f} MiB for each of {state.writing} writing databases"
     )
     sheet.put(
-        file, "memtables.bytes", "streams.rocksdb.memtables", Choice(memtables * MIB, because, MEASURED)
+        file,
+        "memtables.bytes",
+        "streams.rocksdb.memtables",
+        Choice(memtables * MIB, because, MEASURED, "measured"),
     )
     stock = "Kafka Streams' default"
     buffer = streams_memory.write_buffer_mib(memtables, state)
@@ -153,23 +176,27 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
         file,
         "write.buffer.bytes",
         "streams.rocksdb.buffers",
-        Choice(WRITE_BUFFER_MIB * MIB, stock, GUIDE),
+        Choice(WRITE_BUFFER_MIB * MIB, stock, GUIDE, "documented"),
         Choice(
             buffer * MIB,
             f"half a buffer in each of {state.databases} databases is to fit into {memtables} MiB, and one "
             "is no larger than a writing database's share: in 2 GiB, buffers of 4 MiB left 96 percent of "
             "stock's throughput, those of 8 MiB 68",
             BENCH,
+            "measured",
         ),
     )
     ran = "two ran near the stock rate within the bound"
     part = "index and filter blocks keep a part of the cache"
-    for name, value_of_key, because in (
-        ("high.priority.ratio", "0.1", part),
-        ("compaction.style", "UNIVERSAL", stock),
-        ("compression", "NO_COMPRESSION", stock),
-    ):
-        sheet.put(file, name, "streams.rocksdb", Choice(value_of_key, because, GUIDE))
-    count = Choice(streams_memory.WRITE_BUFFERS, stock, GUIDE)
-    sheet.put(file, "write.buffer.count", "streams.rocksdb.buffers", count, Choice(2, ran, MEASURED))
+    fixed: tuple[tuple[str, str, str, Basis], ...] = (
+        ("high.priority.ratio", "0.1", part, "estimate"),
+        ("compaction.style", "UNIVERSAL", stock, "documented"),
+        ("compression", "NO_COMPRESSION", stock, "documented"),
+    )
+    for name, value_of_key, because, basis in fixed:
+        sheet.put(file, name, "streams.rocksdb", Choice(value_of_key, because, GUIDE, basis))
+    count = Choice(streams_memory.WRITE_BUFFERS, stock, GUIDE, "documented")
+    sheet.put(
+        file, "write.buffer.count", "streams.rocksdb.buffers", count, Choice(2, ran, MEASURED, "measured")
+    )
     return bound

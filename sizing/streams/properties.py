@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sizing.clients.profiles import JAVA_DEFAULTS
-from sizing.core.settings import MIB, Advice, Choice, Sheet
+from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import number, value_of
 from sizing.host.variables import HostFacts
 from sizing.streams import memory as streams_memory
@@ -96,7 +96,7 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
     spec, file = app.variables, f"{app.folder}/streams.properties"
 
     def put(key: str, rule: str, value: str | int, because: str, source: str = CONFIG) -> str:
-        return sheet.put(file, key, f"streams.{rule}", Choice(value, because, source)) or ""
+        return sheet.put(file, key, f"streams.{rule}", Choice(value, because, source, "derived")) or ""
 
     put("application.id", "identity", spec.name, "all instances of the application are one group")
     put("bootstrap.servers", "cluster", app.servers, f"the brokers of cluster {spec.cluster}")
@@ -132,10 +132,13 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
     because = (
         f"a batch of {batch} bytes for each of {written} partitions that a thread writes; 32 MiB at least"
     )
-    source = "Configure Kafka for High Throughput, Memory Allocation"
-    buffer = number(
-        put("producer.buffer.memory", "buffer", max(_BUFFER_MIN, written * batch), because, source)
+    planned = Choice(
+        max(_BUFFER_MIN, written * batch),
+        because,
+        "Configure Kafka for High Throughput, Memory Allocation",
+        "documented" if written * batch <= _BUFFER_MIN else "derived",
     )
+    buffer = number(sheet.put(file, "producer.buffer.memory", "streams.buffer", planned))
     if buffer < written * batch:
         sheet.warning(
             "streams.buffer",
@@ -157,7 +160,9 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
             f"{week:.0f} MB"
         )
         section = f"{ARTICLE}, Stateful Operation and Change log restore process"
-        put(key, "changelog", additional_ms, because, section)
+        basis: Basis = "documented" if additional_ms == _DAY_MS else "estimate"
+        kept = Choice(additional_ms, because, section, basis)
+        sheet.put(file, key, "streams.changelog", kept)
     if spec.stores:
         put(
             "rocksdb.config.setter",
@@ -189,7 +194,9 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
     because = (
         f"half of the {spec.latency_ms} ms wanted, {most} at most: larger is more throughput, and {seen}"
     )
-    commit = Choice(min(most, max(1, spec.latency_ms // 2)), because, section)
+    interval = min(most, max(1, spec.latency_ms // 2))
+    basis: Basis = "documented" if interval == _COMMIT_MS else "estimate"
+    commit = Choice(interval, because, section, basis)
     planned = sheet.put(file, "commit.interval.ms", "streams.commit", commit)
     if number(planned) > spec.latency_ms:
         sheet.warning(
@@ -204,15 +211,18 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
         f"{_STOCK_BATCH} bytes hold {_STOCK_BATCH / spec.record_bytes:.1f} records of {spec.record_bytes} "
         f"bytes, {batch} hold {batch // spec.record_bytes}: fewer requests"
     )
-    documented = Choice(_DOCUMENTED_BATCH, "1 MB, so that there are fewer requests", section)
-    measured = Choice(batch, because, f"{section}; streams_app_record_bytes")
+    documented = Choice(_DOCUMENTED_BATCH, "1 MB, so that there are fewer requests", section, "documented")
+    measured = Choice(batch, because, f"{section}; streams_app_record_bytes", "derived")
     sheet.put(file, "producer.batch.size", "streams.batch", documented, measured)
     linger = min(_DOCUMENTED_LINGER_MS, spec.latency_ms // 4)
     because = (
         f"{_DOCUMENTED_LINGER_MS} ms to fill a batch, a quarter of the {spec.latency_ms} ms wanted at most"
     )
-    documented = Choice(_DOCUMENTED_LINGER_MS, f"{_DOCUMENTED_LINGER_MS} ms to fill a batch", section)
-    measured = Choice(linger, because, f"{section}; streams_app_latency_ms")
+    basis = "documented" if linger == _DOCUMENTED_LINGER_MS else "estimate"
+    documented = Choice(
+        _DOCUMENTED_LINGER_MS, f"{_DOCUMENTED_LINGER_MS} ms to fill a batch", section, "documented"
+    )
+    measured = Choice(linger, because, f"{section}; streams_app_latency_ms", basis)
     sheet.put(file, "producer.linger.ms", "streams.linger", documented, measured)
 
 
@@ -246,13 +256,15 @@ def _standbys(sheet: Sheet, app: App, file: str, additional_ms: int) -> int:
     because = f"{what}, {spec.restore_s} s are wanted"
     if spec.standbys is not None:
         because = f"standbys is {planned}; {because}"
+    settled = spec.standbys is not None or spec.restore_mb_per_s or not takes
+    basis: Basis = "derived" if settled else "estimate"
     key = "num.standby.replicas"
     value = number(
         sheet.put(
             file,
             key,
             "streams.standbys",
-            Choice(planned, because, f"{ARTICLE}, Stateful Operation and Change log restore process"),
+            Choice(planned, because, f"{ARTICLE}, Stateful Operation and Change log restore process", basis),
         )
     )
     if takes > spec.restore_s and not value:

@@ -32,7 +32,7 @@ STREAMS_APP: Final = Service(
     name=SERVICE,
     variables=StreamsApp,
     of_role=tuple(sorted(OF_ROLE)),
-    plan=lambda basis: plan_streams(basis.inventory, basis.advice),
+    plan=lambda given: plan_streams(given.inventory, given.advice),
     clusters=own_clusters(SERVICE),
     java=_java,
     memory=f"{SERVICE}_rocksdb_mib",
@@ -41,6 +41,7 @@ STREAMS_APP: Final = Service(
             "an estimate: an application that kept its state runs once it has joined; a restore is held "
             "against it",
             "Kafka Streams documentation, Memory Management",
+            "estimate",
         ),
         *GROUPS_BACK,
     ),

@@ -10,7 +10,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare
 from sizing.core.plan import Part
-from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.inventory.clusters import KafkaCluster, cluster_names, clusters
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import check_keys, takes
@@ -125,7 +125,9 @@ def _settings(sheet: Sheet, topic: Topic, brokers: int | None, measured: Sequenc
     else:
         because = f"{replication} copies on {brokers or 'at least 3'} brokers"
         source = "Kafka documentation, Replication"
-        sheet.put("", "replication.factor", "topics.replication", Choice(replication, because, source))
+        sheet.put(
+            "", "replication.factor", "topics.replication", Choice(replication, because, source, "documented")
+        )
     if brokers is not None and replication > brokers:
         sheet.error(
             "topics.replication",
@@ -154,7 +156,7 @@ def _settings(sheet: Sheet, topic: Topic, brokers: int | None, measured: Sequenc
 
 def _own(sheet: Sheet, key: str, value: str | int | float | bool, rule: str) -> None:
     shown = str(value).lower() if isinstance(value, bool) else str(value)
-    sheet.settings.append(Setting("", key, shown, rule, "set in the inventory", "the inventory", by="person"))
+    sheet.settings.append(Setting("", key, shown, rule, "set in the inventory", "the inventory", "yours"))
 
 
 def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) -> int:
@@ -195,11 +197,12 @@ def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) 
             )
         return topic.partitions
     if needed is not None:
+        basis: Basis = "measured" if rates and rates.measured else "derived"
         sheet.put(
             "",
             "partitions",
             "topics.partitions",
-            Choice(needed, because, rates.source if rates else _PARTITIONS),
+            Choice(needed, because, rates.source if rates else _PARTITIONS, basis),
         )
         if topic.growth == 1 and topic.keyed:
             sheet.note(
@@ -210,7 +213,10 @@ def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) 
         return needed
     because = "no target throughput and no partitions are given"
     sheet.put(
-        "", "partitions", "topics.partitions", Choice(1, because, "Kafka documentation, num.partitions")
+        "",
+        "partitions",
+        "topics.partitions",
+        Choice(1, because, "Kafka documentation, num.partitions", "documented"),
     )
     return 1
 

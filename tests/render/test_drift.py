@@ -13,7 +13,7 @@ PATH = "kafka-rest.properties"
 
 
 def setting(key: str, value: str, because: str = "two and two are four") -> dict[str, Any]:
-    return {"file": PATH, "key": key, "value": value, "rule": "rest.x", "because": because, "source": "sums"}
+    return {"file": PATH, "key": key, "value": value, "rule": "rest.x", "because": because, "source": "sums", "basis": "derived"}
 
 
 def properties(*settings: dict[str, Any]) -> str:
@@ -43,7 +43,7 @@ def test_a_changed_value_is_shown_with_its_new_reason() -> None:
         properties(setting("a", "1"), setting("b", "2")),
         properties(setting("a", "3", "three"), setting("b", "2")),
     )
-    assert change(old, new, set()) == ["-a=1", "+a=3", "    three (rest.x; sums)"]
+    assert change(old, new, set()) == ["-a=1", "+a=3", "    three (rest.x; derived; sums)"]
 
 
 def test_keys_that_come_and_go_are_shown() -> None:

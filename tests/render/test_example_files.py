@@ -120,7 +120,7 @@ def test_a_file_that_a_package_reads_from_its_own_place_is_in_the_release() -> N
 
 
 def test_two_files_of_one_name_are_refused() -> None:
-    setting = {"key": "id", "value": "a", "rule": "r", "because": "b", "source": "s"}
+    setting = {"key": "id", "value": "a", "rule": "r", "because": "b", "source": "s", "basis": "derived"}
     places = ["/opt/a/kafka-rest.properties", "/etc/kafka-rest/8082/kafka-rest.properties"]
     instance = {"name": "8082", "settings": [setting | {"file": place} for place in places]}
     with pytest.raises(ValueError, match=r"would be one file, kafka-rest\.properties"):

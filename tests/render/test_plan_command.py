@@ -209,7 +209,7 @@ def test_json_has_the_documented_form(inventory: Path) -> None:
     plan = json.loads(run("-i", inventory, "--format", "json").stdout)
     instance = plan["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]
     assert set(instance) >= {"name", "port", "settings"}
-    assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source"}
+    assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source", "basis"}
     assert set(plan["findings"][0]) == {"severity", "rule", "where", "message", "fix"}
 
 

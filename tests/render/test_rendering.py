@@ -21,6 +21,7 @@ def setting(key: str, value: str, file: str = "/etc/kafka-rest/8082/kafka-rest.p
         "rule": "rest.example",
         "because": "two and two are four",
         "source": "arithmetic",
+        "basis": "derived",
     }
 
 
@@ -57,7 +58,7 @@ def test_any_property_is_read_back_as_it_was_planned(properties: dict[str, str])
 def test_every_key_stands_under_its_reason_rule_and_source() -> None:
     lines = render_settings("kafka-rest.properties", [setting("id", "rest1-8082")]).splitlines()
     at = lines.index("id=rest1-8082")
-    assert lines[at - 1] == "# two and two are four (rest.example; arithmetic)"
+    assert lines[at - 1] == "# two and two are four (rest.example; derived; arithmetic)"
 
 
 @pytest.mark.parametrize("value", ["-Xms1g -Xmx1g", 'say "hi"', "a\\b", "cost: $5 `now`", "it's"])

@@ -65,7 +65,7 @@ def told(
     parts = [(file, "key", key), (file, "certificate", certificate)]
     parts += [("/etc/kafka-rest/8082/listener-ca.pem", "certificate", ca)] if ca else []
     settings = tuple(
-        Setting(at, kind, str(path), "rest.tls", "", "", copied=True) for at, kind, path in parts
+        Setting(at, kind, str(path), "rest.tls", "", "", "derived", copied=True) for at, kind, path in parts
     )
     plan = Plan({h: {"kafka_rest": (Instance("8082", settings),)} for h in hosts})
     addresses = dict.fromkeys(hosts, "10.0.0.1")

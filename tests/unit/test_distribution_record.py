@@ -28,9 +28,14 @@ RECORDS: Final = ROOT / "sizing" / "rest" / "distributions"
 
 def plan_toy(sheet: Sheet, process: Process) -> None:
     file = f"/etc/kafka-rest/{process.port}/{process.distribution.software.properties}"
-    sheet.put(file, "toy.id", "toy.identity", Choice(process.id, "a toy has a name", "the toy's manual"))
     sheet.put(
-        file, "toy.heap", "toy.heap", Choice(process.variables.heap_mib, "as asked", "the toy's manual")
+        file, "toy.id", "toy.identity", Choice(process.id, "a toy has a name", "the toy's manual", "derived")
+    )
+    sheet.put(
+        file,
+        "toy.heap",
+        "toy.heap",
+        Choice(process.variables.heap_mib, "as asked", "the toy's manual", "derived"),
     )
     sheet.rest_of_own(file, "rest.own")
 

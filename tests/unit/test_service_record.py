@@ -16,7 +16,7 @@ from sizing.core.plan import Instance, Part, Plan
 from sizing.core.service import (
     GROUPS_BACK,
     Archive,
-    Basis,
+    Given,
     JavaNeed,
     Kernel,
     Link,
@@ -61,16 +61,18 @@ class SchemaRegistry(Strict):
     gate_max_lag: Positive = 500
 
 
-def plan_registries(basis: Basis) -> Part:
+def plan_registries(given: Given) -> Part:
     services, findings = {}, list[Finding]()
-    for host in basis.inventory.group(NAME):
-        variables = role_variables(SchemaRegistry, NAME, host, basis.inventory.hosts[host])
+    for host in given.inventory.group(NAME):
+        variables = role_variables(SchemaRegistry, NAME, host, given.inventory.hosts[host])
         if isinstance(variables, list):
             findings += variables
             continue
-        sheet = Sheet(f"{host} {NAME}", basis.advice, variables.settings)
-        sheet.put(FILE, "kafkastore.topic", "registry.topic", Choice("_schemas", "its own", "a toy"))
-        memory = Choice(f"{variables.heap_mib + 128}M", "heap and 128 MiB beside it", "a toy")
+        sheet = Sheet(f"{host} {NAME}", given.advice, variables.settings)
+        sheet.put(
+            FILE, "kafkastore.topic", "registry.topic", Choice("_schemas", "its own", "a toy", "derived")
+        )
+        memory = Choice(f"{variables.heap_mib + 128}M", "heap and 128 MiB beside it", "a toy", "estimate")
         sheet.put("/unit", "MemoryMax", "registry.memory", memory)
         services[host] = {NAME: (Instance("registry", sheet.by_file(), variables.port),)}
     return Part(services=services, findings=tuple(findings))
@@ -92,7 +94,9 @@ REGISTRY = Service(
     memory=f"{NAME}_heap_mib",
     many_connections=True,
     links=lambda inventory: [Link(host, 20_000_000, "a far registry") for host in inventory.group(NAME)],
-    kernel=(Kernel("vm.swappiness", "host.registry", Choice(1, "it waits for no disk", "a toy")),),
+    kernel=(
+        Kernel("vm.swappiness", "host.registry", Choice(1, "it waits for no disk", "a toy", "estimate")),
+    ),
     waits=(ready("an estimate: it reads its topic first", "a toy"), *GROUPS_BACK),
     archives=archives,
     login=OwnLogin(f"{NAME}_cluster", f"{NAME}_settings"),

@@ -80,6 +80,7 @@ def test_measured_rates_are_planned_with_by_the_formula() -> None:
     assert setting.value == "6"  # max(36 / 10, 36 / 25) x 1.5 = 5.4
     assert setting.because == "max(36 / 10, 36 / 25) MB/s x growth 1.5 = 5.40, rounded up"
     assert setting.source.endswith("measured by measure-1")
+    assert setting.basis == "measured"
 
 
 def test_a_topics_own_rates_win_over_measured_ones() -> None:

@@ -159,7 +159,7 @@ def test_the_json_has_the_documented_form() -> None:
     document = make_plan(rest(1)).to_json()
     instance = document["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]
     assert set(instance) == {"name", "port", "settings", "software"}
-    assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source"}
+    assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source", "basis"}
     assert set(document["findings"][0]) == {"severity", "rule", "where", "message", "fix"}
     json.dumps(document)
 
@@ -186,7 +186,7 @@ def test_the_text_says_of_like_instances_that_they_are_alike() -> None:
 def test_a_secret_is_not_printed() -> None:
     from sizing.core.plan import Instance  # noqa: PLC0415 - one test
 
-    hidden = Setting("/f", "password", "hunter2", "a.b", "why not", "s", secret=True)
+    hidden = Setting("/f", "password", "hunter2", "a.b", "why not", "s", "derived", secret=True)
     plan = Plan(services={"h": {"s": (Instance("i", (hidden,)),)}})
     assert "hunter2" not in text(plan)
 

@@ -1,20 +1,26 @@
-"""docs/sources.yml knows every source that a plan prints, and docs/sources.md says what it knows."""
+"""Every source of a plan leads to title and address, and docs/sources.md says all that is known of sources."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from sizing.core.settings import Choice, Sheet
+from sizing.__main__ import main
+from sizing.core.plan import Plan
+from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.reading import read_inventory
+from sizing.page import page as page_of
 from sizing.plan import make_plan
 from sizing.services import SERVICES
-from tests.rules import ROOT, inventories, settings
-from tests.sources import DOCS, PAGE, found, page, parts, read
-
-SOURCES = read()
+from sizing.sources import cited, keys, leads_to, parts, sources
+from sizing.text import text
+from tests.rules import ROOT, inventories
+from tests.sources import PAGE, page
 
 
 @pytest.fixture(scope="module")
@@ -41,45 +47,125 @@ def printed() -> Iterator[set[str]]:
             read_inventory(ROOT / "tests" / "e2e" / "inventory_rest", SERVICES),
         ):
             for advice in ("documented", "measured"):
-                seen.update(s.source for s in settings(make_plan(inventory, advice)))  # type: ignore[arg-type] # a literal of two
+                seen.update(s.source for _, s in make_plan(inventory, advice).settings())  # type: ignore[arg-type] # a literal of two
         yield seen
 
 
 def test_every_source_of_a_plan_leads_to_a_known_source_and_section(printed: set[str]) -> None:
     assert len(printed) > 100
-    nowhere = {part for source in printed for part in parts(source) if found(part, SOURCES) is None}
+    nowhere = {part for source in printed for part in parts(source) if leads_to(part) is None}
     assert nowhere == set()
 
 
 def test_a_source_that_nobody_knows_leads_nowhere() -> None:
-    assert found("Confluent REST Proxy production guide, Appendix", SOURCES) is None
-    assert found("Folklore", SOURCES) is None
-    assert found("kafka-rest, KafkaRestConfig", SOURCES) == ("kafka-rest", "KafkaRestConfig")
-    assert found("mirror_maker_flows.metrics.latency_budget_ms", SOURCES) == ("inventory", "")
+    assert leads_to("Confluent REST Proxy production guide, Appendix") is None
+    assert leads_to("Folklore") is None
+    assert leads_to("kafka-rest, KafkaRestConfig") == ("kafka-rest", "KafkaRestConfig")
+    assert leads_to("mirror_maker_flows.metrics.latency_budget_ms") == ("inventory", "")
 
 
 def test_every_known_source_is_told_apart() -> None:
-    aliases = [alias for source in SOURCES.values() for alias in source["aliases"]]
+    aliases = [alias for source in sources().values() for alias in source.aliases]
     assert len(aliases) == len(set(aliases))
-    for key, source in SOURCES.items():
+    for key, source in sources().items():
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key)
-        assert source["kind"] in {"document", "code", "measured", "yours"}, key
-        assert {"title", "publisher", "address", "version"} <= source.keys(), key
+        assert source.kind in {"document", "code", "measured", "yours"}, key
 
 
 def test_every_address_is_of_the_web_or_a_file_that_exists() -> None:
-    for key, source in SOURCES.items():
-        address = source["address"]
-        assert address.startswith("https://") or (DOCS / address).exists(), key
+    for key, source in sources().items():
+        assert source.address.startswith("https://") or (ROOT / source.address).exists(), key
 
 
 def test_every_section_of_a_measurement_is_a_heading_of_its_page() -> None:
-    for key, source in SOURCES.items():
-        if source["kind"] == "measured" and source["address"].endswith(".md"):
-            headings = re.findall(r"^## (.+)$", (DOCS / source["address"]).read_text(), flags=re.MULTILINE)
-            sections = {section.lower() for section in source.get("sections", ())}
+    for key, source in sources().items():
+        if source.kind == "measured" and source.address.endswith(".md"):
+            headings = re.findall(r"^## (.+)$", (ROOT / source.address).read_text(), flags=re.MULTILINE)
+            sections = {section.lower() for section in source.sections}
             assert sections <= {heading.lower() for heading in headings}, key
 
 
 def test_the_page_is_made_from_the_file() -> None:
-    assert PAGE.read_text() == page(SOURCES), "python -m tests.sources"
+    assert PAGE.read_text() == page(sources()), "python -m tests.sources"
+
+
+def test_several_parts_lead_to_each_source_once() -> None:
+    assert keys("kafka-rest, KafkaRestConfig; rest-utils; kafka-rest") == ("kafka-rest", "rest-utils")
+    assert list(cited(["rest-utils", "kafka-rest; MapR article"])) == [
+        "kafka-rest",
+        "rest-utils",
+        "mapr-rest-tuning",
+    ]
+
+
+PLAN = Plan(
+    topics={
+        "leaf": {
+            "t": (
+                Setting(
+                    "", "partitions", "3", "a.rule", "it is so", "KIP-345, static membership", "documented"
+                ),
+                Setting("", "k", "1", "a.rule", "it ran", "REST proxy facts; measured by run-1", "measured"),
+            )
+        }
+    }
+)
+
+
+def test_a_full_plan_prints_title_and_address_of_what_it_cites() -> None:
+    printed = text(PLAN, full=True)
+    assert "  KIP-345  (kafka-improvement-proposals)\n        Kafka Improvement Proposals; Apache" in printed
+    assert "        https://cwiki.apache.org/confluence/display/KAFKA/" in printed
+    assert "  REST proxy facts  (measured-rest-proxy)" in printed
+    assert "        docs/measurements/rest-proxy.md" in printed
+    assert "  measured by run-1  (your-measurement)" in printed
+    assert "MapR" not in printed
+    assert "https://" not in text(PLAN)
+
+
+def test_json_has_the_keys_of_each_source_with_title_and_address() -> None:
+    document = PLAN.to_json()
+    (_, second) = document["topics"]["leaf"]["t"]["settings"]
+    assert second["sources"] == ["measured-rest-proxy", "your-measurement"]
+    assert document["sources"].keys() == {
+        "kafka-improvement-proposals",
+        "measured-rest-proxy",
+        "your-measurement",
+    }
+    proposals = document["sources"]["kafka-improvement-proposals"]
+    assert proposals["title"] == "Kafka Improvement Proposals"
+    assert proposals["address"].startswith("https://cwiki.apache.org/")
+    assert proposals["version"] == "KIP-345, KIP-618, KIP-900"
+
+
+def test_the_page_links_each_source_and_needs_no_network() -> None:
+    rude = Setting("/f", "k<", "<b>&", "a.rule", "it <ran>", "KIP-345; folklore", "estimate")
+    hidden = Setting("/f", "ssl.key.password", "hunter2", "a.rule", "asked", "the inventory", "yours")
+    written = page_of(replace(PLAN, clients={"app": (rude, hidden)}), "inventories/mine")
+    assert '<a href="#kafka-improvement-proposals">KIP-345</a>; folklore' in written
+    assert '<tr id="kafka-improvement-proposals"><td>Kafka Improvement Proposals</td>' in written
+    assert '<a href="https://cwiki.apache.org/confluence/display/KAFKA/' in written
+    assert "k&lt;=&lt;b&gt;&amp;" in written and "<b>" not in written
+    assert "ssl.key.password=***" in written and "hunter2" not in written
+    assert '<span class="estimate">estimate</span> 1' in written and "of 4 settings" in written
+    assert not re.search(r"<(script|img|iframe)|url\(|@import", written)
+    assert re.findall(r"<link [^>]*>", written) == ['<link rel="icon" href="data:,">']
+
+
+def test_every_setting_of_the_examples_json_leads_to_its_map(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["-i", str(ROOT / "inventories" / "example"), "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    rows = list(_rows(document))
+    assert len(rows) > 1000
+    assert all(row["sources"] and set(row["sources"]) <= document["sources"].keys() for row in rows)
+
+
+def _rows(document: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(document, list):
+        for part in document:
+            yield from _rows(part)
+    elif isinstance(document, dict):
+        if "basis" in document:
+            yield document
+        for part in document.values():
+            yield from _rows(part)

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from sizing.core.plan import Instance
-from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.keys.catalogue import numbers
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, plan_kafka_rest
 from sizing.rest.memory import number
@@ -68,7 +68,7 @@ def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str,
     if path is None:
         return {}
     partitions = _PARTITIONS_A_NODE * variables.stream_nodes
-    rows: Sequence[tuple[str, str, str, str]] = (
+    rows: Sequence[tuple[str, str, str, str, Basis]] = (
         (
             "maprcli",
             f"maprcli stream create -path {path} -ttl {variables.stream_ttl_s} -autocreate true "
@@ -76,6 +76,7 @@ def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str,
             f"{_PARTITIONS_A_NODE} partitions a node and topic on {variables.stream_nodes} nodes; the "
             "default is 1",
             f"{_ARTICLE}, Number of topics and partitions",
+            "estimate",
         ),
         (
             "produce",
@@ -85,10 +86,12 @@ def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str,
             "a path and a topic in a URL are encoded: / is %2F and : is %3A; with the default stream "
             "/topics/TOPIC does",
             f"{_ARTICLE}, About the URL for the topic",
+            "documented",
         ),
     )
     settings = tuple(
-        Setting("", key, value, "rest.mapr.stream", because, source) for key, value, because, source in rows
+        Setting("", key, value, "rest.mapr.stream", because, source, basis)
+        for key, value, because, source, basis in rows
     )
     return {_STREAMS: (Instance(f"{host}{path}", settings),)}
 
@@ -104,12 +107,14 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
         "the client would wait 3000 ms for more records before it sends; under about 125 ms the waiting "
         "costs one or two cores",
         f"{_ARTICLE}, Fix very high latency for single API call",
+        "documented",
     )
     prefixed = numbers(variables.version) >= _PREFIXED
     latency = Choice(
         min(_BUFFER_MS, variables.workload.delivery_latency_ms),
         "a read waits this long for records, and no longer than the records are wanted",
         f"{_ARTICLE}, Fix very high latency for single API call",
+        "documented",
     )
     sheet.put(file, "consumer.request.timeout.ms", "rest.consumer.latency", latency)
     if prefixed:
@@ -118,7 +123,12 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
             "streams.buffer.max.time.ms",
             "rest.mapr.buffer",
             bare,
-            Choice(None, "the build reads it under the producer's prefix since 2.0.1-mapr-1703", _FACTS),
+            Choice(
+                None,
+                "the build reads it under the producer's prefix since 2.0.1-mapr-1703",
+                _FACTS,
+                "documented",
+            ),
         )
         planned = (
             sheet.put(
@@ -131,6 +141,7 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
                     "the article's 125 ms under the key that this build reads; its default of 1 ms waits "
                     "busily",
                     f"{_FACTS}; {_ARTICLE}, Fix very high latency",
+                    "documented",
                 ),
             )
             if sheet.advice == "measured"
@@ -146,8 +157,13 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
         file,
         "streams.default.streams",
         "rest.mapr.default_stream",
-        Choice(variables.default_stream, because, f"{_ARTICLE}, About the URL for the topic"),
-        Choice(None, "no tag of the build reads it under this name, streams.default.stream is", _FACTS),
+        Choice(variables.default_stream, because, f"{_ARTICLE}, About the URL for the topic", "derived"),
+        Choice(
+            None,
+            "no tag of the build reads it under this name, streams.default.stream is",
+            _FACTS,
+            "documented",
+        ),
     )
     if sheet.advice == "measured":
         sheet.put(
@@ -155,7 +171,7 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
             "streams.default.stream",
             "rest.mapr.default_stream",
             None,
-            Choice(variables.default_stream, because, _FACTS),
+            Choice(variables.default_stream, because, _FACTS, "derived"),
         )
     else:
         sheet.warning(

@@ -6,7 +6,7 @@ from typing import Final
 
 from evidence.dialect import Dialect
 from sizing.core import jvm
-from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.settings import MIB, Choice, Sheet, weakest
 from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import put_client_profile
@@ -43,8 +43,8 @@ def _plan(sheet: Sheet, process: Process) -> None:
     properties, environment = f"{folder}/{_PROPERTIES}", f"{folder}/environment"
     variables, workload = process.variables, process.variables.workload
 
-    def put(key: str, rule: str, value: str | int, because: str, source: str = _DOCUMENTATION) -> str | None:
-        return sheet.put(properties, key, f"rest.{rule}", Choice(value, because, source))
+    def put(key: str, rule: str, value: str | int, because: str) -> None:
+        sheet.put(properties, key, f"rest.{rule}", Choice(value, because, _DOCUMENTATION, "derived"))
 
     put("bridge.id", "identity", process.id, "the host's name and the port: unique, and never another's")
     put("kafka.bootstrap.servers", "cluster", process.servers, f"the brokers of cluster {variables.cluster}")
@@ -71,14 +71,14 @@ def _plan(sheet: Sheet, process: Process) -> None:
         "true" if workload.consumers else "false",
         f"kafka_rest_workload.consumers is {workload.consumers}",
     )
-    put(
-        "http.timeoutSeconds",
-        "consumer.instance_timeout",
+    forgotten = Choice(
         max(20, 5 * workload.client_pause_ms // 1000),
         f"5 times the {workload.client_pause_ms} ms for which a client may ask for nothing, 20 s at least: "
         "an instance that nobody asks holds its partitions for ever by default",
         f"{_DOCUMENTATION}; {MEASURED}, Groups and restarts",
+        "estimate",
     )
+    sheet.put(properties, "http.timeoutSeconds", "rest.consumer.instance_timeout", forgotten)
     if modern:
         _executor(sheet, properties, process)
     buffer = _producers(sheet, properties, process)
@@ -109,6 +109,7 @@ def _producers(sheet: Sheet, file: str, process: Process) -> str | None:
             BUFFER_BYTES,
             f"the default, {BUFFER_BYTES // MIB} MiB",
             "MapR article, How to increase the memory buffer",
+            "documented",
         ),
         Choice(
             chosen,
@@ -117,6 +118,7 @@ def _producers(sheet: Sheet, file: str, process: Process) -> str | None:
             f"with {BUFFER_BYTES // MIB} MiB each, the default, {_PRODUCERS} producers may ask for "
             f"{_PRODUCERS * BUFFER_BYTES // MIB}",
             _CONNECTIONS,
+            "estimate",
         ),
     )
     if workload.connections is None and workload.records_per_s:
@@ -148,6 +150,7 @@ def _executor(sheet: Sheet, file: str, process: Process) -> None:
             f"{requests.concurrent} requests in flight and {requests.long_polls} reads each take a thread; "
             f"{default}, the default on {process.facts.cores} cores, at least",
             f"{_DOCUMENTATION}, Tuning the executor service pool",
+            "documented" if wanted <= default else "derived" if requests.told else "estimate",
         ),
     )
     sheet.put(
@@ -159,6 +162,7 @@ def _executor(sheet: Sheet, file: str, process: Process) -> None:
             f"twice the {wanted} that run at once, {_QUEUE}, the default, at least; beyond it clients get "
             "503",
             f"{_DOCUMENTATION}, Tuning the executor service pool",
+            "documented" if 2 * wanted <= _QUEUE else "estimate",
         ),
     )
 
@@ -180,6 +184,7 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
                 f"{jvm.heap(mib)} {flags.value}",
                 f"heap: {because}; collector: {flags.because}",
                 f"{heap.source}; {GUIDE}, JVM",
+                weakest("derived" if own else heap.basis, flags.basis),
             )
         )
     documented, measured = sizes
@@ -190,7 +195,12 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
         file,
         "LOG_DIR",
         "rest.logs",
-        Choice(logs, "one log folder an instance: two processes must not write to one file", _DOCUMENTATION),
+        Choice(
+            logs,
+            "one log folder an instance: two processes must not write to one file",
+            _DOCUMENTATION,
+            "derived",
+        ),
     )
     return heap_mib
 
