@@ -13,7 +13,15 @@ PATH = "kafka-rest.properties"
 
 
 def setting(key: str, value: str, because: str = "two and two are four") -> dict[str, Any]:
-    return {"file": PATH, "key": key, "value": value, "rule": "rest.x", "because": because, "source": "sums", "basis": "derived"}
+    return {
+        "file": PATH,
+        "key": key,
+        "value": value,
+        "rule": "rest.x",
+        "because": because,
+        "source": "sums",
+        "basis": "derived",
+    }
 
 
 def properties(*settings: dict[str, Any]) -> str:

@@ -97,7 +97,7 @@ REGISTRY = Service(
     kernel=(
         Kernel("vm.swappiness", "host.registry", Choice(1, "it waits for no disk", "a toy", "estimate")),
     ),
-    waits=(ready("an estimate: it reads its topic first", "a toy"), *GROUPS_BACK),
+    waits=(ready("an estimate: it reads its topic first", "a toy", "estimate"), *GROUPS_BACK),
     archives=archives,
     login=OwnLogin(f"{NAME}_cluster", f"{NAME}_settings"),
 )

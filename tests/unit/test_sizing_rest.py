@@ -233,7 +233,7 @@ def test_each_deviation_is_one_note_with_both_values_for_all_instances() -> None
     plan = make_plan(rest(10, {"consumers": 200, "partitions": 1}, instances_per_host=4))
     (note,) = of_rule(plan, "rest.consumer.instance_timeout")
     assert note.where == "rest[1-10] kafka_rest@[8082-8085]"
-    assert "is 30000 by measurement" in note.message
+    assert "is 30000 by an estimate" in note.message
     assert "says 300000" in note.message
 
 
