@@ -32,7 +32,16 @@ FLAGS = "-XX:+UseG1GC -Xlog:gc*:file=/var/log/kafka-rest/8082/gc.log:time,uptime
 
 
 def setting(file: str, key: str, value: str, **more: Any) -> dict[str, Any]:
-    return {"file": file, "key": key, "value": value, "rule": "r", "because": "b", "source": "s", "basis": "derived", **more}
+    return {
+        "file": file,
+        "key": key,
+        "value": value,
+        "rule": "r",
+        "because": "b",
+        "source": "s",
+        "basis": "derived",
+        **more,
+    }
 
 
 def plan(*settings: dict[str, Any], service: str = "kafka_rest") -> dict[str, Any]:
