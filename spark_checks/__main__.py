@@ -6,16 +6,18 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from evidence.errors import EvidenceError
 from evidence.levels import read_levels
 from spark_checks import compare
 from spark_checks.engine import session
+from spark_checks.engine.workers import cores_here
 from spark_checks.job import audit
 from spark_checks.report import output
 from spark_checks.report import page as report
@@ -42,15 +44,16 @@ def main(arguments: list[str] | None = None) -> int:
             options.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EvidenceError(f"{options.out}: cannot be made: {error.strerror}") from None
-        # Java begins while Python looks at the evidence.
-        with ThreadPoolExecutor(1) as pool, errors.status("reading the evidence") as status:
-            starting = pool.submit(
-                session.start, options.master, options.driver_memory, log=options.out / "spark.log"
-            )
-            try:
-                result = audit(starting.result, options.evidence, levels, status.update)
-            finally:
-                starting.result().stop()
+        with ExitStack() as stack, errors.status("reading the evidence") as status:
+
+            def spark() -> SparkSession:
+                log = options.out / "spark.log"
+                running = session.start(options.master, options.driver_memory, log=log)
+                stack.callback(running.stop)
+                return running
+
+            cores = cores_here(options.master)
+            result = audit(spark, options.evidence, levels, status.update, cores)
         drawn = time.monotonic()
         (options.out / "report.html").write_text(report.render(result), encoding="utf-8")
         result.seconds["report"] = round(time.monotonic() - drawn, 2)

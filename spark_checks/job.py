@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,6 +22,7 @@ from spark_checks.engine.facts import facts
 from spark_checks.engine.readers import Evidence, damaged, explain, open_evidence, read_table
 from spark_checks.engine.schemas import TABLES
 from spark_checks.engine.session import for_small_evidence, spread
+from spark_checks.engine.workers import cores_here
 from spark_checks.landing import Landing, land
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.registry import CHECKS, Check, asked
@@ -47,34 +50,38 @@ def audit(
     uri: str,
     levels: Levels,
     say: Callable[[str], None] = lambda _: None,
+    cores: int | None = None,
 ) -> Audit:
     """Run every registered check on the evidence.
 
     Args:
-        session: Spark's, or what gives it when it has started.
+        session: Spark's, or what gives it; it is asked for when something needs it, which is seldom where the
+            evidence lies on this machine.
         uri: the evidence folder, anything that Spark reads.
         levels: the service levels.
         say: told of each step, for a person who waits.
+        cores: as for :func:`spark_checks.engine.readers.open_evidence`.
 
     Raises:
         EvidenceError: when the evidence cannot be read; then there is no verdict.
     """
     clock = Clock()
     try:
-        evidence = open_evidence(session, uri)
+        given = _Session(session, clock)
+        if cores is None and not callable(session):
+            cores = cores_here(str(session.sparkContext.master))
+        evidence = open_evidence(given, uri, cores)
         clock.lap("evidence")
-        spark = evidence.session()
-        clock.lap("start")
         landing = None
         if not evidence.has("records"):
             say("landing the topics")
-            landing = land(spark, evidence.uri, evidence.run)
+            landing = land(evidence.session(), evidence.uri, evidence.run)
             fresh = () if landing.reason else ("records", "batches")
             tables = {name: read_table(evidence.session, evidence.uri, name, evidence.run) for name in fresh}
             evidence = replace(evidence, tables={**evidence.tables, **tables})
             clock.lap("landing")
         # Not before the topics were landed, which is much to do.
-        suit(spark, evidence)
+        given.suits(evidence)
         if evidence.run.loaded:
             say("reading ledger, records and deliveries")
             facts(evidence)
@@ -90,7 +97,7 @@ def audit(
             results.append(replace(result, because=because, definition=definition))
         restarts = read_restarts(evidence.rows("actions"), evidence.run)
         evidence.shared.forget()
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JJavaError, ValueError) as error:
         if not damaged(error):
             raise
         raise EvidenceError(explain(error, uri)) from error
@@ -107,10 +114,45 @@ class Clock:
         self.begin = self._last = time.monotonic()
         self.seconds: dict[str, float] = {}
 
+    @contextmanager
+    def within(self, name: str) -> Iterator[None]:
+        """Say how long something takes within what is done."""
+        begin = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - begin, 2)
+
     def lap(self, name: str) -> None:
         """Say what was done since the last lap."""
         now = time.monotonic()
         self.seconds[name], self._last = round(now - self._last, 2), now
+
+
+class _Session:
+    """Spark's session: asked for when something first needs it, and made to suit the evidence."""
+
+    def __init__(self, session: SparkSession | Callable[[], SparkSession], clock: Clock) -> None:
+        self._session, self._clock = session, clock
+        self._lock = threading.Lock()
+        self._started: SparkSession | None = None
+        self._evidence: Evidence | None = None
+
+    def __call__(self) -> SparkSession:
+        with self._lock:
+            if self._started is None:
+                with self._clock.within("spark"):
+                    self._started = self._session() if callable(self._session) else self._session
+                self._suit()
+            return self._started
+
+    def suits(self, evidence: Evidence) -> None:
+        """Have it plan for this evidence from now on."""
+        with self._lock:
+            self._evidence = evidence
+            self._suit()
+
+    def _suit(self) -> None:
+        if self._started is not None and self._evidence is not None:
+            suit(self._started, self._evidence)
 
 
 def suit(spark: SparkSession, evidence: Evidence) -> None:

@@ -69,7 +69,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     bits agree by chance in one of 2^128.
     """
     run = evidence.run
-    if evidence.table("records") is None:
+    if not evidence.has("records"):
         return Result(
             "delivery",
             "unknown",
@@ -79,9 +79,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     topic = topic_hop(evidence)
     anomalies = dict(topic.anomalies)
     anomalies |= reordered(evidence, topic)
-    deliveries = evidence.table("deliveries")
     group = None
-    if run.groups and deliveries is not None:
+    if run.groups and evidence.has("deliveries"):
         group = group_hop(evidence)
         anomalies = add(anomalies, group.anomalies)
     return _result(evidence, levels, topic, group, anomalies)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from evidence.errors import EvidenceError
 from evidence.run import Run
 from spark_checks.engine.anomalies import block, tally
-from spark_checks.engine.facts import facts
+from spark_checks.engine.facts import facts, of_run
 from spark_checks.engine.one_pass import Folded
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.sequences import SCHEMA, folder
@@ -33,16 +33,16 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     Raises:
         EvidenceError: when the ledger holds one record twice.
     """
-    run, ledger = evidence.run, evidence.need("ledger")
-    wanted = claimed(run)
+    wanted = claimed(evidence.run)
     rows: dict[int, int] = defaultdict(int)
     for (producer, number), (count, least, most) in _by_block(facts(evidence)).items():
         rows[producer] += count
         if count > most - least + 1:
-            _refuse_rows(ledger.where(block("seq") == number), producer)
+            _refuse_rows(evidence.need("ledger").where(block("seq") == number), producer)
     short = {producer: end for producer, end in wanted.items() if rows.get(producer, 0) < end}
     if not short:
         return {}
+    ledger = evidence.need("ledger")
     ends = ledger.sparkSession.createDataFrame(list(short.items()), "code long, end long")
     mine = ledger.where(F.col("producer").isin(list(short))).select(
         F.col("producer").cast("long").alias("code"), "seq", F.col("seq").alias("value")
@@ -76,7 +76,7 @@ def _by_block(parts: Folded) -> dict[tuple[int, int], tuple[int, int, int]]:
     return dict(sorted(found.items()))
 
 
-def refuse_twice(ledger: DataFrame, records: DataFrame, rows: Anomaly | None, places: Anomaly | None) -> None:
+def refuse_twice(evidence: Evidence, rows: Anomaly | None, places: Anomaly | None) -> None:
     """Refuse a ledger that holds a record twice, and records of which two lie in one place.
 
     Raises:
@@ -84,10 +84,11 @@ def refuse_twice(ledger: DataFrame, records: DataFrame, rows: Anomaly | None, pl
     """
     if rows is not None:
         one = rows.examples[0]
-        _refuse_rows(ledger.where(F.col("seq") == one["seq"]), one["producer"])
+        _refuse_rows(evidence.need("ledger").where(F.col("seq") == one["seq"]), one["producer"])
     if places is not None:
         one = places.examples[0]
         at = {name: one[name] for name in ("topic", "partition", "offset")}
+        records = of_run(evidence.need("records"), evidence.run)
         same = reduce(Column.__and__, (F.col(name) == value for name, value in at.items()))
         raise EvidenceError(
             f"{_files(records.where(same))}: {at['topic']}-{at['partition']} offset {at['offset']} is there "

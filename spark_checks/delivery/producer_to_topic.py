@@ -76,8 +76,6 @@ def topic_hop(evidence: Evidence) -> TopicHop:
     Raises:
         EvidenceError: when the ledger holds one record twice, or the records one place twice.
     """
-    run, ledger = evidence.run, evidence.need("ledger")
-    records = of_run(evidence.need("records"), run)
     counts, blocks, rows = _counted(facts(evidence))
     anomalies = unledgered(evidence)
     copies = None
@@ -86,10 +84,11 @@ def topic_hop(evidence: Evidence) -> TopicHop:
         found = compare(evidence, blocks, rows)
         if counts["damaged"] or counts["foreign"]:
             if isinstance(found, pa.Table):
-                found = ledger.sparkSession.createDataFrame(found if len(found) else [], SCHEMA)
+                found = evidence.session().createDataFrame(found if len(found) else [], SCHEMA)
+            records = of_run(evidence.need("records"), evidence.run)
             found = _explained(found, _broken(records)).persist()
         anomalies |= tally(found, ["producer", "seq", *_HOME])
-        refuse_twice(ledger, records, anomalies.pop("ledger_twice", None), anomalies.pop("same_place", None))
+        refuse_twice(evidence, anomalies.pop("ledger_twice", None), anomalies.pop("same_place", None))
         counts["unknown_found_in_topic"] = anomalies.pop("unknown_found", Anomaly(0)).count
         for kind in ("compacted", "beyond_ledger"):
             counts[kind] = anomalies.pop(kind, Anomaly(0)).count

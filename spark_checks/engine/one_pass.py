@@ -7,8 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import groupby
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from evidence.run import Run
 from evidence.tables import arrow_schema
+from spark_checks.engine import workers
 from spark_checks.engine.aggregates import Aggregate
 from spark_checks.engine.folds import (
     BLOCK_BITS,
@@ -26,11 +26,11 @@ from spark_checks.engine.folds import (
     Parts,
     Scope,
     Unit,
-    fold,
+    fold_files,
     folder_of,
     merged,
-    read,
-    rows_of,
+    wanted_of,
+    work_on,
 )
 from spark_checks.engine.readers import Evidence
 
@@ -125,10 +125,8 @@ def folded_by(
         rows = evidence.need(name).select(schema.names).mapInArrow(of_rows, "parts binary").collect()
         return [one for row in rows for one in pickle.loads(row["parts"])]  # noqa: S301 - made by our own tasks
 
-    def of_files(task: Sequence[Unit]) -> list[Any]:
-        return work(rows for _, rows in read(task, {name: schema}))
-
     units = [unit for file in files for unit in _pieces(name, file)]
+    of_files = partial(work_on, columns={name: schema}, work=work)
     return [one for made in _by_tasks(evidence, units, of_files, _TASKS_A_CORE) for one in made]
 
 
@@ -167,12 +165,7 @@ def few(
     schemas = {name: arrow_schema(name) for name in wanted}
     units: list[Unit] = [(name, str(file), None) for name in wanted for file in evidence.files(name)]
 
-    def rows(task: Sequence[Unit]) -> list[tuple[str, Any]]:
-        return [
-            (name, rows_of([path for _, path, _ in some], schemas[name], wanted[name], columns[name]))
-            for name, some in groupby(task, key=lambda unit: unit[0])
-        ]
-
+    rows = partial(wanted_of, schemas=schemas, wanted=wanted, columns=columns)
     found = [one for part in _by_tasks(evidence, units, rows, 1) for one in part]
     empty = {name: schema.empty_table().select(list(columns[name])) for name, schema in schemas.items()}
     return {
@@ -206,9 +199,7 @@ def _fold(
         if not files:
             found += _of_frame(evidence.need(name).select(columns[name].names), name, scope, mine)
 
-    def fold_units(task: Sequence[Unit]) -> Parts:
-        return fold(read(task, columns, scope), scope, sums)
-
+    fold_units = partial(fold_files, columns=columns, scope=scope, sums=sums)
     found += _by_tasks(evidence, units, fold_units, _TASKS_A_CORE)
     names = {name for parts in found for name in parts}
     return Folded(
@@ -247,6 +238,8 @@ def _by_tasks(
     """Let tasks read the files themselves, by Arrow: a row does not have to go through the JVM."""
     if not units:
         return []
+    if evidence.cores:
+        return workers.run(evidence.cores, work, shared_out(units, tasks_a_core * evidence.cores))
     context = evidence.session().sparkContext
     tasks = shared_out(units, tasks_a_core * context.defaultParallelism)
     return context.parallelize(tasks, len(tasks)).map(work).collect()

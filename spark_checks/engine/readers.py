@@ -23,6 +23,7 @@ from evidence.run import Run, parse_run
 from evidence.tables import arrow_schema
 from spark_checks.engine import contract
 from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.workers import cores_here
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
@@ -66,13 +67,15 @@ class Evidence:
     """A run's evidence: run.json and the tables that are there (None: absent).
 
     ``shared`` keeps what several checks fold from the same table. A table is opened when it is first asked
-    for: most of an audit needs no plan of Spark's.
+    for: most of an audit needs no plan of Spark's. Files are folded by workers on so many ``cores`` of this
+    machine, by Spark's tasks where there are none.
     """
 
     uri: str
     run: Run
     tables: Mapping[str, Opened | None]
     session: Callable[[], SparkSession] = SparkSession.active
+    cores: int = 0
     shared: Once = dataclasses.field(default_factory=Once, compare=False, repr=False)
 
     def has(self, name: str) -> bool:
@@ -136,21 +139,28 @@ def local_path(uri: str) -> Path | None:
     return Path(unquote(parsed.path)) if parsed.scheme == "file" else None
 
 
-def open_evidence(session: SparkSession | Callable[[], SparkSession], uri: str) -> Evidence:
+def open_evidence(
+    session: SparkSession | Callable[[], SparkSession], uri: str, cores: int | None = None
+) -> Evidence:
     """Open an evidence folder: run.json, and every table that is there, validated.
 
     Args:
         session: Spark's, or what gives it: for evidence on this machine it is not asked for here.
         uri: the folder, anything that Spark reads.
+        cores: of this machine, on which files are folded; 0 for Spark's tasks; None: as the session's master
+            says.
 
     Raises:
         EvidenceError: a missing or unreadable run.json or ledger, a file that is no whole Parquet file, a
             column that is missing, of another type, or null where it must not be, rows of another run.
     """
     spark = session if callable(session) else lambda: session
+    if cores is None:
+        cores = cores_here(str(spark().sparkContext.master))
     uri = uri.rstrip("/")
     run = parse_run(_read_text(spark, f"{uri}/run.json"), f"{uri}/run.json")
-    evidence = Evidence(uri, run, {name: read_table(spark, uri, name, run) for name in TABLES}, spark)
+    tables = {name: read_table(spark, uri, name, run) for name in TABLES}
+    evidence = Evidence(uri, run, tables, spark, cores)
     for name in ("ledger",) * run.loaded + ("deliveries",) * bool(run.groups):
         if not evidence.has(name):
             evidence.need(name)

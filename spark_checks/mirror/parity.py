@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -96,7 +97,7 @@ def mirror_hop(evidence: Evidence) -> MirrorHop:
     """
     run = evidence.run
     ends = frozenset((one.cluster, one.topic) for m in run.mirrors for one in (m.source, m.target))
-    told = put_together(folded_by(evidence, "records", COLUMNS, lambda tables: stretches(tables, ends)))
+    told = put_together(folded_by(evidence, "records", COLUMNS, partial(stretches, topics=ends)))
     totals = count_sides(told, run)
     restamped = [n for n, one in enumerate(totals) if one["target_restamped"]]
     unlike = [
