@@ -7,22 +7,34 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 _JSON: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
 _READ: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 _AGAIN_S: Final = 0.2
+_ANSWER_S: Final = 5.0
 
 
 class Group:
-    """Consumers of one group, some in each proxy, which make themselves again where their proxy is gone."""
+    """Consumers of one group, some in each proxy, which make themselves again where their proxy is gone.
 
-    def __init__(self, urls: tuple[str, ...], topic: str, members: int) -> None:
-        self._urls, self._topic = urls, topic
-        self._name = f"bench-{time.time_ns()}"
+    With ``commit_s`` they commit that often what they read, and count what comes twice. They leave the
+    proxies of ``shut`` without a word, as a balancer has it that drains them.
+    """
+
+    def __init__(
+        self, urls: tuple[str, ...], topic: str, members: int, commit_s: float | None = None
+    ) -> None:
+        self._urls, self._topic, self._commit_s = urls, topic, commit_s
+        self.name = f"bench-{time.time_ns()}"
+        self.shut: frozenset[str] = frozenset()
         self._stop = threading.Event()
         self.got: dict[int, list[float]] = {}
+        self.homes: dict[int, str] = {}
+        self._seen: set[tuple[int, int]] = set()
+        self.redelivered = 0
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(members)]
 
@@ -39,25 +51,74 @@ class Group:
     def _run(self, number: int) -> None:
         made = 0
         while not self._stop.is_set():
-            parts = urlsplit(self._urls[(number + made) % len(self._urls)])
+            url = self._urls[(number + made) % len(self._urls)]
             made += 1
+            if url in self.shut:
+                continue
+            parts = urlsplit(url)
             try:
-                self._read(http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=5))
+                connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=_ANSWER_S)
+                self._read(connection, url, number)
             except (OSError, http.client.HTTPException, ValueError):
+                made -= (
+                    number not in self.homes
+                )  # the first one is made where it belongs, however long that takes
                 self._stop.wait(_AGAIN_S)
 
-    def _read(self, connection: http.client.HTTPConnection) -> None:
+    def _read(self, connection: http.client.HTTPConnection, url: str, number: int) -> None:
         body: dict[str, Any] = {"format": "binary", "auto.offset.reset": "latest"}
-        name = _ask(connection, "POST", f"/consumers/{self._name}", body)["instance_id"]
-        base = f"/consumers/{self._name}/instances/{name}"
+        if self._commit_s is not None:
+            body["auto.commit.enable"] = "false"
+        name = _ask(connection, "POST", f"/consumers/{self.name}", body)["instance_id"]
+        base = f"/consumers/{self.name}/instances/{name}"
         _ask(connection, "POST", f"{base}/subscription", {"topics": [self._topic]})
+        self.homes[number] = url
+        read: dict[int, int] = {}
+        committed = time.monotonic()
         while not self._stop.is_set():
             records = _ask(connection, "GET", f"{base}/records", None)
             at = time.monotonic()
-            with self._lock:
-                for partition in {record["partition"] for record in records or ()}:
-                    self.got.setdefault(partition, []).append(at)
+            if url in self.shut:
+                return
+            self._note(records or (), at)
+            if self._commit_s is None:
+                continue
+            if records is None:
+                raise ValueError("a proxy that stops answers without a body")
+            read |= {record["partition"]: record["offset"] for record in records}
+            if read and at - committed >= self._commit_s:
+                self._commit(connection, f"{base}/offsets", read)
+                read, committed = {}, at
         _ask(connection, "DELETE", base, None)
+
+    def _note(self, records: Sequence[Mapping[str, Any]], at: float) -> None:
+        with self._lock:
+            for partition in {record["partition"] for record in records}:
+                self.got.setdefault(partition, []).append(at)
+            if self._commit_s is not None:
+                places = {(record["partition"], record["offset"]) for record in records}
+                self.redelivered += len(places & self._seen)
+                self._seen |= places
+
+    def _commit(self, connection: http.client.HTTPConnection, path: str, read: Mapping[int, int]) -> None:
+        """Commit what was read; one that a rebalance refuses is forgotten."""
+        places = [{"topic": self._topic, "partition": p, "offset": o} for p, o in read.items()]
+        try:
+            _ask(connection, "POST", path, {"offsets": places})
+        except ValueError as error:
+            if "HTTP 500" not in str(error):
+                raise
+
+    def silences(self, since: float, until: float) -> list[float]:
+        """Return the longest time without a record of each partition, in seconds."""
+        with self._lock:
+            return [_longest(times, since, until) for times in self.got.values()]
+
+    def reads(self, partitions: int, seconds: float) -> bool:
+        """Return whether as many partitions gave a record within the last seconds."""
+        since = time.monotonic() - seconds
+        with self._lock:
+            return sum(times[-1] > since for times in self.got.values()) == partitions
 
     def reads_all(self, seconds: float) -> bool:
         """Return whether every partition of the topic gave a record within the last seconds."""
@@ -69,9 +130,7 @@ class Group:
             return False  # it is on its way back from the last signal
         finally:
             connection.close()
-        since = time.monotonic() - seconds
-        with self._lock:
-            return sum(times[-1] > since for times in self.got.values()) == partitions
+        return self.reads(partitions, seconds)
 
     def longest_silence(self, since: float, until: float) -> tuple[float, float]:
         """Return the longest time without a record for anybody, and for the worst partition, in seconds."""
