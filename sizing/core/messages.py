@@ -64,6 +64,7 @@ _CHARACTERS: Final = (
     "write another one, of 8 to 256 characters without blanks, quotes, backslash, comma, semicolon or ]"
 )
 _PLAIN: Final = re.compile(r"[\w.-]+")
+_NO_SUCH: Final = "take it out; docs/reference.md has all that there are"
 #: Steps of a path that pydantic adds for the members of a union; no person wrote them.
 _UNION: Final = frozenset({"str", "int", "float", "bool"})
 
@@ -134,11 +135,11 @@ def _finding(model: type[BaseModel], prefix: str, where: str, error: Any) -> Fin
     name = prefix + _path(steps)
     if kind == "extra_forbidden":
         near = nearest(str(steps[-1]), known)
-        mend = f"did you mean {prefix}{_path([*steps[:-1], near])}?" if near else "take it out"
+        mend = f"did you mean {prefix}{_path([*steps[:-1], near])}?" if near else _NO_SUCH
         return wrong_variable(name, where, "is not known", mend)
     if kind == "missing" or (value is None and kind != "value_error"):
         what, mend = ("is missing", "add it") if kind == "missing" else ("is empty", "give it a value")
-        return wrong_variable(name, where, what, mend + _unit_hint(name))
+        return wrong_variable(name, where, what, mend + _unit_hint(name) + _described(model, steps))
     if looks_secret(name) or ".users" in name or "_users" in name:
         return _secret(name, where, error)
     what = f"is {shown(value)}: {_lowered(error['msg'])}" if kind not in _MAPPINGS else no_mapping(value)
@@ -296,17 +297,33 @@ def _path(steps: Sequence[Any]) -> str:
     return path
 
 
+def _described(model: type[BaseModel], steps: Sequence[Any]) -> str:
+    """Return what a variable is, to be read after how to mend it."""
+    held = _model_at(model, steps[:-1])
+    field = held.model_fields.get(str(steps[-1])) if held and steps else None
+    said = (field.description if field else None) or ""
+    # A name keeps its capital: SHA-256, Kafka's.
+    plain = re.match(r"[A-Z][a-z]* ", said)
+    return f": {said[:1].lower() if plain else said[:1]}{said[1:].rstrip('.')}" if said else ""
+
+
 def _fields(model: type[BaseModel], steps: Sequence[Any]) -> list[str]:
-    """Return the names known at a path below a model; places in lists, and keys, are passed over."""
+    """Return the names known at a path below a model."""
+    held = _model_at(model, steps)
+    return list(held.model_fields) if held else []
+
+
+def _model_at(model: type[BaseModel], steps: Sequence[Any]) -> type[BaseModel] | None:
+    """Return the model at a path below another one; places in lists, and keys, are passed over."""
     for step in steps:
         field = model.model_fields.get(str(step))
         if field is None:
             continue
         found = next(models_in(field.annotation), None)
         if found is None:
-            return []
+            return None
         model = found
-    return list(model.model_fields)
+    return model
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

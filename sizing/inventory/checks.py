@@ -154,12 +154,16 @@ def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator
             "keep one of the two",
         )
     if cluster.brokers is not None and not inventory.group(cluster.brokers):
-        near = nearest(cluster.brokers, inventory.groups)
+        there = cluster.brokers in inventory.groups
+        near = None if there else nearest(cluster.brokers, inventory.groups)
+        lacks = "that group has no hosts" if there else "the inventory has no such group"
         yield wrong_variable(
             f"{name}.brokers",
             "all",
-            f"is {cluster.brokers}, and the inventory has no such group with hosts in it",
-            f"did you mean {near}?" if near else "add the group, or give bootstrap_servers",
+            f"is {cluster.brokers}, and {lacks}",
+            f"did you mean {near}?"
+            if near
+            else f"put hosts into the group {cluster.brokers}, or give bootstrap_servers",
         )
     for server in (cluster.bootstrap_servers or "").split(",") if cluster.bootstrap_servers else ():
         if not _SERVER.fullmatch(server.strip()) or not 0 < int(server.rpartition(":")[2]) < 65536:

@@ -49,6 +49,9 @@ def _strangers(manager: Any, sources: Sequence[str], groups: Sequence[str]) -> I
         # rest3 is no misspelt rest2, but a host that was taken out.
         names = {n for n in (*known, *groups) if re.sub(r"\d", "", n) != letters}
         near = nearest(name, names, 0.8)
+        mend = f"did you mean {near}?"
+        if kind == "group" and name in groups:
+            mend = f"call the group {near} {name}, as its service is called"
         if not near and place in texts:
             continue
         yield Finding(
@@ -56,7 +59,7 @@ def _strangers(manager: Any, sources: Sequence[str], groups: Sequence[str]) -> I
             "inventory.files",
             place,
             f"no {what} of the inventory is called {name}: nothing reads {place}",
-            f"did you mean {near}?" if near else f"add the {what}, or take the file out",
+            mend if near else f"add the {what}, or take the file out",
         )
 
 

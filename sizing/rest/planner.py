@@ -130,7 +130,7 @@ def _wrong(
         yield (
             "version",
             f"is {variables.version}, of which nothing is known for {name}",
-            f"use a version of {distribution.versions.said}",
+            f"use one that is known: {distribution.versions.said}",
         )
     if distribution.fleet_only and not fleet:
         yield (

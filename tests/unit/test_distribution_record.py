@@ -110,7 +110,7 @@ def test_one_that_brings_its_java_asks_for_none() -> None:
 @pytest.mark.parametrize(
     ("role", "variable", "said", "mended"),
     [
-        ({"version": "3.0"}, "kafka_rest_version", "nothing is known for toy", "a version of 2.x"),
+        ({"version": "3.0"}, "kafka_rest_version", "nothing is known for toy", "use one that is known: 2.x"),
         ({"install": "archive", "archive": "/a", "archive_checksum": "a1" * 32}, "kafka_rest_install", "of toy there is none", "name the package"),
         ({"heap_mib": 512, "settings": {"TOY_HEAP": "-Xmx1g"}}, "kafka_rest_heap_mib", "contradicts TOY_HEAP", "keep one"),
         ({"default_stream": "/s"}, "kafka_rest_default_stream", "toy has topics", "mapr"),

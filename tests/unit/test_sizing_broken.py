@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"st1/streams_app_stores/0/partitions": 0}, "streams_app_stores[0].partitions", "0", "above 0"),
     ({"lb1/rest_balancer_port": 99_999}, "rest_balancer_port", "99999", "65535 or less"),
     # Missing.
-    ({"rest1/kafka_rest_cluster": OUT}, "kafka_rest_cluster", "missing", "add it"),
+    ({"rest1/kafka_rest_cluster": OUT}, "kafka_rest_cluster", "missing", "add it: the cluster that the proxies serve"),
     ({"rest1/kafka_rest_version": OUT}, "kafka_rest_version", "missing", "add it"),
     ({"rest1/kafka_rest_distribution": OUT}, "kafka_rest_distribution", "missing", "add it"),
     ({"rest1/host_cores": OUT}, "host_cores", "missing", "add it"),
@@ -149,7 +150,8 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"all/kafka_clusters": OUT}, "kafka_rest_cluster", "not declared", "declare it in kafka_clusters"),
     ({"all/kafka_topics/0/name": OUT}, "kafka_topics[0].name", "missing", "add it"),
     ({f"mm1/{F}/source": OUT}, "mirror_maker_flows.metrics.source", "missing", "add it"),
-    ({"mm1/mirror_maker_kind": OUT}, "mirror_maker_kind", "missing", "add it"),
+    ({"mm1/mirror_maker_kind": OUT}, "mirror_maker_kind", "missing", "add it: Kafka's own tool"),
+    ({"rest1/kafka_rest_zzzzzz": 1}, "kafka_rest_zzzzzz", "is not known", "docs/reference.md"),
     ({"st1/streams_app_name": OUT}, "streams_app_name", "missing", "add it"),
     # Unknown names.
     ({"rest1/kafka_rest_workloads": {}}, "kafka_rest_workloads", "not known", "kafka_rest_workload?"),
@@ -202,7 +204,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"rest1/kafka_rest_heap_mib": 4_294_967_296}, "kafka_rest_heap_mib", "4294967296", "the unit is MiB"),
     ({"leaf1/kafka_broker_heap_mib": "1GiB"}, "kafka_broker_heap_mib", "'1GiB'", "write 1024"),
     ({"all/host_memory_mib": "32G"}, "host_memory_mib", "'32G'", "write 32768"),
-    ({"all/host_memory_mib": None}, "host_memory_mib", "is empty", "give it a value, in MiB"),
+    ({"all/host_memory_mib": None}, "host_memory_mib", "is empty", "give it a value, in MiB: memory of the machine"),
     ({"rest1/kafka_rest_workload": None}, "kafka_rest_workload", "is empty", "give it a value"),
     ({"st1/streams_app_jars/0/sha256": "z" * 64}, "streams_app_jars[0].sha256", "zzz", "64 characters that sha256sum says"),
     ({"all/host_memory_mib": 32}, "host_memory_mib", "32", "the unit is MiB"),
@@ -226,6 +228,24 @@ def test_a_broken_inventory_is_refused_by_name(
     assert plan.has_errors
     errors = [f for f in plan.findings if f.severity == "error"]
     assert any(name in f.message and what in f.message and mend in f.fix for f in errors), errors
+
+
+def test_a_group_of_brokers_that_is_there_without_hosts_is_told_from_one_that_is_not() -> None:
+    bare = inventory({"all/kafka_clusters/leaf": {"version": "4.1.0", "brokers": "qqqq"}})
+    for groups, said, mend in (
+        (
+            {**bare.groups, "qqqq": ()},
+            "that group has no hosts",
+            "put hosts into the group qqqq",
+        ),
+        (bare.groups, "the inventory has no such group", "give bootstrap_servers"),
+    ):
+        found = [
+            f
+            for f in make_plan(replace(bare, groups=groups)).findings
+            if "kafka_clusters.leaf.brokers" in f.where
+        ]
+        assert [(said in f.message, mend in f.fix) for f in found] == [(True, True)], found
 
 
 def test_there_are_at_least_sixty_of_them() -> None:
