@@ -17,7 +17,7 @@ from local.problem import Problem
 class Product:
     """What a vendor's archive holds: the script that starts the proxy, and the folder that all lies in.
 
-    ``cost_us`` is what load.COST_US is of the sandbox.
+    ``cost_us`` is what load.COST_US is of the sandbox: estimates, for in a demo starts weigh more.
     """
 
     name: str

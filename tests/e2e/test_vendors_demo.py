@@ -14,7 +14,7 @@ from tests.e2e.playing import ROOT, local_fleet
 RUN = ROOT / "runs" / "latest"
 INVENTORY = "inventories/local"
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(1500)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
