@@ -29,7 +29,7 @@ _MANAGEMENT: Final = (1, 0)
 _MANAGEMENT_OFFSET: Final = 1000
 _CONNECTIONS: Final = f"{REAL}, What a connection that produces takes"
 _CONNECTION: Final = Connection(
-    threads=1, descriptors=5, live_mib=0.2, outside_mib=0.5, producer=True, source=_CONNECTIONS
+    threads=1, descriptors=5, live_mib=0.5, outside_mib=0.9, producer=True, source=_CONNECTIONS
 )
 _LEAST_BUFFER: Final = 4 * MIB
 _PRODUCERS: Final = 100
