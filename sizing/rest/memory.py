@@ -107,10 +107,10 @@ def load_of(
 ) -> Load:
     """Return the share of one of ``instances`` processes; ``small_fetch`` bounds its readers' fetches.
 
-    Connections are not shared, as others may be away.
+    Connections are those that it has while another one of the host is away.
     """
     w = variables.workload
-    connections = w.connections or 0
+    connections = math.ceil((w.connections or 0) / max(1, instances - 1))
     # A connection has one request in flight, and its producer holds no more than that.
     held = connections * 2 * w.records_per_request * w.record_bytes
     settings = variables.settings

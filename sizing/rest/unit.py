@@ -174,7 +174,8 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         None,
         Choice(f"{limit.value}M", limit.because, limit.source, limit.basis),
     )
-    connections, each = load.connections, load.connection
+    # All of the host's: descriptors and threads that are not used cost nothing.
+    connections, each = process.variables.workload.connections or 0, load.connection
     needed = _DESCRIPTORS + _CONSUMER_DESCRIPTORS * load.consumers + each.descriptors * 2 * connections
     produced = f"; {each.source}" if each.source else ""
     least = process.variables.open_files

@@ -288,3 +288,10 @@ def test_connections_that_nobody_tells_are_asked_for_where_each_has_a_producer()
     assert "kafka_rest_workload.connections" in warning.message
     assert not of_rule(make_plan(bridge(records_per_s=1000, connections=10)), "rest.connections")
     assert not of_rule(make_plan(rest(workload={"records_per_s": 1000})), "rest.connections")
+
+
+def test_a_bridge_is_split_where_the_producers_of_its_connections_do_not_fit_into_a_heap() -> None:
+    inventory = rest(distribution="strimzi", version="0.33.1", workload={"connections": 20_000})
+    plan = make_plan(inventory)
+    assert not [f for f in plan.findings if f.severity == "error" and f.rule.startswith("rest.")]
+    assert len(plan.services["rest1"]["kafka_rest"]) > 2
