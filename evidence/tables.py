@@ -63,7 +63,8 @@ ASSIGNMENTS: Final = _table("group:string consumer:string topic:string partition
 #: reads, and of how many partitions it got records since the row before.
 HOMES: Final = _table("group:string consumer:string instance:string at_us:long partitions:int")
 
-#: Something done to an instance; ``action`` is drain, stop, start, reload, ready, undrain or kill.
+#: Something done to an instance; ``action`` is drain, stop, start, reload, ready, undrain, kill, or what is
+#: waited for around that: gate, hold.
 ACTIONS: Final = _table(
     "host:string service:string instance:string action:string started_us:long ended_us:long ok:boolean"
 )

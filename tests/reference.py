@@ -27,6 +27,7 @@ from sizing.core.variables import Planned, Since
 from sizing.host.variables import HostFacts
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.variables import OfHost, Shared
+from sizing.rollout import Rollout
 from sizing.services import SERVICES
 from sizing.topics.variables import PartitionRates, Topic
 from sizing.verification import ADDED
@@ -39,6 +40,7 @@ HELD: Final[Mapping[str, tuple[type[BaseModel], str]]] = {
     "kafka_topics": (Topic, "[]"),
     "kafka_clients": (Client, "[]"),
     "kafka_partition_rates": (PartitionRates, "[]"),
+    "rollout": (Rollout, ""),
     "service_levels": (Levels, ""),
     "verify": (Load, ""),
 }

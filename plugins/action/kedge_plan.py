@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from evidence.secrets import merged
+from plugins.filter.kedge import draining_balancers
 from sizing.broker.security import scram_users
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
@@ -96,6 +97,7 @@ class ActionModule(ActionBase):
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
         users = {name: scram_users(cluster.security) for name, cluster in known.items() if cluster.brokers}
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
+        document["draining"] = draining_balancers(document)  # else each host would look for them in all
         document["versions"] = versions(inventory, plan.services)
         document["users"] = {name: how for name, (how, _) in users.items() if how}
         if dest := self._task.args.get("dest"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
+from sizing.rollout import ahead, batches
 
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
@@ -34,6 +35,56 @@ def planned_value(instance: Mapping[str, Any], key: str) -> str:
 def planned_rollout(plan: Mapping[str, Any], host: str, service: str) -> dict[str, int]:
     """Return what a rollout of a service of a host waits for."""
     return {s["key"]: int(s["value"]) for s in plan["rollouts"][host][service]["settings"]}
+
+
+def rollout_value(plan: Mapping[str, Any], service: str, key: str) -> int:
+    """Return a number of a service's rollout, such as ``at_once``; 0 where it has none of the name."""
+    settings = plan["waves"][service]["settings"]
+    return next((int(s["value"]) for s in settings if s["key"] == key), 0)
+
+
+def rollout_ahead(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, int]:
+    """Return how many instances of which of these hosts go first."""
+    instances = _rolled(plan, service, hosts)
+    # Where there is no other to follow, nothing goes first.
+    first = rollout_value(plan, service, "first") if sum(instances.values()) > 1 else 0
+    return ahead(list(instances), instances, first)
+
+
+def rollout_batches(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> list[list[str]]:
+    """Return which of these hosts restart together after those, an instance each at a time."""
+    instances = _rolled(plan, service, hosts)
+    if not instances:
+        return []
+    gone = rollout_ahead(plan, service, instances)
+    found = batches(instances, gone, plan["waves"][service]["racks"], rollout_value(plan, service, "at_once"))
+    return [list(batch) for batch in found]
+
+
+def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> str:
+    """Return why these hosts must not restart together, or nothing; ``--limit`` may have mixed batches."""
+    at_once = rollout_value(plan, service, "at_once")
+    if len(hosts) > at_once:
+        return f"{', '.join(hosts)} would restart together, and the plan allows {at_once} at once"
+    seen: dict[str, str] = {}
+    for host in hosts:
+        rack = plan["waves"][service]["racks"].get(host)
+        if rack in seen:
+            return f"{seen[rack]} and {host} of rack {rack} would restart together"
+        if rack:
+            seen[rack] = host
+    return ""
+
+
+def _rolled(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, int]:
+    """Return the number of a service's instances on each of these hosts, in the plan's order."""
+    wanted = set(hosts)
+    # Ansible resolves the hosts of a play also where nothing is planned, to check its syntax.
+    return {
+        host: len(of_host["services"][service]["instances"])
+        for host, of_host in plan["hosts"].items()
+        if host in wanted and service in of_host["services"]
+    }
 
 
 def named(instances: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Mapping[str, Any]]:
@@ -280,6 +331,10 @@ class FilterModule:
             "planned_instances": planned_instances,
             "planned_value": planned_value,
             "planned_rollout": planned_rollout,
+            "rollout_value": rollout_value,
+            "rollout_batches": rollout_batches,
+            "rollout_ahead": rollout_ahead,
+            "rollout_refusal": rollout_refusal,
             "named": named,
             "rest_probe": rest_probe,
             "vendor_controls": vendor_controls,
@@ -287,7 +342,6 @@ class FilterModule:
             "kafka_probe": kafka_probe,
             "brokers_of": brokers_of,
             "servers_of": servers_of,
-            "draining_balancers": draining_balancers,
             "of_marks": of_marks,
             "load_spec": load_spec,
             "mirror_gate": mirror_gate,

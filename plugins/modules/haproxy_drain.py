@@ -33,6 +33,11 @@ options:
     elements: str
     default: []
     description: "Servers that stay, asked for where one is to be gone."
+  beside:
+    type: list
+    elements: str
+    default: []
+    description: "Hosts of which an instance each restarts at the same time, and may be out."
   seconds: {type: int, default: 60, description: "How long to wait for the last request, or to be up."}
 author: Kedge
 """
@@ -57,7 +62,7 @@ kedge_actions:
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -73,11 +78,18 @@ def out_of_rotation(found: dict[str, dict[str, str]]) -> list[str]:
     return sorted(n for n, s in found.items() if s["status"].startswith(OUT))
 
 
-def refusal(state: str, name: str, found: dict[str, dict[str, str]]) -> str | None:
-    """Return why a server must not be taken out, or None: the others have to carry its requests."""
+def refusal(
+    state: str, name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()
+) -> str | None:
+    """Return why a server must not be taken out, or None: the others have to carry its requests.
+
+    Of each host that restarts ``beside`` one server may be out, which the plan has counted.
+    """
     if name not in found:
         return None if state == "gone" else "the balancer has no such server; deploy it first"
     down = sorted(n for n, s in found.items() if n != name and not s["status"].startswith("UP"))
+    counted = {host: next((n for n in down if n.rpartition(":")[0] == host), None) for host in beside}
+    down = [n for n in down if n not in counted.values()]
     if state == "drain" and down:
         return f"not drained, because {', '.join(down)} is not up; see what ails it first"
     return None
@@ -160,6 +172,7 @@ def main() -> None:
             "drain_seconds": {"type": "int", "default": 0},
             "members": {"type": "list", "elements": "dict", "default": []},
             "proxy": {"type": "str"},
+            "beside": {"type": "list", "elements": "str", "default": []},
             "others": {"type": "list", "elements": "str", "default": []},
             "seconds": {"type": "int", "default": 60},
         },
@@ -175,7 +188,7 @@ def main() -> None:
             for server in left if not module.check_mode else []:
                 change(module, "ready", f"{backend}/{server}")
             module.exit_json(changed=bool(left), servers=left, kedge_actions=[])
-        if wrong := refusal(p["state"], name, found):
+        if wrong := refusal(p["state"], name, found, p["beside"]):
             module.fail_json(msg=f"{p['server']}: {wrong}")
         if module.check_mode:
             module.exit_json(changed=name in found, kedge_actions=[])

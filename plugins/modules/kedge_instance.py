@@ -38,9 +38,11 @@ options:
       - One that does not answer yet and goes on printing has not failed. It gets up to three times as long.
   state:
     type: str
-    choices: [started, restarted, reloaded, killed, absent]
+    choices: [started, restarted, reloaded, back, held, killed, absent]
     default: started
     description:
+      - C(held) touches nothing; it fails where an instance ended since it was started, or is not ready.
+      - C(back) is a restart with a former release, with the unit and the probe that it had.
       - What becomes true. C(reloaded) has a running process take its release; where the unit changed, or no
         process runs, it is restarted.
 author: Kedge
@@ -86,7 +88,7 @@ JOURNAL_LINES = 25
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
-STATES = ["started", "restarted", "reloaded", "killed", "absent"]
+STATES = ["started", "restarted", "reloaded", "back", "held", "killed", "absent"]
 #: The file of a release that says how it was asked whether it is ready; it may hold a login.
 PROBE = ".probe"
 
@@ -108,6 +110,7 @@ class Instance:
         self.home = ROOT / module.params["unit"] / name
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
+        self.former: str | None = None  # the release that it ran before, where that was another one
         self.probe = dict(module.params["ready"].get(name, {}))
         if "login" in self.probe:
             self.probe["login"] = module.params["secrets"][self.probe["login"]]
@@ -266,6 +269,15 @@ class Instance:
             return bool(warden_state(self.control) == FAILED)
         return bool(systemctl("is-active", "--quiet", self.unit).returncode)
 
+    def hold(self) -> str | None:
+        """Return what is wrong with an instance that was started a while ago, if anything."""
+        if self.control:
+            return self.wait_ready()
+        asked = systemctl("show", "--property=NRestarts", "--value", self.unit).stdout.strip()
+        if asked not in ("", "0"):
+            return f"it ended and was started again {asked} times\nits journal ends with:\n{self.journal()}"
+        return self.wait_ready()
+
     def journal(self) -> str:
         """Return the last lines that the instance printed."""
         command = ["journalctl", "-u", self.unit, "-n", str(JOURNAL_LINES), "--no-pager", "-o", "cat"]
@@ -278,6 +290,11 @@ class Instance:
         release = self.release or before
         if release is None:
             return "no release is staged for it"
+        self.former = before if before != release else None
+        if self.module.params["state"] == "back":
+            if not (self.home / "releases" / release).is_dir():
+                return f"its former release {release} is no longer there"
+            self.restore(release)
         gently = self.module.params["state"] == "reloaded" and self.takes(release)
         if self.module.params["state"] != "started" and not gently:
             if self.module.params["members"]:
@@ -314,24 +331,32 @@ class Instance:
         if good == release:
             left = "left as it is" if gently else "stopped"
             return f"it ran this release before, so there is nothing to put back; it is {left}"
-        unit = (self.home / "releases" / good / "unit.service").read_text()
+        unit = self.unit_of_release(good)
         foreign = self.module.params["foreign"]
         if foreign and foreign in unit:
             return (
                 f"its previous release runs {foreign}, which must not run beside this one, so it is stopped"
             )
-        unit_file = SYSTEMD / f"{self.module.params['unit']}@.service"
-        unit_file.write_text(unit)
-        systemctl("daemon-reload")
+        self.restore(good)
         self.put_in_force(good)
-        asked = self.home / "releases" / good / PROBE
-        if asked.is_file():
-            self.probe = json.loads(asked.read_text())
         wrong = self.reload() if gently and self.takes(good) else self.start()
         if wrong is not None:
             return f"the previous release {good} was put back and does not become ready either ({wrong})"
         self.mark(good)
         return f"the previous release {good} is back and running"
+
+    def unit_of_release(self, release: str) -> str:
+        """Return the unit that a release came with."""
+        unit: str = (self.home / "releases" / release / "unit.service").read_text()
+        return unit
+
+    def restore(self, release: str) -> None:
+        """Have the unit of a former release in force, and ask it as it was asked then."""
+        (SYSTEMD / f"{self.module.params['unit']}@.service").write_text(self.unit_of_release(release))
+        systemctl("daemon-reload")
+        asked = self.home / "releases" / release / PROBE
+        if asked.is_file():
+            self.probe = json.loads(asked.read_text())
 
     def remove(self) -> None:
         """Stop the instance for good and take its configuration away; its data and logs stay."""
@@ -369,7 +394,9 @@ def main() -> None:
                     instance.remove()
                 outcomes: list[str | None] = [None] * len(instances)
             else:
-                act = Instance.kill if module.params["state"] == "killed" else Instance.run
+                act = {"killed": Instance.kill, "held": Instance.hold}.get(
+                    module.params["state"], Instance.run
+                )
                 with ThreadPoolExecutor(max_workers=len(instances)) as pool:
                     outcomes = list(pool.map(act, instances))
     except TimeoutError as error:
@@ -378,7 +405,9 @@ def main() -> None:
     failed = [f"{i.unit}: {wrong}" for i, wrong in zip(instances, outcomes, strict=True) if wrong]
     if failed:
         module.fail_json(msg="\n".join(failed), changed=True, kedge_actions=actions)
-    module.exit_json(changed=True, kedge_actions=actions)
+    former = {f"kedge_former_{module.params['service']}_{i.name}": i.former for i in instances if i.former}
+    touched = module.params["state"] != "held"
+    module.exit_json(changed=touched, kedge_actions=actions, **({"ansible_facts": former} if former else {}))
 
 
 if __name__ == "__main__":

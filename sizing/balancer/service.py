@@ -6,7 +6,7 @@ from typing import Final
 
 from sizing.balancer.planner import SERVICE, drain_settings, plan_balancers
 from sizing.balancer.variables import RestBalancer
-from sizing.core.service import Ports, Service, ready
+from sizing.core.service import Away, Ports, Service, ready
 from sizing.rest.process import SERVICE as REST
 
 REST_BALANCER: Final = Service(
@@ -16,6 +16,13 @@ REST_BALANCER: Final = Service(
     after=REST,
     ports=Ports(f"{SERVICE}_port", root=True),
     many_connections=True,
+    away=lambda *_: Away(
+        1,
+        "a balancer stands in for the other",
+        "HAProxy 2.6 configuration manual, peers",
+        "derived",
+        always=True,
+    ),
     waits=(
         ready(
             "an estimate: a balancer answers at once and sees an instance within a second; before a reload "

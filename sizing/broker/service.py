@@ -12,7 +12,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import JAVA_FACTS
 from sizing.core.plan import Instance
-from sizing.core.service import JavaNeed, Kernel, Ports, Service, Wait, ready
+from sizing.core.service import Away, JavaNeed, Kernel, Ports, Service, Wait, ready
 from sizing.core.settings import Choice
 from sizing.host.variables import host_facts
 from sizing.keys.catalogue import numbers
@@ -55,6 +55,13 @@ KAFKA_BROKER: Final = Service(
                 "estimate",
             ),
         ),
+    ),
+    away=lambda *_: Away(
+        1,
+        "brokers hold the copies of one another's partitions",
+        "Kafka documentation, Replication",
+        "derived",
+        always=True,
     ),
     waits=(
         ready(

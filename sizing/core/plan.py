@@ -31,6 +31,24 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
+class Waves:
+    """Which hosts of a service a rollout takes together, an instance each at a time, one batch after another.
+
+    Attributes:
+        settings: how many are away at once and why (``at_once``), how many go first and what they have to
+            hold before others follow.
+        ahead: host -> how many of its instances go first, one at a time.
+        batches: the hosts of the others.
+        racks: host -> what it shares with others: two of one are never away together.
+    """
+
+    settings: tuple[Setting, ...]
+    ahead: Mapping[str, int] = field(hash=False)
+    batches: tuple[tuple[str, ...], ...]
+    racks: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """What one subject adds to the plan.
 
@@ -39,6 +57,7 @@ class Part:
         topics: cluster -> topic -> settings (``partitions``, ``replication.factor`` and topic keys).
         clients: client -> settings, files relative to where the person puts them.
         rollouts: host -> service -> what a deploy and a restart wait for.
+        waves: service -> which of its hosts a rollout takes together.
         findings: in the order in which they were found.
     """
 
@@ -46,6 +65,7 @@ class Part:
     topics: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
     clients: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     rollouts: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
+    waves: Mapping[str, Waves] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
 
@@ -72,9 +92,11 @@ class Plan(Part):
         for host, of_host in self.rollouts.items():
             for service, settings in of_host.items():
                 yield from ((f"{host} a rollout of {service}", s) for s in settings)
+        for service, waves in self.waves.items():
+            yield from ((f"waves of {service}", s) for s in waves.settings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form: hosts, topics, clients, rollouts, sources, findings."""
+        """Return the documented JSON form: hosts, topics, clients, rollouts, waves, sources, findings."""
         return {
             "hosts": {
                 host: {
@@ -117,6 +139,15 @@ class Plan(Part):
                 key: {"title": s.title, "by": s.by, "address": s.address, "version": s.version}
                 for key, s in cited(s.source for _, s in self.settings()).items()
             },
+            "waves": {
+                service: {
+                    "settings": [_setting_json(s) for s in waves.settings],
+                    "ahead": dict(waves.ahead),
+                    "batches": [list(batch) for batch in waves.batches],
+                    "racks": dict(waves.racks),
+                }
+                for service, waves in self.waves.items()
+            },
             "findings": [
                 {
                     "severity": f.severity,
@@ -152,6 +183,7 @@ def merge(parts: Iterable[Part]) -> Plan:
     topics: dict[str, dict[str, tuple[Setting, ...]]] = {}
     clients: dict[str, tuple[Setting, ...]] = {}
     rollouts: dict[str, dict[str, tuple[Setting, ...]]] = {}
+    waves: dict[str, Waves] = {}
     findings: list[Finding] = []
     for part in parts:
         for host, of_host in part.services.items():
@@ -160,6 +192,7 @@ def merge(parts: Iterable[Part]) -> Plan:
             topics.setdefault(cluster, {}).update(of_cluster)
         clients.update(part.clients)
         rollouts.update({host: dict(sorted(of.items())) for host, of in part.rollouts.items()})
+        waves.update(part.waves)
         findings += part.findings
     order = {"error": 0, "warning": 1, "note": 2}
     return Plan(
@@ -167,5 +200,6 @@ def merge(parts: Iterable[Part]) -> Plan:
         topics={c: dict(sorted(t.items())) for c, t in sorted(topics.items())},
         clients=dict(sorted(clients.items())),
         rollouts=rollouts,
+        waves=waves,
         findings=tuple(sorted(together(findings), key=lambda f: order[f.severity])),
     )

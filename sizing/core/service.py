@@ -6,6 +6,7 @@ them all. Java, ports, rollouts, groups, checks of variables, archives and login
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,10 @@ from sizing.core.settings import Advice, Basis, Choice, Setting, Sheet
 
 #: The instances of a plan: host -> service -> instances.
 Planned = Mapping[str, Mapping[str, tuple[Instance, ...]]]
+#: Those of one service: host -> instances.
+OfHosts = Mapping[str, tuple[Instance, ...]]
+#: How much more than its planned share an instance carries while others restart; an estimate.
+ROOM_PERCENT: Final = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,38 @@ GROUPS_BACK: Final = (
 )
 
 
+class Away(NamedTuple):
+    """How many instances may be away at once, why no more, and where that is known.
+
+    ``always`` says that it follows from what the service is, whatever is planned.
+    """
+
+    most: int
+    because: str
+    source: str
+    basis: Basis
+    always: bool = False
+
+
+def room_of(instances: int, percent: int) -> Away:
+    """Return how many instances may be away while each of the others carries so many percent more."""
+    needed = math.ceil(100 * instances / (100 + percent))
+    why = f"{needed} of {instances} instances then carry at most {percent} percent more than planned each"
+    if percent != ROOM_PERCENT:
+        return Away(instances - needed, f"{why}, as the inventory has it", "the inventory", "yours")
+    return Away(
+        instances - needed,
+        f"{why}: an estimate, for heaps hold twice what lives and rates are planned for a JVM that has just "
+        "started",
+        "REST proxy measurements, Producing",
+        "estimate",
+    )
+
+
+def _with_room(_: Inventory, of_hosts: OfHosts, percent: int) -> Away:
+    return room_of(sum(map(len, of_hosts.values())), percent)
+
+
 class Archive(NamedTuple):
     """An archive or jar of a host: the variables that name it and its checksum, and what they say."""
 
@@ -160,6 +197,8 @@ class Service:
         links: the long fast links that it uses.
         kernel: what its hosts need of the kernel.
         waits: what a deploy or a restart of an instance waits for.
+        away: how many of its instances a rollout may take at once, from what the others then carry, which may
+            be so many percent more than planned.
         drain: more of that, from the plan and the service's instances of a host.
         archives: what it is installed from, by the variables of a host.
         login: None where the plan gives it a login, or it needs none.
@@ -183,6 +222,7 @@ class Service:
     links: Callable[[Inventory], Iterable[Link]] = _none
     kernel: tuple[Kernel, ...] = ()
     waits: tuple[Wait, ...] = ()
+    away: Callable[[Inventory, OfHosts, int], Away] = _with_room
     drain: Callable[[Planned, tuple[Instance, ...]], tuple[Setting, ...]] | None = None
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
     login: OwnLogin | None = None

@@ -30,6 +30,8 @@ COMMON: Final = (
     "plan_archives",
     "plan_diff",
     "plan_show",
+    "rack",
+    "rollout",
 )
 #: How Ansible reaches a host, as people say it.
 _CONNECTION: Final = (

@@ -27,6 +27,8 @@ _SHARED: Final = (
     "advice",
     "ansible_host",
     "data_center",
+    "rack",
+    "rollout",
     "fleet",
     "host_",
     "java_version",

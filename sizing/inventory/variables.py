@@ -38,5 +38,9 @@ class OfHost(Strict):
 
     data_center: str | None = None
     """Where the host stands, held against data_center of the clusters."""
+    rack: str | None = None
+    """What fails together with it (a rack, a zone, a host pair): two hosts of one never restart at once."""
+    rollout: dict[str, Any] = Field(default_factory=dict)
+    """How the instances of a service are restarted; the same for all its hosts."""
     fleet: bool = False
     """Whether the host is of a local fleet; only there the sandbox proxy is deployed."""

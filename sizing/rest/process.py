@@ -159,14 +159,27 @@ def _from_cores(
     return max(cores, load)
 
 
+def produced_per_s(records_per_request: int) -> tuple[int, int]:
+    """Return the records a second that a process carries on two cores, just started, and the measured size.
+
+    The size is that of the requests that were measured, in records: the next smaller one.
+    """
+    size = max(n for n in _PRODUCED if n <= records_per_request)
+    return _PRODUCED[size] // _COLD, size
+
+
+def processes_with_cores(facts: HostFacts) -> int:
+    """Return how many processes of a host have the cores with which one was measured."""
+    return max(1, facts.cores // _CORES_MEASURED)
+
+
 def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
     workload = variables.workload
     if workload.records_per_s is None:
         return 1
-    size = max(n for n in _PRODUCED if n <= workload.records_per_request)
-    each = _PRODUCED[size] // _COLD
+    each, size = produced_per_s(workload.records_per_request)
     wanted = math.ceil(workload.records_per_s / each)
-    room = max(1, facts.cores // _CORES_MEASURED)
+    room = processes_with_cores(facts)
     if wanted > room:
         sheet.warning(
             "rest.load",

@@ -10,16 +10,21 @@ from sizing.core.plan import Instance, Part
 from sizing.core.service import (
     GROUPS_BACK,
     Archive,
+    Away,
     Given,
     JavaNeed,
+    OfHosts,
     Ports,
     Service,
     own_clusters,
     ready,
+    room_of,
 )
+from sizing.core.variables import role_variables
+from sizing.host.variables import host_facts
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.planner import plan_rest
-from sizing.rest.process import SERVICE
+from sizing.rest.process import SERVICE, processes_with_cores, produced_per_s
 from sizing.rest.variables import KafkaRest
 
 
@@ -40,6 +45,32 @@ def _archives(variables: Mapping[str, Any]) -> Iterator[Archive]:
     yield Archive(*names, *(variables.get(name) for name in names))
 
 
+def _away(inventory: Inventory, of_hosts: OfHosts, percent: int) -> Away:
+    """Return how many proxies may be away: the others carry what is produced, and have room for the rest."""
+    room = room_of(sum(map(len, of_hosts.values())), percent)
+    rate, carried, most_each = 0, 0, 0
+    for host, instances in of_hosts.items():
+        variables, facts = (
+            role_variables(KafkaRest, SERVICE, host, inventory.hosts[host]),
+            host_facts(host, inventory.hosts[host]),
+        )
+        if isinstance(variables, list) or isinstance(facts, list):
+            continue
+        each, _ = produced_per_s(variables.workload.records_per_request)
+        rate += variables.workload.records_per_s or 0
+        carried += each * min(len(instances), processes_with_cores(facts))
+        most_each = max(most_each, each)
+    spare = max(0, carried - rate) // most_each if rate else room.most
+    if spare >= room.most:
+        return room
+    return Away(
+        spare,
+        f"{rate} records/s are planned; just started, proxies carry {carried}, {most_each} each at most",
+        "REST proxy measurements, Producing",
+        "derived",
+    )
+
+
 def _bridge_ports(instance: Instance) -> Iterator[int]:
     """Yield the port on which Strimzi's bridge tells how it is."""
     yield from (int(s.value) for s in instance.settings if s.key == "http.management.port")
@@ -54,6 +85,7 @@ KAFKA_REST: Final = Service(
     ports=Ports(f"{SERVICE}_first_port", others=_bridge_ports),
     memory=f"{SERVICE}_heap_mib",
     many_connections=True,
+    away=_away,
     waits=(
         ready(
             "kafka-rest took 33 to 65 s beside a load on two busy cores, a bridge 5 to 75; twice the "

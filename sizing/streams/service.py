@@ -8,7 +8,18 @@ from typing import Any, Final
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import JAVA_FACTS
 from sizing.core.plan import Instance
-from sizing.core.service import GROUPS_BACK, Archive, JavaNeed, OwnLogin, Service, own_clusters, ready
+from sizing.core.service import (
+    GROUPS_BACK,
+    Archive,
+    Away,
+    JavaNeed,
+    OfHosts,
+    OwnLogin,
+    Service,
+    own_clusters,
+    ready,
+    room_of,
+)
 from sizing.keys.catalogue import numbers
 from sizing.streams.planner import SERVICE, plan_streams
 from sizing.streams.variables import OF_ROLE, StreamsApp
@@ -28,6 +39,21 @@ def _jars(variables: Mapping[str, Any]) -> Iterator[Archive]:
             yield Archive(name, f"{name}.sha256", jar.get("path"), jar.get("sha256"))
 
 
+def _away(_: Inventory, of_hosts: OfHosts, percent: int) -> Away:
+    instances = [instance for of_host in of_hosts.values() for instance in of_host]
+    standbys = min(int(instance.value("num.standby.replicas", "0")) for instance in instances)
+    room = room_of(len(instances), percent)
+    if room.most <= max(1, standbys):
+        return room
+    return Away(
+        max(1, standbys),
+        f"{standbys} standby replicas of a task: with more instances away all copies of a store could be, "
+        "and it would be read back from its changelog",
+        "Kafka Streams documentation, num.standby.replicas",
+        "derived",
+    )
+
+
 STREAMS_APP: Final = Service(
     name=SERVICE,
     variables=StreamsApp,
@@ -36,6 +62,7 @@ STREAMS_APP: Final = Service(
     clusters=own_clusters(SERVICE),
     java=_java,
     memory=f"{SERVICE}_rocksdb_mib",
+    away=_away,
     waits=(
         ready(
             "an estimate: an application that kept its state runs once it has joined; a restore is held "

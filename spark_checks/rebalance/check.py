@@ -14,6 +14,7 @@ from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance import gaps, groups, ownership
 from spark_checks.rebalance.applications import by_partition, restores
 from spark_checks.rebalance.restarts import Restart, read_restarts
+from spark_checks.rebalance.steps import steps
 from spark_checks.rebalance.unannounced import unannounced
 from spark_checks.rebalance.watched import watched
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
@@ -58,6 +59,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
       no action tells of it: by hand, or by systemd after it fell over.
     - idle_member: the group was Stable for five seconds or more with members that owned no partition.
 
+    - by restart, the seconds of each step: gate (before and after), drain, stop, start, ready, undrain, hold,
+      and control, in which nothing was done to any instance: the playbook's own round trips.
+
     A gap that several restarts touch counts for each. Levels hold for the worst restart. The time is looked
     at until the next restart begins or the load ends. Without actions nothing is known of restarts; without
     samples nothing of a group.
@@ -90,8 +94,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         )
     cells, outside, lag_series = _measure(evidence, restarts, states, assignments)
     restored = restores(rocksdb, restarts) if rocksdb is not None else {}
+    spent = steps(actions.to_pylist(), restarts) if actions is not None else {}
     table = [
-        _row(restart, cells.get(restart.number, {}), run) | restored.get(restart.number, {})
+        _row(restart, cells.get(restart.number, {}), run)
+        | restored.get(restart.number, {})
+        | {"steps_s": {step: round(s, 3) for step, s in spent.get(restart.number, {}).items()}}
         for restart in restarts
     ]
     moved = ownership.changes(assignments, run) if assignments is not None else []

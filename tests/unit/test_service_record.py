@@ -261,6 +261,13 @@ def test_deploy_has_for_each_service_a_play_that_deploys_it_and_one_that_restart
         for task in p.get("tasks", ())
         if p["hosts"].startswith("restart_")
     }
+    # Those of which several may go at once have their waves in a playbook of its own.
+    for p in (
+        p for p in plays("deploy.yml") if p.get("ansible.builtin.import_playbook") == "restart_waves.yml"
+    ):
+        assert p["vars"]["rollout_due"] == "staged"
+        name = p["vars"]["rollout_service"]
+        restarted[f"restart_{name}"] = {"name": name, "tasks_from": "restart"}
     for service in (one for one in SERVICES if one.plan is not None):
         expected = ["java", service.name] if service.java else [service.name]
         assert roles[service.name] == expected, service.name
@@ -270,7 +277,12 @@ def test_deploy_has_for_each_service_a_play_that_deploys_it_and_one_that_restart
 
 def test_deploy_names_no_group_that_is_not_registered() -> None:
     known = {"all", "localhost", *group_names(SERVICES)}
-    groups = {p["hosts"].removeprefix("restart_").removeprefix("stale_") for p in plays("deploy.yml")}
+    groups = {
+        p["hosts"].removeprefix("restart_").removeprefix("stale_")
+        for p in plays("deploy.yml")
+        if "hosts" in p
+    }
+    groups |= {p["vars"]["rollout_service"] for p in plays("deploy.yml") if "hosts" not in p}
     assert groups <= known
 
 

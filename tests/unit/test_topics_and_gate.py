@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from control.group_gate import complaint
 from plugins.modules import kafka_replicas_gate
-from plugins.modules.kafka_group_gate import complaint
 from plugins.modules.kafka_topics_present import compare, replication_drift, too_many_copies, unplanned
 
 PLAN = {"t": {"partitions": "6", "replication.factor": "1", "retention.ms": "1000"}}

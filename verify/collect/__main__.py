@@ -11,9 +11,9 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evidence.writing import rows_to_columns, write_json, write_table
 from verify.collect.clocks import Offset, offset
@@ -35,6 +35,8 @@ from verify.collect.remote import RemoteError, Shell, on_all, round_trips
 from verify.collect.rocksdb import samples
 from verify.collect.subject import MACHINE, machine, subject
 from verify.process import now_us
+
+Where = TypeVar("Where", Wanted, GcLog, SampleLog)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,8 +60,15 @@ def collect(run_dir: Path, inventory: str) -> None:
     actions = _replace(run_dir, "actions", read_actions(run_dir / "actions.jsonl"))
     wanted, logs, told = wanted_of(plan), gc_logs(plan), sample_logs(plan)
     hosts = sorted({w.host for w in wanted} | {log.host for log in logs} | {log.host for log in told})
+    files, paths, samples_of = _by_host(wanted), _by_host(logs), _by_host(told)
     results = on_all(
-        read_access(inventory, hosts), lambda host, shell: _of_host(host, shell, wanted, logs, told)
+        read_access(inventory, hosts),
+        lambda host, shell: _of_host(
+            shell,
+            sorted({each.file for each in files.get(host, ())}),
+            [log.path for log in paths.get(host, ())],
+            [log.path for log in samples_of.get(host, ())],
+        ),
     )
 
     reads: dict[str, Read] = {}
@@ -82,15 +91,18 @@ def collect(run_dir: Path, inventory: str) -> None:
     )
 
 
+def _by_host(found: Iterable[Where]) -> dict[str, list[Where]]:
+    """Return what is to be read by its host: of hundreds of hosts each would else look through all of it."""
+    by_host: dict[str, list[Where]] = {}
+    for each in found:
+        by_host.setdefault(each.host, []).append(each)
+    return by_host
+
+
 def _of_host(
-    host: str, shell: Shell, wanted: list[Wanted], logs: list[GcLog], told: list[SampleLog]
+    shell: Shell, files: list[str], logs: list[str], told: list[str]
 ) -> tuple[Read, Offset, dict[str, Any]]:
-    files = sorted({each.file for each in wanted if each.host == host})
-    command = read_command(
-        files,
-        [log.path for log in logs if log.host == host],
-        [log.path for log in told if log.host == host],
-    )
+    command = read_command(files, logs, told)
     return read_output(shell(command)), offset(round_trips(shell)), machine(shell(MACHINE))
 
 

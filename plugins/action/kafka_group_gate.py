@@ -1,0 +1,123 @@
+"""Holds a rolling restart until the consumer groups of a cluster are stable and their lag is back."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C  # noqa: N812 - as all of Ansible calls it
+from ansible.plugins.action import ActionBase
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 30
+POLL_SECONDS = 0.02
+_WHERE = ("bootstrap_servers", "client", "secrets", "groups", "positions", "positions_secrets")
+
+
+class ActionModule(ActionBase):
+    """Arguments.
+
+    - ``bootstrap_servers``, ``client``, ``secrets``: how the cluster is reached.
+    - ``groups``: their names; all with members by default. ``positions`` is a flow of MirrorMaker 2 in their
+      place, which commits to no group of the source cluster: ``flow``, ``topics`` (patterns), and ``topic``
+      on ``bootstrap_servers`` with ``client``, for its offsets; ``positions_secrets`` are keys for that.
+    - ``baseline``: group to lag in records before the restart; without it groups only have to be stable, and
+      the answer's ``lags`` are the baseline. Lag breathes with the commits, so a baseline is the most seen in
+      ``baseline_ms``; a group that has one from an instance before is not watched as long again.
+    - ``max_lag``: lag in records that is always good enough; ``seconds``: how long to wait.
+    - ``hold``: for how many seconds they have to stay so, instead of becoming so.
+    - ``service``, ``instance``: for whom, in the evidence.
+
+    A process of the playbook keeps one connection to the cluster and looks all the time (control.gate_watch).
+    """
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset(
+        {*_WHERE, "baseline", "baseline_ms", "max_lag", "seconds", "hold", "service", "instance"}
+    )
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask, and answer with the lags; fails with what keeps the gate closed."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        given = self._task.args
+        where = {name: given[name] for name in _WHERE if given.get(name)}
+        hold = int(given.get("hold") or 0)
+        kind = "hold" if hold else "after" if given.get("baseline") is not None else "before"
+        question = {
+            "kind": kind,
+            "seconds": hold or int(given.get("seconds", 120)),
+            "baseline": {str(k): int(v) for k, v in (given.get("baseline") or {}).items()},
+            "baseline_ms": int(given.get("baseline_ms", 2000)),
+            "max_lag": int(given.get("max_lag", 0)),
+        }
+        began = time.time_ns() // 1000
+        try:
+            answer = ask(where, question)
+        except (ConnectionError, TimeoutError) as error:
+            answer = {"lags": {}, "wrong": str(error)}
+        ended = time.time_ns() // 1000
+        result |= {"changed": False, "lags": answer["lags"]}
+        result["waited_seconds"] = round((ended - began) / 1e6, 2)
+        if given.get("instance"):
+            ok = answer["wrong"] is None
+            row = {"service": given["service"], "instance": str(given["instance"]), "action": "gate"}
+            result["kedge_actions"] = [row | {"started_us": began, "ended_us": ended, "ok": ok}]
+        return result | ({"failed": True, "msg": answer["wrong"]} if answer["wrong"] else {})
+
+
+def ask(where: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the process that watches a place answers; it is started where it does not run.
+
+    Raises:
+        ConnectionError: when it ended.
+        TimeoutError: when it does not start.
+    """
+    folder = Path(C.DEFAULT_LOCAL_TMP)
+    digest = hashlib.sha256(json.dumps(where, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    path = folder / f"gate-{digest}.sock"
+    with (folder / f"gate-{digest}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _start(where, path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(str(path))
+        with connection.makefile("rw") as stream:
+            stream.write(json.dumps(question) + "\n")
+            stream.flush()
+            line = stream.readline()
+    if not line:
+        raise ConnectionError("the process that looks at the groups ended; run the playbook again")
+    answer: dict[str, Any] = json.loads(line)
+    return answer
+
+
+def _start(where: Mapping[str, Any], path: Path) -> None:
+    # A worker's parent is the playbook's own process.
+    wanted = {"socket": str(path), "playbook": os.getppid(), "where": where}
+    started = subprocess.Popen(
+        [sys.executable, "-m", "control.gate_watch"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
+    assert started.stdin is not None
+    started.stdin.write(json.dumps(wanted, default=str) + "\n")
+    started.stdin.close()
+    deadline = time.monotonic() + START_SECONDS
+    while not path.exists():
+        if started.poll() is not None or time.monotonic() > deadline:
+            raise TimeoutError("the process that looks at the groups does not start (control.gate_watch)")
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,149 @@
+"""What opens the gates of a restart, from what was seen of the groups before and since."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control.gate_watch import Watch, serve
+from control.group_gate import Answer, Look, Question, decide
+
+STABLE = {"g": "STABLE"}
+
+
+def looks(*states: str, lag: int = 0, since: float = 0.0) -> list[Look]:
+    """A look each fifth of a second; an empty state is a cluster that does not answer."""
+    found = []
+    for number, state in enumerate(states):
+        at = since + number / 5
+        seen = {"g": state} if state else {}
+        found.append(
+            Look(at, at + 0.05, seen, dict.fromkeys(seen, lag), None if state else "no broker answers")
+        )
+    return found
+
+
+def before(asked: float, **more: Any) -> Question:
+    return Question("before", asked, 10, **more)
+
+
+def after(asked: float, baseline: Mapping[str, int] | None = None, max_lag: int = 0) -> Question:
+    return Question("after", asked, 10, baseline or {"g": 0}, max_lag=max_lag)
+
+
+def test_a_gate_answers_from_what_was_seen_before_it_was_asked_and_one_look_since() -> None:
+    seen = looks(*["STABLE"] * 12, lag=7)
+    assert decide(before(2.1), seen, {}, 2.3) == Answer({"g": 7})
+    assert decide(before(2.5), seen, {}, 2.5) is None  # nothing was seen since
+
+
+def test_a_group_without_a_baseline_is_watched_for_the_time_of_a_commit() -> None:
+    seen = looks(*["STABLE"] * 5, lag=7)
+    assert decide(before(0.0), seen, {}, 1.0) is None
+    assert decide(before(0.0, baseline_ms=500), seen, {}, 1.0) == Answer({"g": 7})
+    # One that has a baseline is not, and keeps the higher one.
+    assert decide(before(0.0), seen, {"g": 9}, 1.0) == Answer({"g": 9})
+    assert decide(before(0.0), seen, {"other": 9}, 1.0) is None
+
+
+def test_a_group_that_was_not_stable_a_moment_ago_keeps_the_gate_closed() -> None:
+    seen = [*looks("STABLE", "STABLE", "PREPARING_REBALANCE"), *looks("STABLE", "STABLE", since=0.6)]
+    assert decide(before(0.9), seen, {"g": 0}, 1.0) is None
+    seen = [*seen, *looks("STABLE", since=1.0)]
+    assert decide(before(0.9), seen, {"g": 0}, 1.1) == Answer({"g": 0})
+
+
+def test_what_was_seen_before_an_instance_came_back_opens_no_gate() -> None:
+    seen = looks(*["STABLE"] * 12)
+    assert decide(after(2.1), seen, {}, 2.3) is None  # one look since
+    assert decide(after(1.7), seen, {}, 2.3) == Answer({"g": 0})
+
+
+def test_lag_that_is_not_back_keeps_the_gate_closed_until_time_is_up() -> None:
+    seen = looks(*["STABLE"] * 12, lag=201)
+    assert decide(after(0.0, {"g": 100}), seen, {}, 5) is None
+    closed = decide(after(0.0, {"g": 100}), seen, {}, 11)
+    assert closed is not None
+    assert closed.wrong == "after 10 s group g is 201 records behind, 200 are allowed"
+    assert decide(after(0.0, {"g": 100}, max_lag=300), seen, {}, 5) == Answer({"g": 201})
+
+
+def test_a_group_that_lost_its_members_keeps_the_gate_closed() -> None:
+    seen = looks(*["STABLE"] * 5)
+    closed = decide(after(0.0, {"g": 0, "gone": 0}), seen, {}, 11)
+    assert closed is not None
+    assert "group gone had members before and has none now" in str(closed.wrong)
+
+
+def test_a_cluster_that_does_not_answer_closes_the_gate_at_once() -> None:
+    closed = decide(after(0.0), looks("STABLE", "STABLE", ""), {}, 0.5)
+    assert closed == Answer({}, "no broker answers")
+
+
+@pytest.mark.parametrize(
+    ("states", "holds"),
+    [
+        (["STABLE"] * 10, True),
+        (["STABLE"] * 9 + ["PREPARING_REBALANCE"], False),  # not now
+        (
+            ["STABLE", "PREPARING_REBALANCE", "STABLE", "STABLE", "STABLE"] * 2,
+            True,
+        ),  # its own clients come and go
+        (["STABLE", "PREPARING_REBALANCE"] * 4 + ["STABLE"] * 2, False),
+    ],
+)
+def test_groups_hold_their_levels_when_they_nearly_always_did_and_do_now(
+    states: list[str], holds: bool
+) -> None:
+    question = Question("hold", 0.0, 2, {"g": 0})
+    assert decide(question, looks(*states), {}, 1.9) is None
+    held = decide(question, looks(*states), {}, 2.1)
+    assert held is not None
+    assert (held.wrong is None) is holds, held
+
+
+class Cluster:
+    """Groups as a test has them; counts how often somebody looked."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, str] = dict(STABLE)
+        self.looked = 0
+
+    def __call__(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
+        self.looked += 1
+        return dict(self.states), {"g": 0}
+
+
+def test_gates_ask_over_a_socket_that_only_its_owner_may_use(tmp_path: Path) -> None:
+    cluster = Cluster()
+    watch = Watch(cluster)
+    path = tmp_path / "gate.sock"
+    listening = serve(path, watch)
+    assert path.stat().st_mode & 0o777 == 0o600
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            with connection.makefile("rw") as stream:
+                stream.write(json.dumps({"kind": "before", "seconds": 10, "baseline_ms": 0}) + "\n")
+                stream.flush()
+                answer = _while_looking(watch, stream.readline)
+    finally:
+        listening.close()
+    assert json.loads(answer) == {"lags": {"g": 0}, "wrong": None}
+
+
+def _while_looking(watch: Watch, ask: Callable[[], str]) -> str:
+    """Have the watch look until the answer is there."""
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask)
+        deadline = time.monotonic() + 30
+        while not asked.done() and time.monotonic() < deadline:
+            watch.look()
+        return asked.result(1)

@@ -1,0 +1,63 @@
+"""Waves as Ansible plays them, on doubles of hosts: who restarts together, and what a restart calls."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bench.hosts.__main__ import played, write_inventory
+
+
+def called(folder: Path, module: str) -> list[str]:
+    """The hosts of a module's calls, in their order."""
+    lines = (line.split() for line in (folder / "calls").read_text().splitlines())
+    return [host for host, name in lines if name == module]
+
+
+def test_a_restart_calls_each_host_and_balancer_as_often_whatever_the_fleet(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 10, racks=5)
+    calls = played(tmp_path, ["rolling_restart.yml"])["calls"]
+    assert calls == {"gate": 2 * 10, "haproxy_drain": 2 * 10, "kedge_instance": 10}
+    together = called(tmp_path, "kedge_instance")
+    assert Counter(together) == Counter({f"rest{n}": 1 for n in range(1, 11)})
+    # Ten instances, of which eight carry a quarter more: two at once, of different racks.
+    pairs = [together[at : at + 2] for at in range(0, 10, 2)]
+    assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs
+
+
+def test_a_failure_stops_the_restart_with_its_wave(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 10, racks=5)
+    with pytest.raises(RuntimeError, match="does not become ready"):
+        played(tmp_path, ["rolling_restart.yml"], KEDGE_FAILS="rest1 kedge_instance")
+    assert len(called(tmp_path, "kedge_instance")) == 2
+    # Both are put back at the balancer all the same.
+    assert len(called(tmp_path, "haproxy_drain")) == 4
+
+
+def test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)
+    with pytest.raises(RuntimeError, match=r"(?s)went first and did not hold.*No other instance was touched"):
+        played(tmp_path, ["rolling_restart.yml"], KEDGE_FAILS="lb1 haproxy_compare")
+    assert called(tmp_path, "kedge_instance") == ["rest1"]
+
+
+def test_what_went_first_goes_back_to_its_former_release_where_it_does_not_hold(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)
+    with pytest.raises(RuntimeError, match="The former release is back, and no other instance was touched"):
+        played(tmp_path, ["deploy.yml"], KEDGE_FAILS="rest1 held")
+    # The balancer was reloaded before.
+    assert called(tmp_path, "kedge_instance") == ["lb1", "rest1"]
+    assert called(tmp_path, "back") == ["rest1"]
+
+
+def test_a_limit_that_mixes_waves_is_refused(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 10, racks=5)
+    listing = json.loads((tmp_path / "hosts.yml").read_text())
+    racks = {host: of["rack"] for host, of in listing["all"]["children"]["kafka_rest"]["hosts"].items()}
+    assert racks["rest1"] == racks["rest6"]
+    with pytest.raises(RuntimeError, match="of rack r1 would restart together"):
+        played(tmp_path, ["rolling_restart.yml", "--limit", "localhost,rest1,rest6"])
+    assert called(tmp_path, "kedge_instance") == []
