@@ -52,7 +52,8 @@ from ansible.module_utils.haproxy import servers as statistics
 #: Failed requests and connections; HAProxy, management guide, 9.1.
 FAILURES = ("hrsp_5xx", "econ", "eresp")
 #: A share of requests, in percent, and a time that make no difference to anybody.
-NO_MATTER_PERCENT, NO_MATTER_MS = 1.0, 10
+NO_MATTER_PERCENT = 1.0
+NO_MATTER_MS = 10
 Counts = Mapping[str, Mapping[str, int]]
 
 

@@ -83,6 +83,7 @@ def instance(state: str, release: str | None) -> kedge_instance.Instance:
         "ready": {},
         "secrets": {},
         "controls": {},
+        "members": [],
         "ready_seconds": 5,
         "state": state,
         "foreign": "",
