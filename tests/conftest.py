@@ -9,6 +9,7 @@ import pytest
 
 from local.fleet.nodes import unusable
 from local.services.brokers import kafka_jars
+from local.services.rest_proxies import sandbox_archive
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
@@ -28,4 +29,13 @@ def jars() -> Path:
     found = kafka_jars()
     if found is None:
         pytest.skip("Kafka's jars are not cached: make setup")
+    return found
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Path:
+    """The archive of the sandbox proxy; what needs it is skipped where it is not built."""
+    found = sandbox_archive()
+    if found is None:
+        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     return found

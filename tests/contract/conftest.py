@@ -24,7 +24,6 @@ from local.services.rest_proxies import (
     RunningProxy,
     VendorArchive,
     running_proxy,
-    sandbox_archive,
     unpack,
     vendor_archives,
 )
@@ -69,13 +68,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sandbox_home(sandbox: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if URL is not None:
         pytest.skip("KEDGE_REST_URL names the proxy; this test starts and configures one itself")
-    archive = sandbox_archive()
-    if archive is None:
-        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
-    return unpack(archive, tmp_path_factory.mktemp("sandbox"))
+    return unpack(sandbox, tmp_path_factory.mktemp("sandbox"))
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from evidence.load import read_load
 from evidence.writing import rows_to_columns, write_json, write_table
 from local.services.broker_cluster import Node, running_nodes
 from local.services.brokers import end_process
-from local.services.rest_proxies import RunningProxy, launch, running_proxy, sandbox_archive, unpack
+from local.services.rest_proxies import RunningProxy, launch, running_proxy, unpack
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy
@@ -228,12 +228,9 @@ class Proxies:
 
 
 def test_a_rolling_restart_with_a_killed_leader_and_acks_1_names_the_lost_records(
-    nodes: Sequence[Node], tmp_path: Path
+    nodes: Sequence[Node], sandbox: Path, tmp_path: Path
 ) -> None:
     """Both ways at once. The followers are held still, so that what is acknowledged meanwhile dies with the leader."""
-    archive = sandbox_archive()
-    if archive is None:
-        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     servers = ",".join(node.bootstrap_servers for node in nodes)
     leader, *followers = nodes
     admin = AdminClient({"bootstrap.servers": servers})
@@ -245,7 +242,7 @@ def test_a_rolling_restart_with_a_killed_leader_and_acks_1_names_the_lost_record
         made.result(30)
         assert name in topics
     with ExitStack() as stack:
-        proxies = Proxies(unpack(archive, tmp_path), tmp_path, servers, 4)
+        proxies = Proxies(unpack(sandbox, tmp_path), tmp_path, servers, 4)
         proxies.start(stack)
         addresses = [urlsplit(proxy.url) for proxy in proxies.running]
         url = stack.enter_context(

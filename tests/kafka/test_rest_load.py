@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from local.services.rest_proxies import RunningProxy, running_proxy, sandbox_archive, unpack
+from local.services.rest_proxies import RunningProxy, running_proxy, unpack
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
@@ -27,12 +27,9 @@ RATE = 1000
 
 @pytest.fixture
 def proxies(
-    broker: CrashableBroker, tmp_path_factory: pytest.TempPathFactory
+    broker: CrashableBroker, sandbox: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[RunningProxy]]:
-    archive = sandbox_archive()
-    if archive is None:
-        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
-    home = unpack(archive, tmp_path_factory.mktemp("sandbox"))
+    home = unpack(sandbox, tmp_path_factory.mktemp("sandbox"))
     properties = {"bootstrap.servers": broker.bootstrap_servers, "host.name": "127.0.0.1"}
     environment = {"KAFKAREST_HEAP_OPTS": "-Xmx128M"}
     with ExitStack() as stack:
