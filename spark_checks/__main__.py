@@ -7,21 +7,15 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import SparkSession
-from rich.console import Console
-
-from evidence.errors import EvidenceError
-from evidence.levels import read_levels
-from spark_checks import compare
-from spark_checks.engine import session
-from spark_checks.engine.workers import cores_here
-from spark_checks.job import audit
-from spark_checks.report import output
-from spark_checks.report import page as report
+from spark_checks.engine import workers
 from spark_checks.results import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _STATUS: Final[Mapping[Verdict, int]] = {"pass": 0, "fail": 1, "unknown": 1, "measured": 3}
 
@@ -32,12 +26,28 @@ def main(arguments: list[str] | None = None) -> int:
     3 says that nothing was judged, for want of levels: a pipeline is not to be green for that, and can allow
     it by its number. With ``compare`` as the first argument, compare two runs that were audited.
     """
+    begin = time.monotonic()
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["compare"]:
+        from spark_checks import compare
+
         return compare.main(arguments[1:])
     options = _parser().parse_args(arguments)
+    cores = workers.cores_here(options.master)
+    if cores:
+        # They import what reads evidence while this process imports the rest.
+        workers.start(cores)
+    from rich.console import Console
+
+    from evidence.errors import EvidenceError
+    from evidence.levels import read_levels
+    from spark_checks.engine import session
+    from spark_checks.job import audit
+    from spark_checks.report import output
+    from spark_checks.report import page as report
+
     console, errors = Console(), Console(stderr=True)
-    begin = time.monotonic()
+    started = time.monotonic()
     try:
         levels = read_levels(options.slo)
         try:
@@ -52,9 +62,10 @@ def main(arguments: list[str] | None = None) -> int:
                 stack.callback(running.stop)
                 return running
 
-            cores = cores_here(options.master)
             result = audit(spark, options.evidence, levels, status.update, cores)
         drawn = time.monotonic()
+        seconds = {"start": round(started - begin, 2), **result.seconds, "all": round(drawn - begin, 2)}
+        result = replace(result, seconds=seconds)
         (options.out / "report.html").write_text(report.render(result), encoding="utf-8")
         result.seconds["report"] = round(time.monotonic() - drawn, 2)
         result.seconds["all"] = round(time.monotonic() - begin, 2)

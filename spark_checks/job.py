@@ -75,9 +75,9 @@ def audit(
         landing = None
         if not evidence.has("records"):
             say("landing the topics")
-            landing = land(evidence.session(), evidence.uri, evidence.run)
+            landing = land(given, evidence.uri, evidence.run, evidence.cores)
             fresh = () if landing.reason else ("records", "batches")
-            tables = {name: read_table(evidence.session, evidence.uri, name, evidence.run) for name in fresh}
+            tables = {name: read_table(given, evidence.uri, name, evidence.run) for name in fresh}
             evidence = replace(evidence, tables={**evidence.tables, **tables})
             clock.lap("landing")
         # Not before the topics were landed, which is much to do.

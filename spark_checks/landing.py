@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -18,9 +20,11 @@ from evidence.record import CRC, INTENDED_US, MAGIC, MARK, PREFIX_BYTES, PRODUCE
 from evidence.run import Cluster, Run, Topic
 from evidence.secrets import from_environment
 from sizing.inventory.security import java_client
+from spark_checks.engine.readers import local_path
 from spark_checks.engine.schemas import TABLES
 from spark_checks.engine.session import connector_jars
 from spark_checks.mirror.batches import sample
+from spark_checks.topics import CannotReadError, land_here
 
 _REACH_S = 3.0
 #: Tasks a core: topics of uneven partitions still keep all cores busy to the end.
@@ -38,17 +42,45 @@ class Landing:
     reason: str = ""
 
 
-def land(spark: SparkSession, uri: str, run: Run) -> Landing:
+def land(session: Callable[[], SparkSession], uri: str, run: Run, cores: int = 0) -> Landing:
     """Read the run's range of every topic from its cluster and write ``records`` under the evidence.
 
     Of mirrors' sources a sample is compressed as well, into ``batches``.
 
-    Tasks keep what they wrote apart until the whole job has ended, so that a landing that was cut off leaves
-    no records behind.
+    What tasks wrote is kept apart until the whole is there, so that a landing that was cut off leaves no
+    records behind.
+
+    Args:
+        session: gives Spark's, whose tasks read the topics where the evidence lies elsewhere, and samples.
+        uri: the evidence folder.
+        run: run.json.
+        cores: of this machine, whose processes read the topics (spark_checks.topics); 0: Spark's tasks do.
     """
-    reason = obstacle(run)
+    folder = local_path(uri) if cores else None
+    reason = obstacle(run, by_spark=folder is None or bool(run.mirrors))
     if reason:
         return Landing(reason=reason)
+    begin = time.monotonic()
+    try:
+        if folder is None:
+            count = _land_by_spark(session(), uri, run)
+        else:
+            count = land_here(folder, run, _client, cores)
+        if run.mirrors:
+            spark = session()
+            records = spark.read.schema(TABLES["records"]).parquet(f"{uri}/records")
+            read = {name: partial(_one_topic, spark, cluster) for name, cluster in run.clusters.items()}
+            batches = sample(spark, records, run, read)
+            if batches is not None:
+                batches.write.mode("overwrite").parquet(f"{uri}/batches")
+    except (PySparkException, Py4JJavaError) as error:
+        return Landing(reason=f"the topics could not be read: {_cause(error)}")
+    except CannotReadError as error:
+        return Landing(reason=f"the topics could not be read: {error}")
+    return Landing(count, time.monotonic() - begin)
+
+
+def _land_by_spark(spark: SparkSession, uri: str, run: Run) -> int:
     whole = run.written_exactly_once()
     frames = [
         decode(read_topics(spark, cluster, topics, committed), name, run.run_id, run.keys_per_producer)
@@ -58,27 +90,17 @@ def land(spark: SparkSession, uri: str, run: Run) -> Landing:
             topics := [t for t in run.topics if t.cluster == name and ((name, t.topic) in whole) == committed]
         )
     ]
-    begin = time.monotonic()
-    try:
-        reduce(DataFrame.unionByName, frames).write.mode("overwrite").parquet(f"{uri}/records")
-        records = spark.read.schema(TABLES["records"]).parquet(f"{uri}/records")
-        count = records.count()
-        read = {name: partial(_one_topic, spark, cluster) for name, cluster in run.clusters.items()}
-        batches = sample(spark, records, run, read)
-        if batches is not None:
-            batches.write.mode("overwrite").parquet(f"{uri}/batches")
-    except (PySparkException, Py4JJavaError) as error:
-        return Landing(reason=f"the topics could not be read: {_cause(error)}")
-    return Landing(count, time.monotonic() - begin)
+    reduce(DataFrame.unionByName, frames).write.mode("overwrite").parquet(f"{uri}/records")
+    return spark.read.schema(TABLES["records"]).parquet(f"{uri}/records").count()
 
 
 def _one_topic(spark: SparkSession, cluster: Cluster, topic: Topic) -> DataFrame:
     return read_topics(spark, cluster, [topic])
 
 
-def obstacle(run: Run) -> str:
+def obstacle(run: Run, *, by_spark: bool) -> str:
     """Return why the topics cannot be read, or nothing."""
-    if not connector_jars():
+    if by_spark and not connector_jars():
         return "the jars of Spark's Kafka source are missing; run: make setup"
     if not run.topics:
         return "run.json names no topics"
@@ -145,13 +167,16 @@ def read_topics(
     )
 
 
-def _security(cluster: Cluster, topics: list[Topic]) -> dict[str, str]:
-    """Return the client keys of a secured cluster; its password comes from the environment alone."""
+def _client(cluster: Cluster, name: str) -> dict[str, Any]:
+    """Return librdkafka's keys for a cluster; its password comes from the environment alone."""
     if not cluster.client:
         return {}
-    return java_client(
-        {**cluster.client, **from_environment().get("clusters", {}).get(topics[0].cluster, {})}
-    )
+    return {**cluster.client, **from_environment().get("clusters", {}).get(name, {})}
+
+
+def _security(cluster: Cluster, topics: list[Topic]) -> dict[str, str]:
+    client = _client(cluster, topics[0].cluster)
+    return java_client(client) if client else {}
 
 
 def decode(raw: DataFrame, cluster: str, run_id: str, keys: int | None = None) -> DataFrame:

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from confluent_kafka import Producer
@@ -22,7 +22,7 @@ from bench.jars import broker_jars
 from evidence.record import run_tag
 from evidence.run import parse_run
 from local.services.brokers import Broker, running_broker
-from spark_checks.engine import session
+from spark_checks.engine import workers
 from spark_checks.landing import land
 from verify.load.records import Encoder
 from verify.process import leave
@@ -30,6 +30,7 @@ from verify.process import leave
 RUN_ID: Final = "bench"
 RECORD_BYTES: Final = 100
 PARTITIONS: Final = 12
+CORES: Final = 2
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -51,6 +52,10 @@ def write(broker: Broker, topic: str, producer: int, count: int) -> None:
         raise SystemExit("the broker did not take all records within two minutes")
 
 
+def _no_spark() -> NoReturn:
+    raise SystemExit("landing asked for Spark")
+
+
 def cpu_s(pid: int) -> float:
     """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -70,16 +75,14 @@ def measure(broker: Broker, records: int, folder: Path) -> dict[str, Any]:
         "topics": [{"cluster": "leaf", "topic": topic, "partitions": PARTITIONS, "start_offsets": starts}
                    for topic in counts],
     }  # fmt: skip
-    spark = session.start("local[2]")
-    gateway: Any = spark.sparkContext._gateway
-    java = gateway.proc.pid
-    before = cpu_s(java), cpu_s(broker.pid)
-    landed = land(spark, str(folder), parse_run(json.dumps(about), "run.json"))
-    used = cpu_s(java) - before[0], cpu_s(broker.pid) - before[1]
-    spark.stop()
+    before = cpu_s(broker.pid)
+    landed = land(_no_spark, str(folder), parse_run(json.dumps(about), "run.json"), CORES)
+    # The workers have done nothing else.
+    used = sum(map(cpu_s, workers.processes())), cpu_s(broker.pid) - before
+    workers.stop()
     if landed.reason or landed.records != records:
         raise SystemExit(f"{landed.records} of {records} records were landed: {landed.reason}")
-    whole = landed.seconds * 2
+    whole = landed.seconds * CORES
     return {
         "records": records,
         "record_bytes": RECORD_BYTES,

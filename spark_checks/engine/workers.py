@@ -21,7 +21,7 @@ Made = TypeVar("Made")
 
 _LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 #: What the server imports, so that no worker has to.
-_IMPORTED: Final = ["spark_checks.engine.folds"]
+_IMPORTED: Final = ["spark_checks.engine.folds", "spark_checks.topics"]
 
 _lock = threading.Lock()
 _pools: dict[int, ProcessPoolExecutor] = {}
@@ -70,6 +70,12 @@ def run(cores: int, work: Callable[[Task], Made], tasks: Iterable[Task]) -> list
             "a process that read the evidence was ended, most likely by the system for want of memory: "
             "free some, or judge the run on a machine or a cluster with more"
         ) from None
+
+
+def processes() -> list[int]:
+    """Return the process ids of the workers that have begun."""
+    with _lock:
+        return [pid for pool in _pools.values() for pid in pool._processes]
 
 
 def stop() -> None:

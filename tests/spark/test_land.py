@@ -7,6 +7,8 @@ import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
@@ -17,6 +19,7 @@ from evidence.record import encode, run_tag
 from evidence.run import Application, Run, parse_run
 from local.services.brokers import kafka_jars, running_broker
 from spark_checks import landing as landing_module
+from spark_checks import topics
 from spark_checks.engine.session import connector_jars
 from spark_checks.landing import decode, land
 
@@ -93,16 +96,67 @@ def test_a_cluster_that_cannot_be_reached_is_a_reason_not_an_error(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: nothing else answers there meanwhile
         run = described(f"127.0.0.1:{taken.getsockname()[1]}", {"0": 1, "1": 1})
-        landing = land(spark, str(tmp_path), run)
+        by_spark, here = (land(lambda: spark, str(tmp_path), run, cores) for cores in (0, 2))
     if connector_jars():
-        assert "cluster leaf cannot be reached" in landing.reason
+        assert "cluster leaf cannot be reached" in by_spark.reason
+    assert "cluster leaf cannot be reached" in here.reason
     assert not (tmp_path / "records").exists()
 
 
+def test_this_machines_processes_decode_as_spark_does(spark: SparkSession) -> None:
+    tag = run_tag("r1")
+    good, _ = encode(tag, 3, 4001, 5, b"payload")
+    values = [
+        good,
+        encode(tag, 4_000_000, 1 << 40, 5, b"")[0],
+        good[:-1] + b"!",
+        # Numbers that no column holds: of the producer, of the sequence, of the time.
+        good[:12] + b"\xff" + good[13:],
+        good[:16] + b"\xff" + good[17:],
+        good[:24] + b"\xff" + good[25:],
+        encode(run_tag("another"), 3, 4, 5, b"payload")[0],
+        b"short",
+        b"",
+        None,
+    ]
+    keys = [b"3-1", b"3-2", None, b"3-1", b"3-1", b"3-1", b"", b"3-1", b"None", None]
+    at = datetime(2025, 1, 1, tzinfo=UTC)
+    rows = [(k, v, "t", 0, n, at, 1, None) for n, (k, v) in enumerate(zip(keys, values, strict=True))]
+    names = ("producer", "seq", "intended_us", "crc", "crc_ok", "key_ok")
+    for round_of in (4000, None):
+        frame = decode(spark.createDataFrame(rows, RAW), "leaf", "r1", round_of).orderBy("offset")
+        wanted = frame.select(*names).toArrow().to_pylist()
+        sizes = np.array([len(value or b"") for value in values])
+        found = topics.identities(values, sizes, keys, tag, round_of)
+        assert pa.table({name: found[name] for name in names}).to_pylist() == wanted
+    assert [row["key_ok"] for row in wanted] == [None] * len(values)
+
+
+def test_a_text_that_is_not_there_is_told_from_every_text() -> None:
+    found = topics.hashes([None, b"None", b"", b"a", b"b", b"a", None])
+    assert len(set(found.tolist())) == 5
+    assert found[3] == found[5]
+    assert found[0] == found[6]
+
+
+def test_headers_are_told_apart_by_where_names_and_values_end() -> None:
+    headers = [None, [("a", b"bc")], [("ab", b"c")], [("a", b"bc"), ("a", None)], [("a", b"bc"), ("a", b"")]]
+    assert len(set(topics._of_headers(headers).tolist())) == 5
+
+
+def test_offsets_are_shared_out_evenly_with_few_cuts() -> None:
+    ranges = [(0, topics.Piece(0, 10, 110)), (0, topics.Piece(1, 0, 20)), (1, topics.Piece(0, 5, 85))]
+    tasks = topics.cut(ranges, 4)
+    assert [sum(end - start for _, (_, start, end) in task) for task in tasks] == [50, 50, 50, 50]
+    assert tasks[0] == [(0, topics.Piece(0, 10, 60))]
+    assert tasks[2] == [(0, topics.Piece(1, 0, 20)), (1, topics.Piece(0, 5, 35))]
+    assert topics.cut([], 4) == []
+
+
 @pytest.mark.kafka
-@pytest.mark.parametrize(("most", "tasks"), [(10, 9), (1_000, 6)])
+@pytest.mark.parametrize(("cores", "most", "tasks"), [(0, 10, 9), (0, 1_000, 6), (2, 10, 4)])
 def test_the_runs_range_is_landed_from_a_broker_by_ranges_of_offsets(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, tasks: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, most: int, tasks: int
 ) -> None:
     monkeypatch.setattr(landing_module, "_RANGE_RECORDS", most)
     jars = kafka_jars()
@@ -116,8 +170,9 @@ def test_the_runs_range_is_landed_from_a_broker_by_ranges_of_offsets(
             producer.produce("t", value, partition=seq % 2)
         assert producer.flush(30) == 0
         run = described(broker.bootstrap_servers, {"0": 50, "1": 40})
-        landing = land(spark, str(tmp_path), run)
+        landing = land(lambda: spark, str(tmp_path), run, cores)
     assert (landing.reason, landing.records) == ("", 90)
+    assert not (tmp_path / ".landing").exists()
     # A checksum file beside would make a file that another tool rewrites unreadable.
     assert not list((tmp_path / "records").glob(".*.crc"))
     assert len(list((tmp_path / "records").glob("part-*.parquet"))) >= tasks
@@ -127,8 +182,9 @@ def test_the_runs_range_is_landed_from_a_broker_by_ranges_of_offsets(
 
 
 @pytest.mark.kafka
+@pytest.mark.parametrize("cores", [0, 2])
 def test_what_an_aborted_transaction_left_is_no_output_of_an_application_that_promises_exactly_once(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, cores: int
 ) -> None:
     jars = kafka_jars()
     if jars is None or not connector_jars():
@@ -152,5 +208,16 @@ def test_what_an_aborted_transaction_left_is_no_output_of_an_application_that_pr
                 {"name": "a", "input": place, "output": place, "exactly_once": exactly_once}
             )
             run = described(broker.bootstrap_servers, {"0": 33}).model_copy(update={"applications": [app]})
-            landing = land(spark, str(tmp_path), run)
+            landing = land(lambda: spark, str(tmp_path), run, cores)
             assert (landing.reason, landing.records) == ("", expected)
+
+
+@pytest.mark.kafka
+def test_a_topic_that_is_not_there_is_a_reason_and_leaves_no_records(tmp_path: Path) -> None:
+    jars = kafka_jars()
+    if jars is None:
+        pytest.skip("the jars of Kafka are not cached: make setup")
+    with running_broker(jars) as broker:
+        landing = land(pytest.fail, str(tmp_path), described(broker.bootstrap_servers, {"0": 9, "1": 9}), 2)
+    assert "topic t of cluster leaf" in landing.reason
+    assert not list(tmp_path.iterdir())
