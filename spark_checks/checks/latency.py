@@ -186,17 +186,49 @@ def _delivered(evidence: Evidence) -> pa.Table:
         return fact(evidence, "delivery")
     first = given_to(run) & steady(run)
     if more.rows is not None:
-        again = more.rows["deliveries"].filter(given_to(run) & pc.field("intended_us").is_valid())
+        there = more.rows["deliveries"].filter(given_to(run) & pc.field("intended_us").is_valid())
         keys = ["group", "topic", "partition", "offset", "producer", "intended_us"]
-        again = again.group_by(keys).aggregate([("received_us", "min")])
+        again = there.group_by(keys).aggregate([("received_us", "min")])
         again = again.rename_columns([*keys, "received_us"])
-        apart, counted = in_parts("offset", more.parts), [aggregated(again, delivery_latencies(steady(run)))]
+        every, once = (aggregated(rows, delivery_latencies(steady(run))) for rows in (there, again))
+        whole = less(fact(evidence, "delivery"), every, once)
+        if whole is not None:
+            return whole
+        apart, counted = in_parts("offset", more.parts), [once]
     else:
         apart = _in_any(more.blocks)
         counted = summed_rows(first_deliveries(evidence, more.blocks), delivery_latencies(steady(run)))
     how = delivery_latencies(first & ~apart)
     once = summed(evidence, how)
     return added_up([*counted, *([once] if once is not None else [])], how)
+
+
+def less(whole: pa.Table, every: pa.Table, once: pa.Table) -> pa.Table | None:
+    """Return latencies without the deliveries that came again.
+
+    Of a producer's longest one the exact value is kept, of all others the one that is rounded up. None where
+    that longest one cannot be told without looking at all deliveries: where it may have come again.
+
+    Args:
+        whole: of all deliveries, as ``facts.delivery_latencies`` counts them.
+        every: of those where some came again.
+        once: of the first of each of these.
+    """
+    taken, kept = ({(row["producer"], row["us"]): row for row in part.to_pylist()} for part in (every, once))
+    none = {"records": 0, "most": None}
+    found: list[dict[str, Any]] = []
+    longest: dict[int, tuple[int, bool]] = {}
+    for row in whole.to_pylist():
+        key = row["producer"], row["us"]
+        out, back = taken.get(key, none), kept.get(key, none)
+        row["records"] += back["records"] - out["records"]
+        if row["records"]:
+            # The longest is one of those that stay, or of those that were not looked at.
+            known = row["most"] == back["most"] or row["most"] != out["most"]
+            found.append(row)
+            if row["us"] >= longest.get(row["producer"], (row["us"],))[0]:
+                longest[row["producer"]] = row["us"], known
+    return pa.Table.from_pylist(found, whole.schema) if all(known for _, known in longest.values()) else None
 
 
 def _in_any(blocks: Sequence[Block]) -> Any:

@@ -6,7 +6,7 @@ Events come as grains (spark_checks.engine.facts), of which there are some a sec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -77,18 +77,27 @@ def stalls(delivery_gaps: pd.DataFrame, produce_gaps: pd.DataFrame) -> pd.DataFr
     """
     on = ["restart", "topic", "partition"]
     long = delivery_gaps[delivery_gaps["to_us"] - delivery_gaps["from_us"] >= STALL_AT_LEAST_US]
-    idle = produce_gaps[[*on, "from_us", "to_us"]].rename(
-        columns={"from_us": "idle_from", "to_us": "idle_to"}
-    )
-    # Both sides hold the gaps of one restart's seconds in one partition: hundreds, not records.
-    joined = long.merge(idle, on=on, how="left")
-    shared = np.minimum(joined["to_us"], joined["idle_to"]) - np.maximum(
-        joined["from_us"], joined["idle_from"]
-    )
-    joined["shared"] = shared.fillna(0).clip(lower=0).astype(np.int64)
     named = [*on, "group", "from_us", "to_us"]
-    found = joined.groupby(named, as_index=False, observed=True)["shared"].max()
-    return found.assign(stall_us=found["to_us"] - found["from_us"] - found["shared"]).drop(columns="shared")
+    found = long[named].drop_duplicates().sort_values(named, ignore_index=True)
+    ends = ["from_us", "to_us"]
+    # Gaps of one partition do not overlap, so that those which touch a time follow one another.
+    idle = {key: mine[ends].sort_values(ends).to_numpy() for key, mine in produce_gaps.groupby(on)}
+    none = np.empty((0, 2), np.int64)
+    shared = [
+        _longest_within(idle.get((restart, topic, partition), none), begin, end)
+        for restart, topic, partition, _, begin, end in found.itertuples(index=False)
+    ]
+    return found.assign(stall_us=found["to_us"] - found["from_us"] - np.array(shared, np.int64))
+
+
+def _longest_within(idle: Any, begin: int, end: int) -> int:
+    """Return the longest part of one of these times (from, to), in order, that lies between two times."""
+    first, last = np.searchsorted(idle[:, 1], begin), np.searchsorted(idle[:, 0], end)
+    some = idle[first:last]
+    if not len(some):
+        return 0
+    parts = np.minimum(some[:, 1], end) - np.maximum(some[:, 0], begin)
+    return max(0, int(parts.max()))
 
 
 def worst(found: pd.DataFrame, by: Sequence[str], length: str, where: Sequence[str]) -> pd.DataFrame:

@@ -1,0 +1,54 @@
+"""Workers of this machine: as many as a master means, in order, and one that is ended is one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from evidence.errors import EvidenceError
+from spark_checks.engine import workers
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    yield
+    workers.stop()
+
+
+def end_itself(number: int) -> int:
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def refuse(number: int) -> int:
+    raise ValueError(f"CANNOT_READ_FILE /evidence/{number}.parquet")
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[3]", 3), ("local[2, 4]", 2), ("local[*]", os.cpu_count()), ("yarn", 0),
+     ("spark://leader:7077", 0), ("local-cluster[2,1,1024]", 0), ("k8s://https://h:1", 0)],
+)  # fmt: skip
+def test_a_local_master_means_cores_of_this_machine_and_no_other_does(master: str, cores: int) -> None:
+    assert workers.cores_here(master) == cores
+
+
+def test_what_tasks_make_comes_in_their_order_from_other_processes() -> None:
+    assert workers.run(2, abs, [-3, 2, -1]) == [3, 2, 1]
+    assert workers.processes()
+    assert os.getpid() not in workers.processes()
+
+
+def test_what_a_task_raises_is_raised_here() -> None:
+    with pytest.raises(ValueError, match=r"CANNOT_READ_FILE /evidence/1\.parquet"):
+        workers.run(2, refuse, [1, 2])
+
+
+def test_a_worker_that_is_ended_is_one_line_and_the_next_ones_work() -> None:
+    with pytest.raises(EvidenceError, match="want of memory"):
+        workers.run(2, end_itself, [1, 2, 3])
+    assert workers.run(2, abs, [-1]) == [1]
