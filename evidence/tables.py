@@ -40,7 +40,8 @@ LEDGER: Final = _table(
 #: of the run. ``key_ok`` says whether the key is the one that the generator gave the record, null where
 #: run.json does not say how keys were made.
 #: ``timestamp_type`` says what ``timestamp_us`` is: create (the client's clock, before sending) or append
-#: (the broker's clock); only the latter is a time of append. The hashes are of 64 bits, all of a table by one function.
+#: (the broker's clock); only the latter is a time of append. The hashes are of 64 bits,
+#: all of a table by one function.
 RECORDS: Final = _table(
     "cluster:string topic:string partition:int offset:long timestamp_us:long timestamp_type:string?? "
     "producer:int? seq:long? intended_us:long?? crc:long? crc_ok:boolean? key_ok:boolean?? key_hash:long? "

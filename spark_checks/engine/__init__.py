@@ -5,8 +5,9 @@ One record, from the ledger to its verdict, in four files:
 1. ``engine/folds.py``: in a task, the record's row becomes part of a sum: two 64-bit hashes of its identity,
    place and checksum are added to those of its block (65,536 sequence numbers of one producer). The same is
    done with the row that was found in the topic, and with the delivery, by blocks of 65,536 offsets.
-2. ``engine/one_pass.py``: one job lets tasks fold ledger, records and deliveries, each read once, and adds
-   up what they return.
+2. ``engine/one_pass.py``: tasks fold ledger, records and deliveries, each read once, and what they return is
+   added up. Evidence on this machine is folded by processes of it (``engine/workers.py``), by Spark's tasks
+   where the master is a cluster.
 3. ``delivery/producer_to_topic.py`` (and ``topic_to_group.py`` for the second hop): sums of both sides are
    compared, block by block. Where they differ, parts of 64 records are folded, and only the rows of parts
    that differ are brought together, by which each record is named (``delivery/record_anomalies.py``,
@@ -33,6 +34,12 @@ wider where a long run of many partitions would have more than eight million of 
 together only where sums differ, by tasks where they are many (``MANY`` and ``SMALL`` say from where on).
 What is sampled rather than recorded (states of groups, processes, settings) grows with time alone: it is read
 by Arrow where the audit runs, 256 MiB of files at most, and Spark plans nothing for it.
+
+What needs Spark. It starts when something first asks for it: many rows that have to be brought together,
+damaged records, mirrors that differ, outputs of applications, evidence that lies elsewhere. Most audits on one
+machine need none of that, and no JVM. Their topics are read without it as well (``topics.py``): each worker
+takes ranges of offsets with as many records, librdkafka fetches, and numpy decodes some thousands of records
+at a time.
 
 Evidence on a store that Spark reads and Python does not comes to the same functions by ``mapInArrow``.
 """
