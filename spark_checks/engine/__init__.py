@@ -36,10 +36,10 @@ What is sampled rather than recorded (states of groups, processes, settings) gro
 by Arrow where the audit runs, 256 MiB of files at most, and Spark plans nothing for it.
 
 What needs Spark. It starts when something first asks for it: many rows that have to be brought together,
-damaged records, mirrors that differ, outputs of applications, evidence that lies elsewhere. Most audits on one
-machine need none of that, and no JVM. Their topics are read without it as well (``topics.py``): each worker
-takes ranges of offsets with as many records, librdkafka fetches, and numpy decodes some thousands of records
-at a time.
+damaged records, mirrors that differ, outputs of applications, evidence that lies elsewhere. Most audits on
+one machine need none of that, and no JVM. Their topics are read without it as well (``topics.py``): each
+worker takes ranges of offsets with as many records, librdkafka fetches, and numpy decodes some thousands of
+records at a time.
 
 Evidence on a store that Spark reads and Python does not comes to the same functions by ``mapInArrow``.
 """
