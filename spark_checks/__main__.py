@@ -73,6 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
     except EvidenceError as error:
         errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
+    finally:
+        workers.stop()
     output.show(result, console)
     if options.timings:
         output.show_timings(result, console)

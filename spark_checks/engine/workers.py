@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -44,7 +45,10 @@ def start(cores: int) -> ProcessPoolExecutor:
         if pool is None:
             context = get_context("forkserver")
             context.set_forkserver_preload(_IMPORTED)
-            pool = _pools[cores] = ProcessPoolExecutor(cores, mp_context=context)
+            # Ctrl-C is this process's to answer.
+            quiet = (signal.SIGINT, signal.SIG_IGN)
+            pool = ProcessPoolExecutor(cores, context, initializer=signal.signal, initargs=quiet)
+            _pools[cores] = pool
             # The server begins, and imports, while the caller does.
             pool.submit(os.getpid)
         return pool
@@ -79,8 +83,11 @@ def processes() -> list[int]:
 
 
 def stop() -> None:
-    """End all workers."""
+    """End all workers, whatever they do."""
     with _lock:
         for pool in _pools.values():
+            running = [*pool._processes.values()]
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.terminate()
         _pools.clear()

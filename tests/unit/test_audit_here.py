@@ -1,0 +1,47 @@
+"""An audit of evidence on this machine asks for no Spark, unless something needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from evidence.levels import Levels
+from spark_checks.faults.synthetic import write_evidence
+from spark_checks.job import Audit, audit
+
+
+def no_spark() -> None:
+    pytest.fail("the audit asked for Spark")
+
+
+def audited(folder: Path) -> Audit:
+    return audit(no_spark, str(folder), Levels(), cores=2)  # type: ignore[arg-type]
+
+
+def test_good_evidence_and_what_came_again_or_never_are_judged_without_spark(tmp_path: Path) -> None:
+    write_evidence(tmp_path, 11_000)
+    good = audited(tmp_path)
+    assert {result.verdict for result in good.results} <= {"pass", "measured", "unknown"}
+    assert good.results[0].verdict == "pass"
+    assert "spark" not in good.seconds
+    file = next((tmp_path / "deliveries").glob("rest-*.parquet"))
+    rows = pq.read_table(file)
+    later = pc.add(rows["received_us"], 1_000_000)
+    again = rows.set_column(rows.schema.get_field_index("received_us"), "received_us", later).slice(7, 3)
+    pq.write_table(pa.concat_tables([rows, again.cast(rows.schema)]), file)
+    topic = next((tmp_path / "records").glob("kafka-*.parquet"))
+    table = pq.read_table(topic)
+    pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), topic)
+    # A delivery of what the topic lacks is explained by the loss, which takes Spark.
+    got = next((tmp_path / "deliveries").glob("kafka-*.parquet"))
+    kept = pq.read_table(got)
+    pq.write_table(kept.filter(pc.not_equal(kept["seq"], 123)), got)
+    found = audited(tmp_path).results[0]
+    assert {kind: one.count for kind, one in found.anomalies.items() if kind in ("lost", "redelivered")} == {
+        "lost": 1,
+        "redelivered": 3,
+    }
