@@ -153,6 +153,15 @@ def test_offsets_are_shared_out_evenly_with_few_cuts() -> None:
     assert topics.cut([], 4) == []
 
 
+def test_topics_that_hold_nothing_were_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "_shares", lambda *_: [])
+    assert topics.land_here(tmp_path, described("127.0.0.1:1", {"0": 0}), lambda *_: {}, 2) == 0
+    (file,) = (tmp_path / "records").iterdir()
+    assert pq.read_table(file).num_rows == 0
+
+
 @pytest.mark.kafka
 @pytest.mark.parametrize(("cores", "most", "tasks"), [(0, 10, 9), (0, 1_000, 6), (2, 10, 4)])
 def test_the_runs_range_is_landed_from_a_broker_by_ranges_of_offsets(
