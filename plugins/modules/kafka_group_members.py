@@ -16,6 +16,22 @@ options:
 author: Kedge
 """
 
+EXAMPLES = r"""
+- name: Ask the cluster which members its groups have
+  kafka_group_members:
+    bootstrap_servers: leaf1.example.net:9092
+  delegate_to: localhost
+  register: found
+"""
+
+RETURN = r"""
+members:
+  description: Group and name (the client id) of each member.
+  returned: always
+  type: list
+  elements: dict
+"""
+
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
