@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from evidence.levels import Levels, given
-from evidence.run import Run
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import read_restarts
@@ -77,7 +76,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         slo=slo,
         measured={f"{what}_percent": value for what, value in worst.items()} | {"by_instance": found},
         anomalies={"piled_up": Anomaly(len(beyond), tuple(beyond[: examples()]))} if beyond else {},
-        recommendations=(_advice(run, beyond),) if beyond else (),
+        recommendations=(_advice(beyond),) if beyond else (),
         figures=(
             Figure("largest change of an instance's load", max(worst.values()), level, "percent",
                    key="spread.percent"),
@@ -121,16 +120,11 @@ def changes(before: Carried, after: Carried) -> list[dict[str, Any]]:
     return rows
 
 
-def _advice(run: Run, beyond: list[dict[str, Any]]) -> Recommendation:
-    classic = any(group.protocol == "classic" for group in run.groups.values() if group.via == "rest")
+def _advice(beyond: list[dict[str, Any]]) -> Recommendation:
     return Recommendation(
         "have clients that lost their instance go back to it when it is there again: delete the new one, "
-        "make one at home (docs/balancer.md)"
-        + (
-            "; each move stops all of a classic group, so move it to the consumer protocol first"
-            if classic
-            else ""
-        ),
+        "make one at home (docs/balancer.md); each move stops all of a classic group, so have the consumer "
+        "protocol first (docs/group_protocol.md)",
         f"{beyond[0]['instance']} carried {beyond[0]['consumers_before']} consumers before the restarts, and "
         f"{beyond[0]['consumers']} after",
     )

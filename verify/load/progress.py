@@ -95,7 +95,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
             group: {
                 "via": via,
                 "topics": [topic],
-                "protocol": protocol if via == "kafka" else "classic",
+                "protocol": protocol if via == "kafka" else "of its proxies",
                 "assignor": assignor if via == "kafka" else "",
                 "commits": "auto" if via == "kafka" and automatic else "after processing",
             }
