@@ -50,7 +50,7 @@ lint: ## ruff, mypy, import-linter, yamllint, ansible-lint
 	$(SET_UP)
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	$(RUN) mypy evidence sizing control spark_checks verify local plugins
+	$(RUN) mypy evidence sizing control spark_checks verify trials local plugins
 	$(RUN) lint-imports --no-cache --no-logo
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q

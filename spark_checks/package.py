@@ -20,7 +20,7 @@ from typing import Final
 from spark_checks.engine.session import CONNECTOR, connector_jars
 
 _PACKAGES: Final = ("evidence", "sizing", "spark_checks")
-_KINDS: Final = (".py", ".j2", ".properties", ".yml", ".json")
+_KINDS: Final = (".py", ".j2", ".css", ".js", ".properties", ".yml", ".json")
 #: The begin of time as zip knows it: the same files give the same archive.
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 

@@ -19,6 +19,12 @@ def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[
     return found
 
 
+def instance_names(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of a service's instances by host, of those of these hosts that have any."""
+    found = {host: [str(i["name"]) for i in planned_instances(plan, host, service)] for host in hosts}
+    return {host: names for host, names in found.items() if names}
+
+
 def planned_value(instance: Mapping[str, Any], key: str) -> str:
     """Return the planned value of a key of an instance.
 
@@ -342,6 +348,7 @@ class FilterModule:
             "kafka_probe": kafka_probe,
             "brokers_of": brokers_of,
             "servers_of": servers_of,
+            "instance_names": instance_names,
             "of_marks": of_marks,
             "load_spec": load_spec,
             "mirror_gate": mirror_gate,

@@ -38,13 +38,13 @@ options:
       - One that does not answer yet and goes on printing has not failed. It gets up to three times as long.
   state:
     type: str
-    choices: [started, restarted, reloaded, back, held, killed, absent]
+    choices: [started, restarted, reloaded, back, held, killed, stopped, absent]
     default: started
     description:
       - C(held) touches nothing; it fails where an instance ended since it was started, or is not ready.
       - C(back) is a restart with a former release, with the unit and the probe that it had.
       - What becomes true. C(reloaded) has a running process take its release; where the unit changed, or no
-        process runs, it is restarted.
+        process runs, it is restarted. C(stopped) keeps its releases, for who starts it again.
 author: Kedge
 """
 
@@ -88,7 +88,7 @@ JOURNAL_LINES = 25
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
-STATES = ["started", "restarted", "reloaded", "back", "held", "killed", "absent"]
+STATES = ["started", "restarted", "reloaded", "back", "held", "killed", "stopped", "absent"]
 #: The file of a release that says how it was asked whether it is ready; it may hold a login.
 PROBE = ".probe"
 
@@ -389,9 +389,9 @@ def main() -> None:
         module.exit_json(changed=bool(instances), kedge_actions=[])
     try:
         with held(module.params["unit"], MOST_TIMES * module.params["ready_seconds"]):
-            if module.params["state"] == "absent":
+            if module.params["state"] in ("absent", "stopped"):
                 for instance in instances:
-                    instance.remove()
+                    instance.remove() if module.params["state"] == "absent" else instance.stop()
                 outcomes: list[str | None] = [None] * len(instances)
             else:
                 act = {"killed": Instance.kill, "held": Instance.hold}.get(

@@ -14,7 +14,7 @@ from spark_checks.checks.latency import CURVE
 from spark_checks.job import Audit
 
 #: Distinct for the colour-blind, and readable on white and on near-black (Okabe and Ito's palette).
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 #: More points than a screen has pixels only slow it down.
 _MOST_POINTS: Final = 2_000
 _BAND: Final = "rgba(213, 94, 0, 0.16)"
@@ -31,7 +31,7 @@ def timeline(audit: Audit) -> dict[str, Any]:
     run = audit.evidence.run
     warm = run.warm_up_us / 1e6
     series: Mapping[str, Mapping[str, Any]] = defaultdict(dict, {r.name: r.series for r in audit.results})
-    colours = {name: _COLOURS[n % len(_COLOURS)] for n, name in enumerate(_names(audit))}
+    colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(_names(audit))}
     rows: list[tuple[str, list[go.Scatter]]] = []
     for via, counts in sorted(series["throughput"].get("by_via", {}).items()):
         points = _filled([[second, count] for second, count in counts])
@@ -65,7 +65,7 @@ def memory(audit: Audit) -> dict[str, Any]:
     for number, (name, lines) in enumerate(sorted(told.items())):
         traces = [
             _line(label, points, 0, colour)
-            for colour, (label, points) in zip(_COLOURS, lines.items(), strict=False)
+            for colour, (label, points) in zip(COLOURS, lines.items(), strict=False)
         ]
         ends = [lines["RSS"][0][0], lines["RSS"][-1][0]]
         for label, mib in series.get("bounds", {}).get(name, {}).items():
@@ -101,7 +101,7 @@ def ownership(audit: Audit) -> dict[str, Any]:
             y=[[one["group"] for one in mine], [one["place"] for one in mine]],
             base=[one["from_s"] for one in mine],
             x=[round(one["until_s"] - one["from_s"], 3) for one in mine],
-            marker_color=_COLOURS[number % len(_COLOURS)],
+            marker_color=COLOURS[number % len(COLOURS)],
             hovertemplate=f"%{{base:,.1f}} s, for %{{x:,.1f}} s: {_short(consumer)}",
         )
     _mark_restarts(figure, audit, named=False)
@@ -115,7 +115,7 @@ def percentiles(audit: Audit) -> dict[str, Any]:
     )
     names = ["least" if p == 0 else "most" if p == 100 else f"p{p:g}" for p in CURVE]
     dashes = {"ack": "solid", "append": "dot", "delivery": "dash"}
-    colours = {name: _COLOURS[n % len(_COLOURS)] for n, name in enumerate(_names(audit))}
+    colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(_names(audit))}
     figure = _figure(
         height=380,
         xaxis={"title": {"text": "percentile of records"}, "type": "category"},
@@ -156,7 +156,7 @@ def _histogram(audit: Audit, name: str, classes: str, axis: str, hover: str) -> 
             name=flow,
             x=[*(f"{end:,}" for end in found.get(classes, ())), "more"],
             y=[round(100 * count / sum(counts), 2) for count in counts],
-            marker_color=_COLOURS[number % len(_COLOURS)],
+            marker_color=COLOURS[number % len(COLOURS)],
             hovertemplate=hover,
         )
     return _document(figure)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from spark_checks.job import Audit
 from spark_checks.report import charts, subject
@@ -29,29 +29,23 @@ _SUMMARY = 220
 
 def render(audit: Audit) -> str:
     """Return the page."""
-    environment = Environment(
-        loader=PackageLoader("spark_checks.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["figures"] = lambda value: list(figures(value))
-    environment.filters["number"] = number
-    environment.filters["table"] = columns
-    environment.filters["prose"] = prose
-    environment.filters["summary"] = lambda result: summary(result, _SUMMARY)
+    page = environment("spark_checks.report", "")
+    page.filters["figures"] = lambda value: list(figures(value))
+    page.filters["number"] = number
+    page.filters["table"] = columns
+    page.filters["prose"] = prose
+    page.filters["summary"] = lambda result: summary(result, _SUMMARY)
     run = audit.evidence.run
     fill, compression = charts.batch_fill(audit), charts.batch_compression(audit)
     owners = charts.ownership(audit)
     results = {result.name: result for result in audit.results}
-    return environment.get_template("page.html.j2").render(
+    return page.get_template("page.html.j2").render(
         audit=audit,
         run=run,
         head=subject.head(run),
         lasted=(run.measured_until_us - run.started_us) / 1e6,
         restarts=results["rebalance"].measured.get("by_restart", []) if "rebalance" in results else [],
-        figures_json=_embed(
+        figures_json=embedded(
             {
                 "timeline": charts.timeline(audit),
                 "ownership": owners,
@@ -65,8 +59,24 @@ def render(audit: Audit) -> str:
         groups=results["rebalance"].measured.get("by_group", {}) if "rebalance" in results else {},
         fill=fill,
         compression=compression,
-        plotly=resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8"),
+        plotly=plotly(),
     )
+
+
+def environment(package: str, folder: str) -> Environment:
+    """Return the templates of a package; the style and the drawing of figures are shared by all pages."""
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(package, folder), PackageLoader("spark_checks.report", "")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def plotly() -> str:
+    """Return the library that draws, to stand in a page that works offline."""
+    return resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8")
 
 
 def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -130,6 +140,6 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _embed(value: Any) -> str:
-    """JSON that may stand inside of a script element."""
+def embedded(value: Any) -> str:
+    """Return JSON that may stand inside of a script element."""
     return json.dumps(value).replace("<", "\\u003c")

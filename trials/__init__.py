@@ -1,0 +1,1 @@
+"""Trials: what hosts carry, and whether one configuration is better than another, measured on them."""

@@ -1,0 +1,64 @@
+"""``python -m trials capacity|compare --run-dir runs/ID``; with ``--check`` it says what would be done.
+
+capacity.yml and compare.yml call it. Exit 0 when all was found, 1 when an interval did not close, 2 when
+something has to be mended, 130 when interrupted: the next call on the same folder goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from evidence.errors import EvidenceError
+from evidence.levels import Levels
+from trials import arms, capacity
+from trials.progress import Told
+from trials.settings import TrialsError, judging, read_file, read_settings, way_of
+from verify.process import Ending
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the trials, or describe them; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m trials", description=__doc__)
+    parser.add_argument("what", choices=["capacity", "compare"])
+    parser.add_argument(
+        "--run-dir", type=Path, help="the run's folder, with trials.json, plan.json, load.json"
+    )
+    parser.add_argument(
+        "--check", metavar="JSON", help="settings, load and slo: say what would be done with them"
+    )
+    options = parser.parse_args(arguments)
+    told = Told(options.run_dir / "trials.log" if options.run_dir else None)
+    try:
+        if options.check:
+            return _check(options.what, json.loads(options.check), told)
+        parent = os.environ.get("KEDGE_PARENT_PID")
+        ending = Ending(int(parent) if parent else None)
+        settings = read_file(options.run_dir / "trials.json")
+        run = capacity.capacity if options.what == "capacity" else arms.compare_arms
+        return run(settings, options.run_dir, ending, told)
+    except (TrialsError, EvidenceError) as error:
+        told.say(f"error: {error}")
+        return 2
+    except InterruptedError:
+        told.say(f"interrupted; it goes on with -e resume={options.run_dir.name}")
+        return 130
+
+
+def _check(what: str, document: dict[str, object], told: Told) -> int:
+    settings = read_settings(json.dumps(document["settings"]))
+    load = dict(document["load"])  # type: ignore[call-overload]
+    if what == "capacity":
+        judging(Levels.model_validate(document["slo"]), way_of(load, settings.service), settings.service)
+    describe = capacity.describe if what == "capacity" else arms.describe
+    for line in describe(settings, load):
+        told.say(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""Is one configuration better than another? Arms take turns on the same hosts, under the same load."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from evidence.writing import write_json
+from spark_checks.compare import Blocks, Compared, compare_all, how_sure, interval
+from spark_checks.judgement import as_json
+from trials import page
+from trials.progress import DEPLOY_S, Told, duration, trial_s
+from trials.settings import Settings, TrialsError, way_of
+from trials.site import Site, overlay
+from trials.trial import Asked, Auditor, Outcome, note, outcomes, run
+from verify.process import Ending
+
+_LEAST_ARMS: Final = 2
+
+
+def order_of(arms: Sequence[str], blocks: int) -> list[tuple[int, str]]:
+    """Return (block, arm) of each trial: there and back in each block, the next block the other way round.
+
+    What gets slowly better or worse meanwhile meets all arms alike.
+    """
+    there = [*arms, *reversed(arms)]
+    back = [*reversed(arms), *arms]
+    return [(block, arm) for block in range(blocks) for arm in (there if block % 2 == 0 else back)]
+
+
+def named(arms: Sequence[str]) -> list[str]:
+    """Return arms by names of their own: the same arm twice tells how often alike sides differ (A/A).
+
+    Raises:
+        TrialsError: when there are fewer than two.
+    """
+    if len(arms) < _LEAST_ARMS:
+        raise TrialsError("arms: name two at least, such as -e arms=documented,planned")
+    for arm in arms:
+        overlay(arm)
+    seen: dict[str, int] = {}
+    found = []
+    for arm in arms:
+        seen[arm] = seen.get(arm, 0) + 1
+        found.append(arm if seen[arm] == 1 else f"{arm}#{seen[arm]}")
+    return found
+
+
+def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
+    """Return what a run would do, and how long it takes."""
+    way, arms = way_of(load, settings.service), named(settings.arms)
+    trials = len(order_of(arms, settings.blocks))
+    condition = _condition(settings)
+    longest = trials * (trial_s(settings, condition, settings.full_s) + DEPLOY_S) + 2 * DEPLOY_S
+    each = ", an instance restarted in each" if settings.restarts else ""
+    block = " ".join(arm for _, arm in order_of(arms, 1))
+    return [
+        f"service {settings.service} on {', '.join(settings.hosts)}; load by {way} of "
+        f"{load[way]['records_per_s']:,.0f} records/s",
+        f"arms {', '.join(arms)}, in {settings.blocks} blocks ({block}): {trials} trials of "
+        f"{settings.full_s:g} s{each}, {duration(longest)} at the latest",
+        "deploys each arm for its trials, and what the inventory plans at the end",
+    ]
+
+
+def _condition(settings: Settings) -> str:
+    return "restart" if settings.restarts else "healthy"
+
+
+def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> int:
+    """Run the trials of all arms, going on from what the run's folder holds; return the exit status.
+
+    Raises:
+        TrialsError: when something has to be mended.
+        InterruptedError: when told to end; the hosts have what they had, and the next call goes on.
+    """
+    load = json.loads((run_dir / "load.json").read_text(encoding="utf-8"))
+    way, arms = way_of(load, settings.service), named(settings.arms)
+    order = order_of(arms, settings.blocks)
+    for line in describe(settings, load):
+        told.say(line)
+    site, auditor = Site(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
+    done = outcomes(run_dir)
+    if done:
+        told.say(f"going on after {len(done)} trials of {run_dir.name}")
+    # An interrupted run may have left an arm behind; then what was before is what the inventory plans.
+    if not site.changed() and (differs := site.unchanged()):
+        raise TrialsError(
+            f"the hosts do not run what the inventory plans ({differs}): deploy it first, so that it can be "
+            "put back at the end"
+        )
+    dead: dict[str, str] = {one.kind: one.because for one in done if one.because.startswith(_NO_START)}
+    try:
+        for number, (block, arm) in enumerate(order[len(done) :], len(done) + 1):
+            if ending:
+                raise InterruptedError("ended between two trials")
+            one_s = trial_s(settings, _condition(settings), settings.full_s, done) + DEPLOY_S
+            until = time.strftime("%H:%M", time.gmtime(time.time() + (len(order) - number + 1) * one_s))
+            told.say(
+                f"trial {number} of {len(order)}: {arm}, block {block + 1}; ends at {until} UTC at the latest"
+            )
+            folder = run_dir / "trials" / f"{number:03d}-{page.slug(arm)}"
+            plan = run_dir / "trials" / f"arm-{page.slug(arm)}"
+            wrong = dead.get(arm) or _deployed(site, arm, plan, again=site.changed().get("arm") == arm)
+            condition = _condition(settings)
+            if wrong:
+                dead[arm] = wrong
+                folder.mkdir(parents=True, exist_ok=True)
+                began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                rate = float(load[way]["records_per_s"])
+                one = note(
+                    folder, Outcome(number, condition, rate, arm, False, wrong, 0.0, began, folder.name)
+                )
+            else:
+                asked = Asked(
+                    number, folder.name, condition, load[way]["records_per_s"], settings.full_s, arm, plan
+                )
+                restart = site.restart if settings.restarts else None
+                one = run(asked, run_dir, way, settings.warm_up_s, auditor, ending, restart, report_too=True)
+            done.append(one)
+            told.say(f"  {'passed' if one.passed else 'failed: ' + one.because[:200]} ({one.took_s:.0f} s)")
+    finally:
+        auditor.close()
+        told.say("putting back what the inventory plans")
+        site.put_back()
+        if done:
+            _leave(settings, arms, order, run_dir, done, told)
+    return 0
+
+
+_NO_START: Final = "the arm does not start: "
+
+
+def _deployed(site: Site, arm: str, plan: Path, *, again: bool) -> str:
+    """Deploy an arm, its processes fresh; return why it does not start, if it does not."""
+    try:
+        site.deploy(arm, plan)
+        if again:
+            # Nothing changed, so nothing was restarted: an arm that follows itself would be warm already.
+            site.restart_all()
+    except TrialsError as error:
+        return f"{_NO_START}{error}"
+    return ""
+
+
+def blocks_of(
+    base: str, arm: str, order: Sequence[tuple[int, str]], documents: Mapping[int, Mapping[str, Any]]
+) -> Blocks:
+    """Return what was measured of two arms, block by block; ``documents`` are by the trial's place."""
+    count = max((block for block, _ in order), default=-1) + 1
+    found = []
+    for block in range(count):
+        sides = tuple(
+            [documents[n] for n, (b, of) in enumerate(order) if b == block and of == each and n in documents]
+            for each in (base, arm)
+        )
+        if sides[0] and sides[1]:
+            found.append((sides[0], sides[1]))
+    return found
+
+
+def _leave(
+    settings: Settings,
+    arms: Sequence[str],
+    order: Sequence[tuple[int, str]],
+    run_dir: Path,
+    done: Sequence[Outcome],
+    told: Told,
+) -> None:
+    """Write comparison.json and the report, and say what differs."""
+    documents = {}
+    for place, one in enumerate(done):
+        path = run_dir / "trials" / one.folder / "report" / "verdicts.json"
+        if one.audited and path.exists():
+            documents[place] = json.loads(path.read_text(encoding="utf-8"))
+    blocks = {arm: blocks_of(arms[0], arm, order, documents) for arm in arms[1:]}
+    found = compare_all({arm: of for arm, of in blocks.items() if of})
+    sure = {arm: how_sure(found[arm], [(len(one), len(two)) for one, two in blocks[arm]]) for arm in found}
+    report = run_dir / "report"
+    report.mkdir(exist_ok=True)
+    failed = {arm: sum(one.kind == arm and not one.passed for one in done) for arm in arms}
+    write_json(
+        report / "comparison.json",
+        {
+            "run_id": run_dir.name,
+            "arms": list(arms),
+            "blocks": settings.blocks,
+            "trials": [asdict(one) for one in done],
+            "failed": failed,
+            "against": arms[0],
+            "figures": {arm: [_figure(one) for one in many] for arm, many in found.items()},
+        },
+    )
+    text = page.of_comparison(run_dir, settings, arms, found, sure, done)
+    (report / "report.html").write_text(text, encoding="utf-8")
+    for arm in arms:
+        if failed[arm]:
+            told.say(f"{arm}: {failed[arm]} trials failed")
+    for arm, many in found.items():
+        told.say(f"{arm} against {arms[0]}; {sure[arm]}")
+        for figure in many:
+            if figure.chance is not None:
+                change = {"same": "not told apart"}.get(figure.change, figure.change)
+                told.say(f"  {change:14} {figure.name}: {interval(figure)} (chance {figure.chance:.2g})")
+    told.say(f"report: {report / 'report.html'}")
+
+
+def _figure(one: Compared) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "change": one.change,
+        "chance": one.chance,
+        "before": list(one.before),
+        "after": list(one.after),
+        "difference": as_json(one.difference) if one.difference else None,
+    }

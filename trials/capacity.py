@@ -1,0 +1,271 @@
+"""What the hosts carry: trials under rising and falling load, until the limit of each condition is known."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+
+from evidence.levels import read_levels
+from evidence.writing import write_json
+from trials import page
+from trials.costs import said
+from trials.progress import Told, duration, trial_s
+from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
+from trials.settings import CONDITIONS, Settings, judging, way_of
+from trials.site import Site
+from trials.trial import Asked, Auditor, Outcome, outcomes, run
+from verify.process import Ending
+
+#: Below this share of what verify asks for, nothing is looked for.
+_FLOOR: Final = 1 / 64
+
+
+def rules_of(settings: Settings, load: float) -> Rules:
+    """Return how the search is led that begins with the load of verify."""
+    asked = tuple(one for one in CONDITIONS if one in settings.conditions)
+    return Rules(
+        asked,
+        start=min(load, settings.ceiling),
+        ceiling=settings.ceiling,
+        floor=max(1.0, load * _FLOOR),
+        width=settings.width,
+        most_short=settings.most_short,
+        most_full=settings.most_full,
+    )
+
+
+def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
+    """Return what a run would do, and how long it may take at most."""
+    way = way_of(load, settings.service)
+    rules = rules_of(settings, load[way]["records_per_s"])
+    short, full = most_trials(rules)
+    longest = sum(
+        settings.most_short * trial_s(settings, one, settings.short_s)
+        + settings.most_full * trial_s(settings, one, settings.full_s)
+        for one in rules.conditions
+    )
+    where = ", ".join(f"{host} ({len(names)})" for host, names in sorted(settings.instances.items()))
+    lines = [
+        f"service {settings.service} on {where}; load by {way} to {load[way]['topic']}, from "
+        f"{rules.start:,.0f} records/s, {settings.ceiling:,.0f} at most",
+        f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
+        f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
+        f"{duration(longest)} at the latest",
+    ]
+    if "restart" in rules.conditions:
+        lines.append(f"restarts one instance of {settings.hosts[0]} in each trial of that condition")
+    if "away" in rules.conditions:
+        lines.append(
+            f"stops the instances of {settings.hosts[-1]} meanwhile, and starts them again at the end"
+        )
+    return lines
+
+
+def tried_of(done: Sequence[Outcome]) -> list[Tried]:
+    """Return the trials as the search sees them."""
+    return [
+        Tried(one.condition, one.load, "short" if one.kind == "short" else "full", one.passed) for one in done
+    ]
+
+
+def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> int:
+    """Search, going on from what the run's folder holds; return the exit status.
+
+    Raises:
+        TrialsError: when something has to be mended.
+        InterruptedError: when told to end; the next call goes on from here.
+    """
+    load = json.loads((run_dir / "load.json").read_text(encoding="utf-8"))
+    way = way_of(load, settings.service)
+    judging(read_levels(run_dir / "slo.yml"), way, settings.service)
+    rules = rules_of(settings, load[way]["records_per_s"])
+    for line in describe(settings, load):
+        told.say(line)
+    site, auditor = Site(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
+    done = outcomes(run_dir)
+    if done:
+        told.say(f"going on after {len(done)} trials of {run_dir.name}")
+    try:
+        while (following := next_trial(rules, tried_of(done))) is not None:
+            site.away(settings.hosts[-1] if following.condition == "away" else None)
+            asked = _asked(settings, following, len(done) + 1, run_dir)
+            told.say(_before(settings, rules, done, asked))
+            restart = site.restart if following.condition == "restart" else None
+            one = run(
+                asked,
+                run_dir,
+                way,
+                settings.warm_up_s,
+                auditor,
+                ending,
+                restart,
+                report_too=asked.kind == "full",
+            )
+            done.append(one)
+            told.say(f"  {'passed' if one.passed else 'failed: ' + one.because[:200]} ({one.took_s:.0f} s)")
+    finally:
+        auditor.close()
+        site.put_back()
+        if done:
+            _leave(settings, rules, run_dir, way, load, done, told)
+    return 0 if all(one.closed for one in answers(rules, tried_of(done))) else 1
+
+
+def _asked(settings: Settings, one: Next, number: int, run_dir: Path) -> Asked:
+    seconds = settings.short_s if one.kind == "short" else settings.full_s
+    name = f"{number:03d}-{one.condition}-{one.load:.0f}"
+    return Asked(number, name, one.condition, one.load, seconds, one.kind, run_dir)
+
+
+def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: Asked) -> str:
+    """Say which trial comes, what is known, and when all ends at the latest."""
+    left = 0.0
+    for condition in rules.conditions:
+        for kind, most, seconds in (
+            ("short", rules.most_short, settings.short_s),
+            ("full", rules.most_full, settings.full_s),
+        ):
+            had = sum(one.condition == condition and one.kind == kind for one in done)
+            over = kind == "short" and asked.kind == "full"
+            left += 0 if over else (most - had) * trial_s(settings, condition, seconds, done)
+    until = time.strftime("%H:%M", time.gmtime(time.time() + left))
+    known = [
+        words(one) for one in answers(rules, tried_of(done)) if one.low is not None or one.high is not None
+    ]
+    return (
+        f"trial {asked.number} of {sum(most_trials(rules))} at most: {asked.condition}, {asked.load:,.0f} "
+        f"records/s, {asked.kind}; ends at {until} UTC at the latest" + "".join(f"; {one}" for one in known)
+    )
+
+
+def words(one: Answer) -> str:
+    """Return an answer in words."""
+    if one.carries is None:
+        return f"{one.condition}: {one.because}"
+    if one.at_least:
+        return f"{one.condition}: at least {one.carries:,.0f} records/s ({one.because})"
+    between = f"limit {one.low:,.0f} to {one.high:,.0f}" if one.low and one.high else ""
+    seen = []
+    if one.passed:
+        seen.append(f"{one.passed:,.0f} passed")
+    if one.failed:
+        seen.append(f"{one.failed:,.0f} failed")
+    return f"{one.condition}: {one.carries:,.0f} records/s ({'; '.join([between, *seen])})" + (
+        "" if one.closed else f"; not closed: {one.because}"
+    )
+
+
+def _leave(
+    settings: Settings,
+    rules: Rules,
+    run_dir: Path,
+    way: Literal["kafka", "rest"],
+    load: dict[str, Any],
+    done: Sequence[Outcome],
+    told: Told,
+) -> None:
+    """Write capacity.json, recommendations.yml and the report, and say what was found."""
+    found = [_with_generator(one, done) for one in answers(rules, tried_of(done))]
+    limits = {one.condition: _limit(one, done) for one in found}
+    document = {
+        "run_id": run_dir.name,
+        "service": settings.service,
+        "hosts": settings.instances,
+        "answers": [asdict(one) | {"limit": limits[one.condition]} for one in found],
+        "trials": len(done),
+        "seconds": round(sum(one.took_s for one in done), 1),
+    }
+    report = run_dir / "report"
+    report.mkdir(exist_ok=True)
+    write_json(report / "capacity.json", document)
+    measured = recommendation(settings, run_dir, way, load, found, done)
+    (report / "recommendations.yml").write_text(measured, encoding="utf-8")
+    rows = [(words(one), limits[one.condition]) for one in found]
+    (report / "report.html").write_text(page.of_capacity(run_dir, settings, rows, done), encoding="utf-8")
+    for said_of, limit in rows:
+        told.say(f"{said_of}; limit: {limit}")
+    told.say(f"report: {report / 'report.html'}")
+
+
+def _with_generator(one: Answer, done: Sequence[Outcome]) -> Answer:
+    """Return an answer that is "at least" where it was the generators that could do no more."""
+    failed = [each for each in done if each.condition == one.condition and not each.passed]
+    if (
+        one.carries is not None
+        and failed
+        and all(each.limit and each.limit.what == "generator" for each in failed)
+    ):
+        why = "the generators could do no more: give them more producers, or more hosts"
+        return replace(one, at_least=True, because=why)
+    return one
+
+
+def _limit(one: Answer, done: Sequence[Outcome]) -> str:
+    """Say what was used up in the trial nearest above the answer."""
+    failed = [each for each in done if each.condition == one.condition and not each.passed]
+    if not failed:
+        return "not reached"
+    nearest = min(failed, key=lambda each: each.load)
+    return f"{said(nearest.limit)} ({nearest.load:,.0f} records/s failed: {nearest.because[:160]})"
+
+
+def recommendation(
+    settings: Settings,
+    run_dir: Path,
+    way: Literal["kafka", "rest"],
+    load: dict[str, Any],
+    found: Sequence[Answer],
+    done: Sequence[Outcome],
+) -> str:
+    """Return the vars file that hands the measured capacity to the plan."""
+    by_condition = {one.condition: one for one in found if one.carries}
+    healthy = by_condition.get("healthy")
+    head = f"# Measured by capacity.yml, run {run_dir.name}:\n" + "".join(
+        f"#   {words(one)}\n" for one in found
+    )
+    if healthy is None or settings.service != "kafka_rest":
+        return f"{head}---\nrecommended: {{}}\n"
+    subject = _subject(run_dir, done)
+    service: dict[str, Any] = next(
+        (one for one in subject.get("services", ()) if one["service"] == settings.service), {}
+    )
+    cores = {
+        host: machine.get("cores")
+        for machine in subject.get("machines", ())
+        for host in machine.get("hosts", ())
+    }
+    hosts, instances = len(settings.hosts), sum(map(len, settings.instances.values()))
+    value: dict[str, Any] = {
+        "run": run_dir.name,
+        "date": done[0].began[:10],
+        "distribution": service.get("distribution", ""),
+        "version": service.get("version", ""),
+        "cores": cores.get(settings.hosts[0]) or 0,
+        "hosts": hosts,
+        "instances_per_host": max(1, instances // hosts),
+        "records_per_request": load[way].get("records_per_request", 1),
+        "record_bytes": load[way].get("record_bytes", 100),
+        "records_per_s": round(healthy.carries or 0),
+        "at_least": healthy.at_least,
+    }
+    if away := by_condition.get("away"):
+        value["one_away_records_per_s"] = round(away.carries or 0)
+    if restart := by_condition.get("restart"):
+        value["one_restarting_records_per_s"] = round(restart.carries or 0)
+    shown = yaml.safe_dump({"recommended": {"kafka_rest_measured_capacity": value}}, sort_keys=False)
+    return f"{head}# What it would change:\n#   ansible-playbook -i INV plan.yml -e @THIS_FILE\n---\n{shown}"
+
+
+def _subject(run_dir: Path, done: Sequence[Outcome]) -> dict[str, Any]:
+    """Return what was tested, as the evidence of the last trial that was audited has it."""
+    for one in reversed(done):
+        path = run_dir / "trials" / one.folder / "evidence" / "run.json"
+        if one.audited and path.exists():
+            return dict(json.loads(path.read_text(encoding="utf-8")).get("subject", {}))
+    return {}

@@ -1,0 +1,149 @@
+"""What a trial used of its machines, and which of that was used up: by the samples of its processes."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from evidence.tables import arrow_schema
+
+#: From this share on a processor is called used up: a queue before a server that is busy for nine tenths of
+#: the time is nine long (M/M/1), and samples are means over seconds.
+BUSY: Final = 0.9
+#: Generators are processes of one thread each.
+_GENERATORS: Final = ("kafka-producer", "rest-producers")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What was used up, and how sure that is to be what bounds the load."""
+
+    what: str
+    because: str
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a trial used.
+
+    Attributes:
+        cores: host -> busy cores of its sampled processes, by service.
+        has: host -> its cores, where they were read.
+        shared: whether the sampled hosts and the generators are one machine.
+        own: cores of this machine.
+        generators: kind of generator -> busy cores.
+        figures: cpu_us_a_record and rss_mib, by service; what each record cost.
+    """
+
+    cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    has: Mapping[str, float] = field(default_factory=dict)
+    shared: bool = False
+    own: float = 0.0
+    generators: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+def costs(folder: Path) -> Used:
+    """Return what a trial used; of what was not sampled nothing is said."""
+    try:
+        run = json.loads((folder / "evidence" / "run.json").read_text(encoding="utf-8"))
+        state = json.loads((folder / "load.state").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Used()
+    begin = run["started_us"] + run.get("warm_up_us", 0)
+    end = run.get("measured_until_us") or run.get("ended_us")
+    rows = _samples(folder / "evidence" / "processes")
+    if end is None:
+        end = max((row["at_us"] for row in rows), default=begin)
+    seconds, acked = max((end - run["started_us"]) / 1e6, 1e-3), state.get("acked", 0)
+    cores, rss = _by_host(rows, begin, end)
+    generators = {
+        kind: entry["cpu_s"] / seconds for kind, entry in run.get("cost", {}).items() if kind in _GENERATORS
+    }
+    has, shared, own = _machines(run.get("subject", {}))
+    figures: dict[str, float] = {}
+    by_service: dict[str, float] = defaultdict(float)
+    for of_host in cores.values():
+        for service, busy in of_host.items():
+            by_service[service] += busy
+    for service, busy in by_service.items():
+        if acked:
+            figures[f"{service}_cpu_us_a_record"] = round(busy * 1e6 / (acked / seconds), 2)
+        figures[f"{service}_rss_mib"] = round(max(rss[service]) / 2**20, 1)
+    return Used(cores, has, shared, own, generators, figures)
+
+
+def limit_of(used: Used) -> Limit | None:
+    """Return what of a trial was used up; None where the samples show nothing."""
+    for kind, busy in used.generators.items():
+        if busy >= BUSY:
+            return Limit("generator", f"{kind} used {busy:.2f} cores of the one that it can use")
+    whole = sum(busy for of_host in used.cores.values() for busy in of_host.values())
+    load = sum(used.generators.values())
+    if used.shared and used.own and whole + load >= BUSY * used.own:
+        return Limit(
+            "cpu of the one machine",
+            f"services used {whole:.1f} and generators {load:.1f} of the {used.own:g} cores that all share",
+        )
+    for host, of_host in sorted(used.cores.items()):
+        cores, busy = used.has.get(host), sum(of_host.values())
+        if cores and busy >= BUSY * cores:
+            most = max(of_host, key=lambda service: of_host[service])
+            what = "cpu of a broker" if most == "kafka_broker" else f"cpu of {most}"
+            return Limit(what, f"{host} used {busy:.1f} of {cores:g} cores, most by {most}")
+    return None
+
+
+def said(used_up: Limit | None) -> str:
+    """Say what bounded a load, or that the samples do not show it."""
+    if used_up is None:
+        return "no sampled processor was used up: memory, network, disk, a lock or a host without samples"
+    return f"{used_up.what}: {used_up.because}"
+
+
+def _samples(folder: Path) -> list[dict[str, Any]]:
+    if not folder.is_dir() or not any(folder.glob("*.parquet")):
+        return []
+    table: pa.Table = ds.dataset(folder, schema=arrow_schema("processes")).to_table()
+    return list(table.to_pylist())
+
+
+def _by_host(
+    rows: list[dict[str, Any]], begin: int, end: int
+) -> tuple[dict[str, dict[str, float]], dict[str, list[float]]]:
+    """Return busy cores by host and service, and the largest memory of each instance by service."""
+    of_instance: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if begin <= row["at_us"] <= end:
+            of_instance[row["host"], row["service"], row["instance"]].append(row)
+    cores: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    rss: dict[str, list[float]] = defaultdict(list)
+    for (host, service, _), mine in of_instance.items():
+        mine.sort(key=lambda row: row["at_us"])
+        took = (mine[-1]["at_us"] - mine[0]["at_us"]) / 1e6
+        # A process that was started anew counts from nothing again.
+        spent = sum(max(0, b["cpu_us"] - a["cpu_us"]) for a, b in pairwise(mine)) / 1e6
+        if took > 0:
+            cores[host][service] += spent / took
+        rss[service].append(max(row["rss_bytes"] for row in mine))
+    return {host: dict(of) for host, of in cores.items()}, rss
+
+
+def _machines(subject: Mapping[str, Any]) -> tuple[dict[str, float], bool, float]:
+    """Return cores by host, whether all of it is one machine, and the cores of this one."""
+    has: dict[str, float] = {}
+    shared, own = False, 0.0
+    for machine in subject.get("machines", ()):
+        cores = float(machine.get("cores") or 0)
+        has |= dict.fromkeys(machine.get("hosts", ()), cores)
+        if machine.get("load"):
+            own, shared = cores, bool(machine.get("hosts"))
+    return has, shared, own

@@ -1,0 +1,161 @@
+"""report.html of trials: what was found, latency over load, and every trial."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from spark_checks.compare import Compared, interval
+from spark_checks.report.charts import COLOURS
+from spark_checks.report.page import embedded, environment, number, plotly
+from trials.costs import said
+from trials.settings import Settings
+from trials.trial import Outcome
+
+_BADGES: Final = {"better": "pass", "worse": "fail", "same": "measured", "new": "unknown", "gone": "unknown"}
+
+
+def slug(text: str) -> str:
+    """Return a name that a folder may have."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", Path(text).stem if "/" in text else text)
+
+
+def of_capacity(
+    run_dir: Path, settings: Settings, answers: Sequence[tuple[str, str]], done: Sequence[Outcome]
+) -> str:
+    """Return the page of a search; ``answers`` are what is carried and what the limit was, in words."""
+    lines = list(settings.conditions)
+    return _page(
+        run_dir, settings, done, _over_load(done, lines), title="What the hosts carry", answers=list(answers)
+    )
+
+
+def of_comparison(
+    run_dir: Path,
+    settings: Settings,
+    arms: Sequence[str],
+    found: Mapping[str, Sequence[Compared]],
+    sure: Mapping[str, str],
+    done: Sequence[Outcome],
+) -> str:
+    """Return the page of a comparison: every arm against the first."""
+    return _page(
+        run_dir,
+        settings,
+        done,
+        _over_trials(done, arms),
+        title=f"{', '.join(arms)} on the same load",
+        chart_title="Latency of each trial",
+        compared={arm: [_row(one) for one in many if one.chance is not None] for arm, many in found.items()},
+        base=arms[0],
+        sure=sure,
+    )
+
+
+def _page(
+    run_dir: Path, settings: Settings, done: Sequence[Outcome], latency: dict[str, Any], **more: Any
+) -> str:
+    given = {
+        "run_id": run_dir.name,
+        "service": settings.service,
+        "hosts": settings.hosts,
+        "minutes": round(sum(one.took_s for one in done) / 60),
+        "answers": [],
+        "compared": {},
+        "base": "",
+        "sure": {},
+        "chart_title": "Latency over load",
+        "trials": [_trial(run_dir, one) for one in done],
+        "figures_json": embedded({"latency": latency}),
+        "plotly": plotly(),
+    }
+    return environment("trials", "").get_template("page.html.j2").render(**{**given, **more})
+
+
+def _trial(run_dir: Path, one: Outcome) -> dict[str, Any]:
+    p99 = one.figures.get("ack_p99_ms")
+    because = "" if one.passed else f"{one.because[:300]}; {said(one.limit)}"
+    report = f"trials/{one.folder}/report/report.html"
+    return {
+        "number": one.number,
+        "passed": one.passed,
+        "condition": one.condition,
+        "kind": one.kind,
+        "load": f"{one.load:,.0f}",
+        "p99": "" if p99 is None else number(p99),
+        "because": because,
+        "report": f"../{report}" if (run_dir / report).exists() else "",
+    }
+
+
+def _row(one: Compared) -> dict[str, str]:
+    return {
+        "name": one.name,
+        "change": "not told apart" if one.change == "same" else one.change,
+        "badge": _BADGES[one.change],
+        "before": number(statistics.median(one.before)),
+        "after": number(statistics.median(one.after)),
+        "interval": interval(one),
+        "chance": "" if one.chance is None else f"{one.chance:.2g}",
+    }
+
+
+def _over_load(done: Sequence[Outcome], conditions: Sequence[str]) -> dict[str, Any]:
+    """Return p99 over intended load, a line a condition, through the trials that were audited."""
+    traces = []
+    for place, condition in enumerate(conditions):
+        mine = sorted(
+            (one for one in done if one.condition == condition and "ack_p99_ms" in one.figures),
+            key=lambda one: one.load,
+        )
+        symbols = ["circle" if one.passed else "x" for one in mine]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": condition,
+                "x": [one.load for one in mine],
+                "y": [max(one.figures["ack_p99_ms"], 0.001) for one in mine],
+                "marker": {"symbol": symbols, "size": 9},
+                "line": {"color": COLOURS[place % len(COLOURS)], "width": 2},
+                "hovertemplate": "%{x:,.0f} records/s: p99 %{y:,.1f} ms",
+            }
+        )
+    return {
+        "data": traces,
+        "layout": {
+            "height": 420,
+            "hovermode": "closest",
+            "xaxis": {"title": {"text": "intended records/s; a cross did not meet the levels"}},
+            "yaxis": {"title": {"text": "ack p99, ms (log)"}, "type": "log"},
+        },
+    }
+
+
+def _over_trials(done: Sequence[Outcome], arms: Sequence[str]) -> dict[str, Any]:
+    traces = []
+    for place, arm in enumerate(arms):
+        mine = [one for one in done if one.kind == arm and "ack_p99_ms" in one.figures]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": arm,
+                "x": [one.number for one in mine],
+                "y": [max(one.figures["ack_p99_ms"], 0.001) for one in mine],
+                "marker": {"color": COLOURS[place % len(COLOURS)], "size": 10},
+                "hovertemplate": "trial %{x}: p99 %{y:,.1f} ms",
+            }
+        )
+    return {
+        "data": traces,
+        "layout": {
+            "height": 360,
+            "hovermode": "closest",
+            "xaxis": {"title": {"text": "trial, in the order of time"}},
+            "yaxis": {"title": {"text": "ack p99, ms (log)"}, "type": "log"},
+        },
+    }

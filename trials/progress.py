@@ -1,0 +1,49 @@
+"""What a person who waits is told: which trial, of how many at most, until when at the latest."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from trials.settings import Settings
+from trials.trial import Outcome
+
+#: Beside its load: processes that start, groups that form, evidence that is collected and audited. Measured
+#: on two busy cores; own trials replace it.
+_BESIDE_S: Final = {"healthy": 40.0, "restart": 70.0, "away": 45.0}
+#: Deploying an arm, its instances restarted one at a time.
+DEPLOY_S: Final = 60.0
+
+
+def trial_s(settings: Settings, condition: str, seconds: float, done: Sequence[Outcome] = ()) -> float:
+    """Return how long a trial is expected to take."""
+    beside = [one.took_s - settings.warm_up_s - _seconds(settings, one) for one in done if one.audited]
+    expected = max(sorted(beside)[len(beside) // 2], 0) if beside else _BESIDE_S[condition]
+    return settings.warm_up_s + seconds + expected
+
+
+def _seconds(settings: Settings, one: Outcome) -> float:
+    return settings.short_s if one.kind == "short" else settings.full_s
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as a person reads them."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+class Told:
+    """Says lines on the terminal and keeps them in a file; a terminal that is gone ends nothing."""
+
+    def __init__(self, log: Path | None = None) -> None:
+        self._log = log
+
+    def say(self, line: str) -> None:
+        """Say one line."""
+        if self._log is not None:
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(f"{time.strftime('%H:%M:%S', time.gmtime())} {line}\n")
+        with contextlib.suppress(BrokenPipeError, OSError):
+            print(line, flush=True)

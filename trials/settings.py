@@ -1,0 +1,112 @@
+"""What a run of trials is asked for: ``trials.json`` in the run's folder, as the role trials writes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evidence.levels import Levels
+
+Condition = Literal["healthy", "restart", "away"]
+CONDITIONS: tuple[Condition, ...] = ("healthy", "restart", "away")
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+
+
+class TrialsError(Exception):
+    """Something that the person has to mend; its text is one line: what, where, how."""
+
+
+class Settings(BaseModel):
+    """How trials are run.
+
+    Attributes:
+        command: the words of ansible-playbook that reach these hosts, without a playbook.
+        service: the one that is asked about; ``instances`` are its instances by host.
+        conditions: of capacity: healthy, restart (one instance restarts meanwhile), away (one host stopped).
+        short_s: steady seconds of a short trial; ``full_s`` of a full one.
+        width: the interval to come to, as a share of the limit.
+        most_short: short trials of a condition at most; ``most_full`` full ones.
+        ceiling: the highest load that generators are asked for, records/s.
+        arms: of compare: stock, documented, planned, or files of variables.
+        blocks: how often each arm comes, there and back.
+        restarts: whether an instance restarts in each trial of compare.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: list[str]
+    service: str
+    instances: dict[str, list[str]]
+    conditions: list[Condition] = ["healthy", "restart", "away"]
+    short_s: Seconds = 8
+    full_s: Seconds = 30
+    warm_up_s: Annotated[float, Field(ge=0, le=600)] = 5
+    width: Annotated[float, Field(gt=0, le=1)] = 0.1
+    most_short: Annotated[int, Field(gt=0, le=100)] = 10
+    most_full: Annotated[int, Field(gt=0, le=100)] = 14
+    ceiling: Annotated[float, Field(gt=0)] = 1_000_000
+    arms: list[str] = []
+    blocks: Annotated[int, Field(gt=0, le=100)] = 4
+    restarts: bool = True
+
+    @property
+    def hosts(self) -> list[str]:
+        """Return the hosts of the service."""
+        return sorted(self.instances)
+
+
+def read_settings(text: str) -> Settings:
+    """Read settings; raises TrialsError naming the first that is wrong."""
+    try:
+        found = Settings.model_validate(json.loads(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise TrialsError(f"trials_{name}: {first['msg']}; roles/trials says what it may be") from None
+    if not found.instances:
+        raise TrialsError(f"no host of the inventory runs {found.service}: verify.service names another")
+    if "away" in found.conditions and len(found.hosts) < 2:
+        raise TrialsError(
+            f"{found.service} runs on {found.hosts[0]} alone, so nothing is left with it away: "
+            "leave away out of trials_conditions"
+        )
+    return found
+
+
+def way_of(load: dict[str, object], service: str) -> Literal["kafka", "rest"]:
+    """Return the part of a load that goes through a service; raises TrialsError where it has none."""
+    ways: tuple[Literal["kafka", "rest"], ...] = ("rest",) if service == "kafka_rest" else ("kafka", "rest")
+    for way in ways:
+        if load.get(way):
+            return way
+    raise TrialsError(f"verify.{ways[0]} is missing: it says what goes through {service}")
+
+
+def judging(levels: Levels, way: Literal["kafka", "rest"], service: str) -> None:
+    """Raise TrialsError where no level bounds how long a record may take: then any load is carried."""
+    latency = levels.latency.rest if way == "rest" else levels.latency.kafka
+    bounded = {name for name, value in latency if value is not None}
+    wanted = f"latency.{way}.ack_p99_ms"
+    if service == "mirror_maker":
+        bounded = {
+            name for name, value in levels.mirror if value is not None and ("delay" in name or "lag" in name)
+        }
+        wanted = "mirror.delay_p99_ms"
+    elif service == "streams_app":
+        bounded = {"p99"} if levels.outputs.p99_ms is not None else set()
+        wanted = "outputs.p99_ms"
+    if not bounded:
+        raise TrialsError(
+            f"service_levels.{wanted} is missing: without it any load is carried, and a capacity says nothing"
+        )
+
+
+def read_file(path: Path) -> Settings:
+    """Read trials.json of a run; raises TrialsError."""
+    try:
+        return read_settings(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TrialsError(f"{path} cannot be read: {error}; capacity.yml and compare.yml write it") from None

@@ -1,0 +1,147 @@
+"""What trials do to hosts: restart an instance, stop those of one host, deploy an arm, and put all back.
+
+Each is a playbook of the kit, run as the person ran this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evidence.writing import write_json
+from trials.settings import Settings, TrialsError
+
+_RECAP: Final = re.compile(r"changed=(\d+)")
+_ROOT: Final = Path(__file__).resolve().parents[1]
+#: Files of variables that the kit names by a word.
+_ADVICE: Final = {"stock": "stock", "documented": "documented"}
+PLANNED: Final = "planned"
+
+
+class Site:
+    """The hosts of a run, and what is not as it was before."""
+
+    def __init__(self, settings: Settings, run_dir: Path) -> None:
+        self._settings = settings
+        self._dir = run_dir / "trials"
+        self._dir.mkdir(exist_ok=True)
+        self._changed = self._dir / "changed.json"
+
+    def restart(self, folder: Path) -> subprocess.Popen[bytes]:
+        """Begin the gated restart of one instance; its actions become evidence of the trial."""
+        host = self._settings.hosts[0]
+        service = self._settings.service
+        only = {"service": service, f"{service}_restart": self._settings.instances[host][:1]}
+        argv = ["rolling_restart.yml", "--limit", f"localhost,{host}", "-e", json.dumps(only)]
+        with (folder / "restart.log").open("ab") as log:
+            return subprocess.Popen(
+                [*self._settings.command, *argv],
+                cwd=_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "KEDGE_RUN_DIR": str(folder)},
+                start_new_session=True,
+            )
+
+    def restart_all(self) -> None:
+        """Restart every instance of the service; raises TrialsError."""
+        self._play("rolling_restart.yml", {"service": self._settings.service})
+
+    def away(self, host: str | None) -> None:
+        """Have no instance of the service run on this host, and all of them on the others."""
+        now = self.changed().get("away")
+        if now == host:
+            return
+        if now:
+            self._host(now, "main")
+        self._note(away=None)
+        if host:
+            self._note(away=host)
+            self._host(host, "stop")
+
+    def deploy(self, arm: str, folder: Path) -> None:
+        """Deploy an arm, and write its plan and load into a folder; raises TrialsError if it does not start."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._note(arm=arm)
+        self._play("trials/arm.yml", {"trials_arm_dir": str(folder)}, overlay(arm))
+
+    def unchanged(self) -> str:
+        """Return what a deploy of the inventory would change; empty when the hosts run what is planned."""
+        said = self._play("deploy.yml", {}, ["--check"])
+        changed = sum(int(count) for count in _RECAP.findall(said))
+        return f"{changed} tasks of deploy.yml would change something" if changed else ""
+
+    def changed(self) -> dict[str, Any]:
+        """Return what is not as before: the host that is away, the arm that is deployed."""
+        try:
+            return dict(json.loads(self._changed.read_text(encoding="utf-8")))
+        except OSError:
+            return {}
+
+    def put_back(self) -> None:
+        """Have the hosts as they were: every instance runs, with what the inventory plans."""
+        self.away(None)
+        if self.changed().get("arm"):
+            self._play("deploy.yml", {})
+        self._changed.unlink(missing_ok=True)
+
+    def _note(self, **what: str | None) -> None:
+        # Before it is done: whoever puts things back must not miss what was begun.
+        write_json(self._changed, {k: v for k, v in {**self.changed(), **what}.items() if v})
+
+    def _host(self, host: str, tasks: str) -> None:
+        only = {"service": self._settings.service, "trials_host": host, "trials_tasks": tasks}
+        self._play("trials/host.yml", only)
+
+    def _play(self, playbook: str, variables: Mapping[str, Any], more: list[str] | None = None) -> str:
+        argv = [*self._settings.command, playbook, *(more or [])]
+        argv += ["-e", json.dumps(variables)] if variables else []
+        # Threads of this process never see SIGINT, and the playbook is in a group of its own.
+        assert threading.current_thread() is threading.main_thread()
+        done = subprocess.run(
+            argv,
+            cwd=_ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            start_new_session=True,
+        )
+        with (self._dir / "playbooks.log").open("a", encoding="utf-8") as log:
+            log.write(f"== {playbook} {json.dumps(variables)}\n{done.stdout}\n")
+        if done.returncode:
+            raise TrialsError(
+                f"{playbook} ended with {done.returncode}: {_why(done.stdout)}; "
+                f"see {self._dir / 'playbooks.log'}"
+            )
+        return done.stdout
+
+
+def overlay(arm: str) -> list[str]:
+    """Return what makes an arm of the inventory: words for ansible-playbook. raises TrialsError."""
+    name = arm.partition("#")[0]
+    if name == PLANNED:
+        return []
+    if name in _ADVICE:
+        return ["-e", f"advice={_ADVICE[name]}"]
+    file = Path(name)
+    if not file.is_file():
+        raise TrialsError(
+            f"arms: {name} is no file, nor {PLANNED}, {' or '.join(_ADVICE)}: name a file of variables"
+        )
+    return ["-e", f"@{file.resolve()}"]
+
+
+def _why(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    fatal = [n for n, line in enumerate(lines) if line.startswith(("fatal:", "[ERROR]", "ERROR"))]
+    return lines[fatal[-1]][:300] if fatal else (lines[-1][:300] if lines else "it said nothing")

@@ -1,0 +1,316 @@
+"""One trial: a deployed configuration under one intended load for one time, its evidence and its audit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pyspark.sql import SparkSession
+
+from evidence.errors import EvidenceError
+from evidence.levels import read_levels
+from evidence.writing import write_json
+from spark_checks.engine import session
+from spark_checks.job import audit
+from spark_checks.report import output
+from spark_checks.report import page as report
+from trials.costs import Limit, costs, limit_of
+from verify.process import Ending
+
+#: The least share of the intended rate that counts as sustained: a second's batch at either end of a short
+#: trial is a few percent.
+SUSTAINED: Final = 0.97
+#: A load this far behind what it was to send does not catch up: the trial ends.
+BEHIND_S: Final = 5.0
+#: What a trial may take beyond its seconds of load: an instance's restart behind its gates.
+_RESTART_S: Final = 240.0
+_POLL_S: Final = 0.3
+_LEAVE_S: Final = 90.0
+
+Restart = Callable[[Path], "subprocess.Popen[bytes]"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one trial is to be.
+
+    Attributes:
+        number: of the trial in its run.
+        name: of its folder.
+        condition: healthy, restart or away.
+        load: intended records/s.
+        seconds: of steady load.
+        kind: short or full, or the arm.
+        plan: the folder with plan.json of the configuration that is deployed.
+    """
+
+    number: int
+    name: str
+    condition: str
+    load: float
+    seconds: float
+    kind: str
+    plan: Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial; ``trial.json`` in its folder.
+
+    ``limit`` is what was used up, and ``figures`` what goes into pictures and comparisons.
+    """
+
+    number: int
+    condition: str
+    load: float
+    kind: str
+    passed: bool
+    because: str
+    took_s: float
+    began: str
+    folder: str
+    audited: bool = False
+    limit: Limit | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+def trial_file(folder: Path) -> Path:
+    """Return where a trial's outcome stands; a folder without it was interrupted."""
+    return folder / "trial.json"
+
+
+def outcomes(run_dir: Path) -> list[Outcome]:
+    """Return what the trials of a run came to, in their order; those that were interrupted left nothing."""
+    found = []
+    for path in sorted((run_dir / "trials").glob("*/trial.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        limit = document.pop("limit", None)
+        found.append(Outcome(**document, limit=Limit(**limit) if limit else None))
+    return found
+
+
+def note(folder: Path, outcome: Outcome) -> Outcome:
+    """Write an outcome down, and return it."""
+    write_json(trial_file(folder), asdict(outcome))
+    return outcome
+
+
+class Auditor:
+    """The audit of each trial, in one Spark session that starts with the first."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._spark: SparkSession | None = None
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = session.start("local[*]", "1g", log=self._log)
+        return self._spark
+
+    def audit(self, folder: Path, *, report_too: bool) -> tuple[str, str, dict[str, Any]]:
+        """Audit a trial; return verdict, why, and the document of verdicts.json.
+
+        Raises:
+            EvidenceError: when the evidence cannot be read.
+        """
+        out = folder / "report"
+        out.mkdir(exist_ok=True)
+        found = audit(self._session, str(folder / "evidence"), read_levels(folder / "slo.yml"))
+        output.write(found, out)
+        if report_too:
+            (out / "report.html").write_text(report.render(found), encoding="utf-8")
+        bad = [f"{r.name}: {r.because}" for r in found.results if r.verdict in ("fail", "unknown")]
+        return found.verdict, "; ".join(bad), output.verdicts(found)
+
+    def close(self) -> None:
+        """End the session."""
+        if self._spark is not None:
+            self._spark.stop()
+
+
+def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_up_s: float) -> Path:
+    """Make the folder of a trial with its load, levels and plan; what an interrupted one left goes."""
+    folder = run_dir / "trials" / asked.name
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "evidence").mkdir(parents=True)
+    base = json.loads((asked.plan / "load.json").read_text(encoding="utf-8"))
+    # The other way goes past what is asked about, and would use up what it needs.
+    load = {**base, "kafka": None, "rest": None, way: {**base[way], "records_per_s": asked.load}}
+    load |= {"run_id": f"{base['run_id']}-{asked.number}", "warm_up_s": warm_up_s, "min_records": 0}
+    least = warm_up_s + asked.seconds
+    load |= {
+        "min_s": least,
+        "max_s": least + (_RESTART_S if asked.condition == "restart" else 0),
+        "kill": False,
+    }
+    write_json(folder / "load.json", load)
+    shutil.copy(asked.plan / "plan.json", folder / "plan.json")
+    levels = read_levels(run_dir / "slo.yml").model_dump()
+    levels["throughput"] = {way: {"records_per_s": round(SUSTAINED * asked.load, 1)}}
+    levels["rebalance"]["min_restarts"] = 1 if asked.condition == "restart" else None
+    # JSON is YAML.
+    write_json(folder / "slo.yml", levels)
+    return folder
+
+
+def run(
+    asked: Asked,
+    run_dir: Path,
+    way: Literal["kafka", "rest"],
+    warm_up_s: float,
+    auditor: Auditor,
+    ending: Ending,
+    restart: Restart | None,
+    report_too: bool = False,
+) -> Outcome:
+    """Run a trial; ``restart`` restarts an instance meanwhile.
+
+    Raises:
+        InterruptedError: when told to end; the trial leaves no outcome.
+    """
+    began, clock = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic()
+    folder = write_down(asked, run_dir, way, warm_up_s)
+    wrong = _loaded(folder, asked, run_dir / "inventory.yml", ending, restart)
+    outcome = Outcome(
+        asked.number, asked.condition, asked.load, asked.kind, False, wrong, 0.0, began, asked.name
+    )
+    document: dict[str, Any] = {}
+    if not wrong:
+        _command("verify.collect", folder, run_dir / "inventory.yml")
+        try:
+            verdict, because, document = auditor.audit(folder, report_too=report_too)
+            wrong = "" if verdict == "pass" else because or f"the audit says {verdict}"
+        except EvidenceError as error:
+            wrong = str(error)
+    used = costs(folder)
+    figures = {**_figures(document, way), **used.figures}
+    if document:
+        document["checks"].append(
+            {"name": "cost", "verdict": "measured", "measured": used.figures, "anomalies": {}}
+        )
+        write_json(folder / "report" / "verdicts.json", document)
+    took = round(time.monotonic() - clock, 1)
+    return note(
+        folder,
+        Outcome(
+            **{
+                **asdict(outcome),
+                "passed": not wrong,
+                "because": wrong,
+                "took_s": took,
+                "audited": bool(document),
+                "limit": limit_of(used),
+                "figures": figures,
+            }
+        ),
+    )
+
+
+def _figures(document: Mapping[str, Any], way: str) -> dict[str, float]:
+    """Return what the pictures need of an audit."""
+    checks = {check["name"]: check["measured"] for check in document.get("checks", ())}
+    latency, rates = (checks.get(name, {}).get(way, {}) for name in ("latency", "throughput"))
+    found = {name: latency.get(name) for name in ("ack_p50_ms", "ack_p99_ms", "delivery_p99_ms")}
+    found["mean_records_per_s"] = rates.get("mean_records_per_s")
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "KEDGE_PARENT_PID": str(os.getpid()), "KEDGE_RUN_DIR": str(folder)}
+
+
+def _command(module: str, folder: Path, inventory: Path) -> None:
+    argv = [sys.executable, "-m", module, "--run-dir", str(folder), "--inventory", str(inventory)]
+    with (folder / "load.log").open("ab") as log:
+        subprocess.run(argv, stdout=log, stderr=log, env=_environment(folder), check=False)
+
+
+def _start(folder: Path, module: str, *more: str) -> subprocess.Popen[bytes]:
+    with (folder / f"{module.rpartition('.')[2]}.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, "--run-dir", str(folder), *more],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=_environment(folder),
+            # Ctrl-C reaches a terminal's whole group: the children are told by us.
+            start_new_session=True,
+        )
+
+
+def _loaded(folder: Path, asked: Asked, inventory: Path, ending: Ending, restart: Restart | None) -> str:
+    """Run the load of a trial to its end, or until it is hopeless; return why it failed, if it did."""
+    load = _start(folder, "verify.load")
+    watch = _start(folder, "verify.watch.processes", "--inventory", str(inventory))
+    restarting: subprocess.Popen[bytes] | None = None
+    stop = folder / "stop"
+    if restart is None:
+        stop.touch()
+    wrong = ""
+    try:
+        while load.poll() is None:
+            time.sleep(_POLL_S)
+            if ending:
+                raise InterruptedError("ended while a trial ran")
+            state = _state(folder)
+            if restart is not None and restarting is None and state["phase"] in ("running", "draining"):
+                restarting = restart(folder)
+            if restarting is not None and not stop.exists() and restarting.poll() is not None:
+                stop.touch()
+                if restarting.returncode:
+                    log = folder / "restart.log"
+                    wrong = f"the restart failed with status {restarting.returncode}; see {log}"
+            if (
+                state["phase"] in ("warming", "running")
+                and (behind := _behind(folder, asked, state)) > BEHIND_S
+            ):
+                return f"ended early: {behind:.1f} s of records were not acknowledged"
+    finally:
+        for process in (load, watch):
+            if process is load or ending or load.returncode:
+                _end(process)
+        # A restart that was begun is brought to its end: an instance must not stay stopped.
+        if restarting is not None:
+            restarting.wait()
+        _end(watch)
+    state = _state(folder)
+    if state["phase"] != "done":
+        return f"the load failed: {state.get('message') or 'see load.log'}"
+    return wrong
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(_LEAVE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / "load.state").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {"phase": "starting"}
+
+
+def _behind(folder: Path, asked: Asked, state: Mapping[str, Any]) -> float:
+    """Return for how many seconds' worth of records that were due nothing is known; 0 before the start."""
+    try:
+        run = json.loads((folder / "evidence" / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 0.0
+    due_s = time.time() - run["started_us"] / 1e6
+    # What came of a record that failed is known: the audit counts it.
+    known = state["acked"] + state["failed"] + state["unknown"]
+    return float(due_s - known / asked.load) if known else 0.0
