@@ -240,13 +240,16 @@ def recommendation(
         for machine in subject.get("machines", ())
         for host in machine.get("hosts", ())
     }
+    if not cores.get(settings.hosts[0]):
+        why = "# Nothing for the plan: the cores of the hosts could not be read.\n"
+        return f"{head}{why}---\nrecommended: {{}}\n"
     hosts, instances = len(settings.hosts), sum(map(len, settings.instances.values()))
     value: dict[str, Any] = {
         "run": run_dir.name,
         "date": done[0].began[:10],
         "distribution": service.get("distribution", ""),
         "version": service.get("version", ""),
-        "cores": cores.get(settings.hosts[0]) or 0,
+        "cores": cores[settings.hosts[0]],
         "hosts": hosts,
         "instances_per_host": max(1, instances // hosts),
         "records_per_request": load[way].get("records_per_request", 1),

@@ -67,7 +67,7 @@ class Site:
             self._host(host, "stop")
 
     def deploy(self, arm: str, folder: Path) -> None:
-        """Deploy an arm, and write its plan and load into a folder; raises TrialsError if it does not start."""
+        """Deploy an arm, its plan and load written into a folder; raises TrialsError if it does not start."""
         folder.mkdir(parents=True, exist_ok=True)
         self._note(arm=arm)
         self._play("trials/arm.yml", {"trials_arm_dir": str(folder)}, overlay(arm))

@@ -10,6 +10,7 @@ from sizing.clients.groups import Coordinator
 from sizing.core.settings import Advice, Sheet
 from sizing.host.variables import HostFacts
 from sizing.inventory.security import Security
+from sizing.rest.capacity import instances_for
 from sizing.rest.jetty import Requests, requests_of
 from sizing.rest.memory import (
     HEAP_LIMIT_MIB,
@@ -175,8 +176,11 @@ def processes_with_cores(facts: HostFacts) -> int:
 
 def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
     workload = variables.workload
+    by_measurement = instances_for(sheet, variables, facts)
     if workload.records_per_s is None:
         return 1
+    if by_measurement is not None:
+        return by_measurement
     each, size = produced_per_s(workload.records_per_request)
     wanted = math.ceil(workload.records_per_s / each)
     room = processes_with_cores(facts)

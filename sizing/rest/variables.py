@@ -63,6 +63,37 @@ class OtherBalancer(Strict):
     """Whether it sends a consumer's requests to the instance that holds the consumer."""
 
 
+class MeasuredCapacity(Strict):
+    """What hosts of this kind carry, as capacity.yml measured it."""
+
+    run: str
+    """The run of capacity.yml."""
+    date: str
+    """Its day."""
+    distribution: str
+    """Whose proxies were measured."""
+    version: str
+    """Their version."""
+    cores: Positive
+    """Cores of each host."""
+    hosts: Positive
+    """Hosts that were measured together."""
+    instances_per_host: Positive
+    """Instances on each of them."""
+    records_per_request: Positive
+    """Records in one produce request of the load."""
+    record_bytes: Positive
+    """Size of one record."""
+    records_per_s: Positive
+    """Records a second that all hosts carried together within the service levels."""
+    at_least: bool = False
+    """Whether nothing failed, so that they may carry more."""
+    one_away_records_per_s: Count | None = None
+    """The same with one host away, where that was measured."""
+    one_restarting_records_per_s: Count | None = None
+    """The same while an instance restarts, where that was measured."""
+
+
 class Metrics(Strict):
     """Where each instance tells its metrics to Prometheus."""
 
@@ -114,6 +145,8 @@ class KafkaRest(Strict):
     """Who may log in to the proxies (HTTP basic), each with a password; anybody without it."""
     workload: RestWorkload = RestWorkload()
     """What the proxies of one host have to carry while another host is away."""
+    measured_capacity: MeasuredCapacity | None = None
+    """What hosts of this kind were measured to carry, from recommendations.yml of a run of capacity.yml."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
     """Keys of kafka-rest.properties of your own; they win over the plan's, and are checked."""
     plugin_keys: list[str] = Field(default_factory=list)

@@ -1,0 +1,270 @@
+"""What trials are asked for, in which order arms come, what bounds a load: without hosts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evidence.levels import Levels
+from evidence.writing import rows_to_columns, write_table
+from sizing.rest.variables import MeasuredCapacity
+from spark_checks.compare import compare_all
+from trials import page
+from trials.__main__ import main
+from trials.arms import blocks_of, named, order_of
+from trials.capacity import recommendation, rules_of, words
+from trials.costs import Limit, Used, costs, limit_of
+from trials.search import Answer
+from trials.settings import Settings, TrialsError, judging, read_settings, way_of
+from trials.site import overlay
+from trials.trial import SUSTAINED, Asked, Outcome, note, outcomes, write_down
+
+LOAD: dict[str, Any] = {
+    "run_id": "r",
+    "cluster": "leaf",
+    "bootstrap_servers": "b:9092",
+    "kafka": {"topic": "k", "records_per_s": 9000},
+    "rest": {"topic": "t", "url": "http://b", "records_per_s": 5000, "records_per_request": 50},
+}
+SETTINGS: dict[str, Any] = {
+    "command": ["ansible-playbook", "-i", "INV"],
+    "service": "kafka_rest",
+    "instances": {"rest1": ["8082", "8083"], "rest2": ["8082", "8083"]},
+}
+
+
+def settings(**more: Any) -> Settings:
+    return read_settings(json.dumps({**SETTINGS, **more}))
+
+
+def outcome(number: int, load: float = 1000, *, passed: bool = True, **more: Any) -> Outcome:
+    given = {
+        "condition": "healthy",
+        "kind": "full",
+        "because": "" if passed else "slow",
+        "audited": True,
+        **more,
+    }
+    return Outcome(number, given.pop("condition"), load, given.pop("kind"), passed, given.pop("because"), 60.0,
+                   "2026-11-22T10:00:00Z", f"{number:03d}", **given)  # fmt: skip
+
+
+def test_every_second_block_is_the_other_way_round() -> None:
+    assert [arm for _, arm in order_of("AB", 2)] == list("ABBABAAB")
+    assert [arm for _, arm in order_of("ABC", 1)] == list("ABCCBA")
+
+
+def test_the_same_arm_twice_has_two_names() -> None:
+    assert named(["planned", "planned"]) == ["planned", "planned#2"]
+    assert overlay("planned#2") == []
+    assert overlay("stock") == ["-e", "advice=stock"]
+
+
+def test_arms_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(TrialsError, match="name two at least"):
+        named(["planned"])
+    with pytest.raises(TrialsError, match="fast is no file, nor planned, stock or documented"):
+        named(["planned", "fast"])
+    file = tmp_path / "mine.yml"
+    file.write_text("kafka_rest_heap_mib: 512\n")
+    assert overlay(str(file)) == ["-e", f"@{file}"]
+
+
+def test_blocks_hold_what_was_measured_close_to_each_other() -> None:
+    order = order_of(["a", "b"], 2)
+    documents = {n: {"trial": n} for n in range(8) if n != 2}
+    found = blocks_of("a", "b", order, documents)
+    assert [[d["trial"] for d in one] for one, _ in found] == [[0, 3], [5, 6]]
+    # The third trial left no audit.
+    assert [[d["trial"] for d in two] for _, two in found] == [[1], [4, 7]]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"instances": {}}, "no host of the inventory runs kafka_rest"),
+        ({"instances": {"rest1": ["8082"]}}, "leave away out of trials_conditions"),
+        ({"full_s": -1}, "trials_full_s: Input should be greater than 0"),
+        ({"conditions": ["broken"]}, r"trials_conditions\.0"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(TrialsError, match=why):
+        settings(**change)
+
+
+def test_levels_that_bound_no_latency_are_refused() -> None:
+    with pytest.raises(TrialsError, match=r"service_levels\.latency\.rest\.ack_p99_ms is missing"):
+        judging(Levels(), "rest", "kafka_rest")
+    judging(Levels.model_validate({"latency": {"rest": {"ack_p99_ms": 100}}}), "rest", "kafka_rest")
+    with pytest.raises(TrialsError, match=r"mirror\.delay_p99_ms"):
+        judging(Levels.model_validate({"latency": {"kafka": {"ack_p99_ms": 100}}}), "kafka", "mirror_maker")
+
+
+def test_what_goes_past_the_service_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\nrebalance: {min_restarts: 4}\n")
+    asked = Asked(3, "003", "healthy", 8000.0, 10, "short", tmp_path)
+    folder = write_down(asked, tmp_path, "rest", 5)
+    load, levels = (json.loads((folder / name).read_text()) for name in ("load.json", "slo.yml"))
+    assert load["kafka"] is None
+    assert load["rest"]["records_per_s"] == 8000
+    assert load["run_id"] == "r-3"
+    assert (load["min_s"], load["max_s"]) == (15, 15)
+    assert levels["throughput"]["rest"]["records_per_s"] == 8000 * SUSTAINED
+    assert levels["rebalance"]["min_restarts"] is None
+    assert levels["latency"]["rest"]["ack_p99_ms"] == 50
+    with pytest.raises(TrialsError, match=r"verify\.rest is missing"):
+        way_of({"kafka": {}}, "kafka_rest")
+
+
+def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
+    for name in ("001-healthy", "002-healthy"):
+        (tmp_path / "trials" / name).mkdir(parents=True)
+    one = outcome(1, limit=Limit("generator", "busy"), figures={"ack_p99_ms": 3.0})
+    note(tmp_path / "trials" / "001-healthy", one)
+    assert outcomes(tmp_path) == [one]
+
+
+def write_run(folder: Path, cpu_cores: float, generator_s: float, *, shared: bool) -> None:
+    """Ten seconds of load; one proxy on rest1, which has two cores, uses so many of them."""
+    machines = [{"hosts": ["rest1"], "load": shared, "cores": 2}] + (
+        [] if shared else [{"load": True, "cores": 8}]
+    )
+    run = {
+        "started_us": 0,
+        "warm_up_us": 0,
+        "measured_until_us": 10_000_000,
+        "cost": {"rest-producers": {"cpu_s": generator_s, "records": 1}},
+        "subject": {"machines": machines},
+    }
+    (folder / "evidence").mkdir(parents=True)
+    (folder / "evidence" / "run.json").write_text(json.dumps(run))
+    (folder / "load.state").write_text(json.dumps({"acked": 20_000}))
+    rows = [
+        {
+            "host": "rest1",
+            "service": "kafka_rest",
+            "instance": "8082",
+            "at_us": second * 1_000_000,
+            "rss_bytes": 300 * 2**20,
+            "cpu_us": int(cpu_cores * second * 1_000_000),
+            "fds": 10,
+        }
+        for second in range(10)
+    ]
+    write_table(folder / "evidence", "processes", "watch", rows_to_columns("processes", rows))
+
+
+@pytest.mark.parametrize(
+    ("cores", "generator_s", "shared", "what"),
+    [
+        (0.5, 2.0, False, None),
+        (1.9, 2.0, False, "cpu of kafka_rest"),
+        (0.5, 9.5, False, "generator"),
+        (1.4, 5.0, True, "cpu of the one machine"),
+    ],
+)
+def test_what_was_used_up_is_told_from_the_samples(
+    tmp_path: Path, cores: float, generator_s: float, shared: bool, what: str | None
+) -> None:
+    write_run(tmp_path, cores, generator_s, shared=shared)
+    used = costs(tmp_path)
+    found = limit_of(used)
+    assert (found.what if found else None) == what
+    assert used.figures["kafka_rest_rss_mib"] == 300
+    # 2,000 records/s.
+    assert used.figures["kafka_rest_cpu_us_a_record"] == pytest.approx(cores * 500, rel=0.01)
+
+
+def test_without_samples_nothing_is_said_to_be_used_up(tmp_path: Path) -> None:
+    assert costs(tmp_path) == Used()
+    assert limit_of(Used()) is None
+
+
+def test_the_plan_reads_what_a_search_recommends(tmp_path: Path) -> None:
+    subject = {
+        "services": [{"service": "kafka_rest", "distribution": "strimzi", "version": "1.0.0"}],
+        "machines": [{"hosts": ["rest1", "rest2"], "cores": 8}],
+    }
+    folder = tmp_path / "trials" / "001" / "evidence"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"subject": subject}))
+    found = [
+        Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
+        Answer("away", 41_000.0, 40_000.0, 43_000.0, 41_000.0, 44_000.0, closed=True),
+    ]
+    text = recommendation(settings(), tmp_path, "rest", LOAD, found, [outcome(1)])
+    value = yaml.safe_load(text)["recommended"]["kafka_rest_measured_capacity"]
+    measured = MeasuredCapacity.model_validate(value)
+    assert (measured.records_per_s, measured.one_away_records_per_s) == (84_000, 41_000)
+    assert (measured.distribution, measured.cores, measured.hosts, measured.instances_per_host) == (
+        "strimzi",
+        8,
+        2,
+        2,
+    )
+    assert measured.records_per_request == 50
+    assert "#   healthy: 84,000 records/s (limit 82,000 to 88,000; 84,000 passed; 89,000 failed)" in text
+
+
+def test_an_answer_that_is_not_sure_says_why() -> None:
+    assert (
+        words(Answer("healthy", None, None, 100.0, None, 100.0, because="no load passed"))
+        == "healthy: no load passed"
+    )
+    assert "at least 5,000" in words(Answer("away", 5e3, 5e3, None, 5e3, None, True, True, "no load failed"))
+
+
+def test_check_says_what_would_be_done_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    slo = {"latency": {"rest": {"ack_p99_ms": 50}}}
+    document = {"settings": {**SETTINGS, "arms": ["planned", "documented"]}, "load": LOAD, "slo": slo}
+    assert main(["capacity", "--check", json.dumps(document)]) == 0
+    said = capsys.readouterr().out
+    assert "from 5,000 records/s" in said
+    assert "at most 30 short trials of 8 s and 42 full ones of 30 s" in said
+    assert "stops the instances of rest2" in said
+    assert main(["compare", "--check", json.dumps(document)]) == 0
+    assert "planned documented documented planned" in capsys.readouterr().out
+    assert main(["capacity", "--check", json.dumps({**document, "slo": {}})]) == 2
+    said = capsys.readouterr().out
+    assert said.startswith("error: service_levels.latency.rest.ack_p99_ms is missing")
+    assert said.count("\n") == 1
+
+
+def test_a_search_begins_at_the_load_of_verify_and_takes_the_mildest_condition_first() -> None:
+    rules = rules_of(settings(conditions=["away", "healthy"]), 5000)
+    assert rules.conditions == ("healthy", "away")
+    assert rules.start == 5000
+
+
+def test_the_pages_show_every_trial_and_load_nothing(tmp_path: Path) -> None:
+    done = [
+        outcome(1, figures={"ack_p99_ms": 12.0}),
+        outcome(2, 9000, passed=False, limit=Limit("generator", "busy")),
+    ]
+    text = page.of_capacity(tmp_path, settings(), [("healthy: 1,000 records/s", "generator: busy")], done)
+    assert "healthy: 1,000 records/s" in text
+    assert "slow; generator: busy" in text
+    assert "src=" not in text.replace("srcdoc", "").split("<script>")[0]
+
+    def document(p99: float) -> dict[str, Any]:
+        return {"checks": [{"name": "latency", "measured": {"rest": {"ack_p99_ms": p99}}, "anomalies": {}}]}
+
+    blocks = [([document(10), document(11)], [document(20), document(21)])] * 4
+    found = compare_all({"b": blocks})
+    text = page.of_comparison(tmp_path, settings(), ["a", "b"], found, {"b": "sure"}, done)
+    assert "latency.rest.ack_p99_ms" in text
+    assert ">worse<" in text
+
+
+def test_the_table_of_samples_may_be_empty(tmp_path: Path) -> None:
+    write_run(tmp_path, 1.0, 1.0, shared=False)
+    for file in (tmp_path / "evidence" / "processes").glob("*.parquet"):
+        file.unlink()
+    assert costs(tmp_path).figures == {}
