@@ -10,7 +10,7 @@ from sizing.clients.planner import plan_clients
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, Plan, merge
 from sizing.core.service import Given, Service
-from sizing.core.settings import Advice
+from sizing.core.settings import Advice, Setting
 from sizing.host.java import plan_java
 from sizing.host.planner import plan_hosts
 from sizing.host.ports import check_ports
@@ -52,9 +52,12 @@ def make_plan(
     wanted = inventory.common("advice", "measured")
     if wanted not in get_args(Advice):
         return merge([checked])
-    form: Advice = advice or wanted
+    asked: Advice = advice or wanted
+    form: Advice = "documented" if asked == "stock" else asked
     topics = plan_topics(inventory)
     of_services = _of_services(inventory, form, topics, services)
+    if asked == "stock":
+        of_services = (_without_tuning(part, services) for part in of_services)
     parts = [checked, topics, *of_services, plan_clients(inventory, topics)]
     planned = merge(parts).services
     of_hosts = [
@@ -65,6 +68,26 @@ def make_plan(
     ]
     plan = merge([*parts, *of_hosts])
     return replace(plan, findings=tuple(map(recommended.as_written, plan.findings)))
+
+
+def _without_tuning(part: Part, services: Sequence[Service]) -> Part:
+    """Return a part without the settings that only tune a service; a person's own stay."""
+    tuning = {service.name: service.tuning for service in services}
+
+    def left(service: str, setting: Setting) -> bool:
+        return setting.by == "person" or not setting.rule.startswith(tuning[service] or "-")
+
+    kept = {
+        host: {
+            name: tuple(
+                replace(one, settings=tuple(s for s in one.settings if name not in tuning or left(name, s)))
+                for one in instances
+            )
+            for name, instances in of_host.items()
+        }
+        for host, of_host in part.services.items()
+    }
+    return replace(part, services=kept)
 
 
 def _of_services(

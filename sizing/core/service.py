@@ -203,6 +203,7 @@ class Service:
         archives: what it is installed from, by the variables of a host.
         login: None where the plan gives it a login, or it needs none.
         restarted: its role restarts an instance, so verify.yml may do it under load.
+        tuning: how the names of its rules begin that only tune it, which ``advice: stock`` leaves out.
         idle: why a restart of it says nothing about a load on these topics of a cluster, and how to mend
             that; None where it does.
     """
@@ -227,6 +228,7 @@ class Service:
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
     login: OwnLogin | None = None
     restarted: bool = True
+    tuning: tuple[str, ...] = ()
     idle: Callable[[Inventory, str, Sequence[str]], tuple[str, str] | None] = lambda *_: None
 
     def hosts(self, inventory: Inventory) -> Iterable[str]:

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from evidence.secrets import looks_secret
 from sizing.core.findings import Finding
 
-Advice = Literal["measured", "documented"]
+#: ``stock`` leaves out what only tunes a component: it runs with what it cannot start without, and its
+#: defaults.
+Advice = Literal["measured", "documented", "stock"]
 
 #: What a value rests on. Of several parts the weakest one that decides the value names it: a sum of
 #: measured parts with a margin that somebody chose is an estimate. Where a floor or a default decides, its

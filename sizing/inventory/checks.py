@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, get_args
 
 from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.service import Service, group_names
+from sizing.core.settings import Advice
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.inventory.groups import check_groups
 from sizing.inventory.variables import OfHost, Shared
@@ -70,8 +71,8 @@ def check_inventory(inventory: Inventory, services: Sequence[Service]) -> list[F
 
 def _advice(inventory: Inventory) -> Iterator[Finding]:
     advice = inventory.common("advice", "measured")
-    if advice is not None and advice not in ("measured", "documented"):
-        yield wrong_variable("advice", "all", f"is {advice!r}", "write measured or documented")
+    if advice is not None and advice not in get_args(Advice):
+        yield wrong_variable("advice", "all", f"is {advice!r}", "write measured, documented or stock")
 
 
 def _empty(inventory: Inventory) -> Iterator[Finding]:

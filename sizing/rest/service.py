@@ -96,4 +96,16 @@ KAFKA_REST: Final = Service(
         *GROUPS_BACK,
     ),
     archives=_archives,
+    tuning=(
+        "jetty.",
+        "rest.consumer.",
+        "rest.files",
+        "rest.gc",
+        "rest.heap.",
+        "rest.log_flood",
+        "rest.memory.",
+        "rest.producer.",
+        "rest.queue",
+        "rest.threads",
+    ),
 )

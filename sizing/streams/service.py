@@ -74,4 +74,17 @@ STREAMS_APP: Final = Service(
     ),
     archives=_jars,
     login=OwnLogin(f"{SERVICE}_cluster", f"{SERVICE}_settings"),
+    tuning=(
+        "streams.batch",
+        "streams.buffer",
+        "streams.commit",
+        "streams.descriptors",
+        "streams.gc",
+        "streams.heap",
+        "streams.jemalloc",
+        "streams.linger",
+        "streams.memory",
+        "streams.rocksdb",
+        "streams.threads",
+    ),
 )

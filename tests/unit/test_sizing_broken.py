@@ -163,7 +163,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"all/host_tuning_setting": {}}, "host_tuning_setting", "not known", "host_tuning_settings?"),
     ({f"mm1/{F}/latency_budget": 3}, "mirror_maker_flows.metrics.latency_budget", "not known", "latency_budget_ms?"),
     # Unknown values and versions.
-    ({"all/advice": "guessed"}, "advice", "'guessed'", "measured or documented"),
+    ({"all/advice": "guessed"}, "advice", "'guessed'", "measured, documented or stock"),
     ({"rest1/kafka_rest_distribution": "confluence"}, "kafka_rest_distribution", "'confluence'", "did you mean confluent?"),
     ({"rest1/kafka_rest_version": "5.5.0"}, "kafka_rest_version", "5.5.0", "7.9 and 8.x"),
     ({"rest1/kafka_rest_version": "latest"}, "kafka_rest_version", "'latest'", "such as 8.3.1"),
