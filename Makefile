@@ -10,7 +10,7 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 # The scenario that stands for all in `make test`.
 SCENARIO := kafka_rest
 
-.PHONY: help setup demo demo-asked demo-streams demo-mirror fleet-up fleet-down lint test-fast test-java test-contract \
+.PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint test-fast test-java test-contract \
 	test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients clean distclean
 
 help: ## list the targets
@@ -38,6 +38,14 @@ demo-streams: ## the same with a Streams application of eight windowed joins
 demo-mirror: ## the same with mirrors between two clusters that are 60 ms apart
 	$(SET_UP)
 	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-mirror
+
+demo-capacity: ## search for what the local fleet carries, healthy and while an instance restarts
+	$(SET_UP)
+	@$(RUN) $(BIN)/python -m local.demo --trials capacity
+
+demo-compare: ## have the documented and the planned configuration take turns on the local fleet
+	$(SET_UP)
+	@$(RUN) $(BIN)/python -m local.demo --trials compare
 
 fleet-up: ## start the local fleet
 	$(SET_UP)

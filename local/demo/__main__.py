@@ -22,7 +22,7 @@ from rich.table import Table
 from local.demo import load
 from local.demo.archive import VENDORS
 from local.demo.asked import INVENTORY, Asked, parse
-from local.demo.inventory import DERIVED, derive
+from local.demo.inventory import DERIVED, derive, for_trials
 from local.paths import PROJECT
 from local.problem import Problem
 from sizing.inventory.reading import read_inventory
@@ -30,6 +30,17 @@ from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
 from sizing.services import SERVICES
 
+#: Trials that show what a run does, in minutes; defaults give figures worth keeping.
+_TRIALS = {
+    "capacity": (
+        *(
+            "-e",
+            '{"trials_conditions": ["healthy", "restart"], "trials_most_short": 6, "trials_most_full": 4}',
+        ),
+        *("-e", "trials_short_s=6 trials_full_s=12 trials_width=0.25"),
+    ),
+    "compare": ("-e", "arms=documented,planned trials_full_s=15 trials_blocks=2 trials_restarts=false"),
+}
 _RECAP = re.compile(r"changed=(\d+)")
 
 
@@ -56,13 +67,18 @@ def _nothing_changed(output: str) -> str | None:
     return None if counts and not any(counts) else "a second deploy changed something"
 
 
-def phases(inventory: str) -> tuple[Phase, ...]:
-    """Return the phases in their order, on the fleet of an inventory."""
+def phases(inventory: str, trials: str = "") -> tuple[Phase, ...]:
+    """Return the phases in their order, on the fleet of an inventory; ``trials`` names their last."""
     python = sys.executable
     play = (str(Path(python).with_name("ansible-playbook")), "-i", inventory)
-    return (
+    begin = (
         Phase("fleet up", (python, "-m", "local.fleet", "up", "--inventory", inventory), 30),
         Phase("deploy", (*play, "deploy.yml")),
+    )
+    if trials:
+        return (*begin, Phase(trials, (*play, f"{trials}.yml", *_TRIALS[trials])))
+    return (
+        *begin,
         Phase("deploy again, nothing to change", (*play, "deploy.yml"), 20, _nothing_changed),
         Phase("verify: load, restarts, audit", (*play, "verify.yml")),
     )
@@ -102,6 +118,8 @@ def inventory_of(asked: Asked, say: Callable[[str], None]) -> str:
     Raises:
         Problem: with the plan's first error.
     """
+    if asked.trials:
+        return os.path.relpath(for_trials(PROJECT / INVENTORY, DERIVED), PROJECT)
     if asked.inventory != INVENTORY:
         return asked.inventory
     chosen = asked.load
@@ -144,8 +162,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; return the status of the first phase that fails, or 0."""
     console = Console()
     try:
+        asked = parse(arguments)
         inventory = inventory_of(
-            parse(arguments), lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True)
+            asked, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True)
         )
     except Problem as problem:
         print(f"make demo: {problem}", file=sys.stderr)
@@ -153,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = Table("phase", "seconds", "target", title="The demo in phases")
     total = time.monotonic()
     status = 0
-    for phase in phases(inventory):
+    for phase in phases(inventory, asked.trials):
         console.rule(phase.name)
         try:
             seconds, status = run(phase)
@@ -163,7 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table.add_row(phase.name + ("" if status == 0 else " [red]failed[/]"), f"{seconds:.1f}", target)
         if status:
             break
-    table.add_row("all", f"{time.monotonic() - total:.1f}", "240 when cached", end_section=True)
+    target = "" if asked.trials else "240 when cached"
+    table.add_row("all", f"{time.monotonic() - total:.1f}", target, end_section=True)
     console.print(table)
     if status == 0:
         console.print(f"Report: {PROJECT / 'runs/latest/report/report.html'}")

@@ -39,6 +39,7 @@ class Asked:
 
     inventory: str = INVENTORY
     load: int | None = None
+    trials: str = ""
     vendor: Vendor | None = None
 
 
@@ -55,8 +56,9 @@ def parse(arguments: Sequence[str] | None = None) -> Asked:
     parser.add_argument("--version", default="", help="of the distribution, such as 8.3.1")
     parser.add_argument("--archive", default="", help="the vendor's .tar.gz, a file of this machine")
     parser.add_argument("--checksum", default="", help="the SHA-256 that the vendor says it has")
+    parser.add_argument("--trials", default="", choices=("", "capacity", "compare"), help="instead of verify")
     options = parser.parse_args(arguments)
-    asked = Asked(options.inventory, _load(options.load), _vendor(options))
+    asked = Asked(options.inventory, _load(options.load), options.trials, _vendor(options))
     if options.inventory != INVENTORY and (asked.load or asked.vendor):
         raise Problem(f"LOAD and DISTRIBUTION are of {INVENTORY}, not of {options.inventory}")
     return asked

@@ -44,6 +44,8 @@ TARGETS = {
     "setup": DEMO,
     "demo": DEMO,
     "demo-streams": replace(DEMO, jars=(KAFKA, SPARK, STREAMS), sample=True),
+    "demo-capacity": DEMO,
+    "demo-compare": DEMO,
     "demo-mirror": replace(DEMO, jars=(KAFKA, SPARK, CLASSIC_KAFKA), link=True),
     "fleet-up": Target(fleet=True),
     "lint": Target(requirements=(BASE, TESTS, LINT)),
