@@ -15,7 +15,7 @@ from spark_checks.judgement import as_json
 from trials import page
 from trials.progress import DEPLOY_S, Told, duration, trial_s
 from trials.settings import Settings, TrialsError, way_of
-from trials.site import Site, overlay
+from trials.site import PLANNED, Site, overlay
 from trials.trial import Asked, Auditor, Outcome, note, outcomes, run
 from verify.process import Ending
 
@@ -105,7 +105,9 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
             )
             folder = run_dir / "trials" / f"{number:03d}-{page.slug(arm)}"
             plan = run_dir / "trials" / f"arm-{page.slug(arm)}"
-            wrong = dead.get(arm) or _deployed(site, arm, plan, again=site.changed().get("arm") == arm)
+            wrong = dead.get(arm) or _deployed(
+                site, arm, plan, again=overlay(site.changed().get("arm", PLANNED)) == overlay(arm)
+            )
             condition = _condition(settings)
             if wrong:
                 dead[arm] = wrong

@@ -1,0 +1,193 @@
+"""Runs of trials with a simulated service in the place of hosts, load and Spark: what is left, whatever happens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from trials import arms, capacity
+from trials.costs import Limit
+from trials.progress import Told
+from trials.settings import Settings, TrialsError, read_settings
+from trials.site import Site
+from trials.trial import Asked, Outcome, note, outcomes
+
+LOAD: dict[str, Any] = {"run_id": "r", "rest": {"topic": "t", "records_per_s": 5000}, "kafka": None}
+
+
+class Simulated:
+    """Hosts that carry so much by condition, and what was done to them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]) -> None:
+        self.limits, self.done = limits, list[str]()
+        self.limit: Limit | None = Limit("cpu of kafka_rest", "rest1 used 2 of 2 cores")
+        self.fails_to_start: set[str] = set()
+        self.interrupt_at = 0
+        self.differs = ""
+        self.random = np.random.default_rng(1)
+        self.p99 = {"documented": 20.0, "planned": 10.0}
+        monkeypatch.setattr(capacity, "run", self.run)
+        monkeypatch.setattr(arms, "run", self.run)
+        monkeypatch.setattr(Site, "_play", lambda _, *given: self.play(*given))
+
+    def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
+        arm = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
+        self.done.append(" ".join([playbook, variables.get("trials_tasks", ""), arm]))
+        if playbook == "trials/arm.yml":
+            if arm in self.fails_to_start:
+                raise TrialsError(f"{playbook} ended with 2: not ready after 60 s")
+            Path(variables["trials_arm_dir"], "load.json").write_text(json.dumps(LOAD))
+        return f"localhost : ok=1 changed={'3' if self.differs else '0'} failed=0"
+
+    def run(self, asked: Asked, run_dir: Path, *_: Any, **__: Any) -> Outcome:
+        if asked.number == self.interrupt_at:
+            self.interrupt_at = 0
+            raise InterruptedError
+        folder = run_dir / "trials" / asked.name
+        (folder / "report").mkdir(parents=True, exist_ok=True)
+        passed = asked.load <= self.limits.get(asked.condition, 1e9)
+        p99 = float(self.p99.get(asked.kind.partition("#")[0], 10.0) * self.random.lognormal(0, 0.02))
+        measured = [
+            {"name": "latency", "measured": {"rest": {"ack_p99_ms": p99}}, "anomalies": {}, "verdict": "pass"}
+        ]
+        document = {"run_id": asked.name, "verdict": "pass", "checks": measured}
+        (folder / "report" / "verdicts.json").write_text(json.dumps(document))
+        return note(
+            folder,
+            Outcome(asked.number, asked.condition, asked.load, asked.kind, passed, "" if passed else "too slow", 50.0,
+                    "2026-11-22T10:00:00Z", asked.name, True, None if passed else self.limit, {"ack_p99_ms": p99}),
+        )  # fmt: skip
+
+
+def begun(folder: Path, **more: Any) -> Settings:
+    run = folder / "r"
+    (run / "trials").mkdir(parents=True)
+    (run / "load.json").write_text(json.dumps(LOAD))
+    (run / "plan.json").write_text("{}")
+    (run / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\n")
+    given = {"command": ["ansible-playbook"], "service": "kafka_rest", **more}
+    return read_settings(json.dumps({"instances": {"rest1": ["8082"], "rest2": ["8082"]}, **given}))
+
+
+def call(what: Any, settings: Settings, folder: Path) -> int:
+    return int(what(settings, folder / "r", None, Told()))
+
+
+def test_a_search_of_three_conditions_leaves_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Simulated(monkeypatch, {"healthy": 40_000, "restart": 30_000, "away": 20_000})
+    assert call(capacity.capacity, begun(tmp_path), tmp_path) == 0
+    document = json.loads((tmp_path / "r/report/capacity.json").read_text())
+    carried = {one["condition"]: one["carries"] for one in document["answers"]}
+    assert {name: round(value, -4) for name, value in carried.items()} == {
+        "healthy": 40_000, "restart": 30_000, "away": 20_000,
+    }  # fmt: skip
+    assert all("cpu of kafka_rest" in one["limit"] for one in document["answers"])
+    said = capsys.readouterr().out
+    assert "trial 1 of 72 at most: healthy, 5,000 records/s, short; ends at" in said
+    assert "Latency over load" in (tmp_path / "r/report/report.html").read_text()
+    # The host that was away is back, and nothing else was touched.
+    assert site.done[-1].startswith("trials/host.yml main")
+    assert not (tmp_path / "r/trials/changed.json").exists()
+    assert {one.partition(" ")[0] for one in site.done} == {"trials/host.yml"}
+    # Cores were not read, so nothing goes to the plan.
+    assert yaml.safe_load((tmp_path / "r/report/recommendations.yml").read_text()) == {"recommended": {}}
+
+
+def test_an_interrupted_search_brings_the_host_back_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {"away": 20_000})
+    settings = begun(tmp_path, conditions=["away"])
+    site.interrupt_at = 4
+    with pytest.raises(InterruptedError):
+        call(capacity.capacity, settings, tmp_path)
+    assert [one.split()[1] for one in site.done] == ["stop", "main"]
+    assert len(outcomes(tmp_path / "r")) == 3
+    assert call(capacity.capacity, settings, tmp_path) == 0
+    numbers = [one.number for one in outcomes(tmp_path / "r")]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_generators_that_are_the_limit_make_it_at_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {"healthy": 40_000})
+    site.limit = Limit("generator", "rest-producers used 0.99 cores")
+    call(capacity.capacity, begun(tmp_path, conditions=["healthy"]), tmp_path)
+    (one,) = json.loads((tmp_path / "r/report/capacity.json").read_text())["answers"]
+    assert one["at_least"]
+    assert "give them more producers" in one["because"]
+
+
+def test_arms_take_turns_and_what_was_planned_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Simulated(monkeypatch, {})
+    assert call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"]), tmp_path) == 0
+    deployed = [one.split()[-1] for one in site.done if one.startswith("trials/arm.yml")]
+    assert deployed[:4] == ["documented", "planned", "planned", "documented"]
+    # Who follows itself is restarted: fresh processes in each trial.
+    assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
+    assert site.done[-1] == "deploy.yml  planned"
+    document = json.loads((tmp_path / "r/report/comparison.json").read_text())
+    (figure,) = document["figures"]["planned"]
+    assert (figure["name"], figure["change"]) == ("latency.rest.ack_p99_ms", "better")
+    assert figure["difference"]["low"] < -0.5 < figure["difference"]["high"]
+    assert "better         latency.rest.ack_p99_ms" in capsys.readouterr().out
+
+
+def test_equal_arms_are_restarted_for_every_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Simulated(monkeypatch, {})
+    call(arms.compare_arms, begun(tmp_path, arms=["planned", "planned"], blocks=1), tmp_path)
+    assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
+
+
+def test_an_arm_that_does_not_start_fails_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {})
+    site.fails_to_start = {"stock"}
+    call(arms.compare_arms, begun(tmp_path, arms=["documented", "stock", "planned"], blocks=1), tmp_path)
+    # It is not tried again.
+    assert sum("arm.yml" in one and "stock" in one for one in site.done) == 1
+    document = json.loads((tmp_path / "r/report/comparison.json").read_text())
+    assert document["failed"] == {"documented": 0, "stock": 2, "planned": 0}
+    assert "planned" in document["figures"]
+    assert "stock" not in document["figures"]
+    assert site.done[-1] == "deploy.yml  planned"
+
+
+def test_an_interrupted_comparison_puts_back_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {})
+    settings = begun(tmp_path, arms=["documented", "planned"], blocks=1)
+    site.interrupt_at = 3
+    with pytest.raises(InterruptedError):
+        call(arms.compare_arms, settings, tmp_path)
+    assert site.done[-1] == "deploy.yml  planned"
+    assert len(outcomes(tmp_path / "r")) == 2
+    call(arms.compare_arms, settings, tmp_path)
+    assert [one.kind for one in outcomes(tmp_path / "r")] == [
+        "documented",
+        "planned",
+        "planned",
+        "documented",
+    ]
+
+
+def test_hosts_that_run_something_else_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {})
+    site.differs = "yes"
+    with pytest.raises(TrialsError, match=r"3 tasks of deploy\.yml would change something"):
+        call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"]), tmp_path)
+    assert site.done == ["deploy.yml  planned"]
