@@ -23,6 +23,7 @@ from spark_checks.job import audit
 from spark_checks.report import output
 from spark_checks.report import page as report
 from trials.costs import Limit, costs, limit_of
+from trials.settings import TrialsError
 from verify.process import Ending
 
 #: The least share of the intended rate that counts as sustained: a second's batch at either end of a short
@@ -153,9 +154,13 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
     }
     write_json(folder / "load.json", load)
     shutil.copy(asked.plan / "plan.json", folder / "plan.json")
-    levels = read_levels(run_dir / "slo.yml").model_dump()
+    # As given: a check is asked for by its levels, and without a restart there is nothing to rebalance.
+    levels = read_levels(run_dir / "slo.yml").model_dump(exclude_unset=True)
     levels["throughput"] = {way: {"records_per_s": round(SUSTAINED * asked.load, 1)}}
-    levels["rebalance"]["min_restarts"] = 1 if asked.condition == "restart" else None
+    if asked.condition == "restart":
+        levels["rebalance"] = {**levels.get("rebalance", {}), "min_restarts": 1}
+    else:
+        levels.pop("rebalance", None)
     # JSON is YAML.
     write_json(folder / "slo.yml", levels)
     return folder
@@ -175,6 +180,7 @@ def run(
 
     Raises:
         InterruptedError: when told to end; the trial leaves no outcome.
+        TrialsError: when the load cannot begin.
     """
     began, clock = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic()
     folder = write_down(asked, run_dir, way, warm_up_s)
@@ -274,17 +280,26 @@ def _loaded(folder: Path, asked: Asked, inventory: Path, ending: Ending, restart
             ):
                 return f"ended early: {behind:.1f} s of records were not acknowledged"
     finally:
-        for process in (load, watch):
-            if process is load or ending or load.returncode:
-                _end(process)
+        _end(load)
         # A restart that was begun is brought to its end: an instance must not stay stopped.
         if restarting is not None:
             restarting.wait()
         _end(watch)
+    return wrong or _ended(folder, asked)
+
+
+def _ended(folder: Path, asked: Asked) -> str:
+    """Return why a load did not come to its end, if it did not; raise TrialsError where it never began."""
     state = _state(folder)
-    if state["phase"] != "done":
-        return f"the load failed: {state.get('message') or 'see load.log'}"
-    return wrong
+    if not _began(folder):
+        why = state.get("message") or f"see {folder / 'load.log'}"
+        raise TrialsError(f"the load of trial {asked.number} cannot begin: {why}")
+    return "" if state["phase"] == "done" else f"the load failed: {state.get('message') or 'see load.log'}"
+
+
+def _began(folder: Path) -> bool:
+    """Tell whether records were sent at all: a load that cannot begin says nothing about what is carried."""
+    return any((folder / "evidence" / "ledger").glob("*.parquet"))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,11 @@ def test_what_goes_past_the_service_is_not_loaded(tmp_path: Path) -> None:
     assert load["run_id"] == "r-3"
     assert (load["min_s"], load["max_s"]) == (15, 15)
     assert levels["throughput"]["rest"]["records_per_s"] == 8000 * SUSTAINED
-    assert levels["rebalance"]["min_restarts"] is None
+    # A check that was not asked for would be unknown, and a trial of it no pass.
+    assert levels.keys() == {"latency", "throughput"}
     assert levels["latency"]["rest"]["ack_p99_ms"] == 50
+    folder = write_down(replace(asked, condition="restart"), tmp_path, "rest", 5)
+    assert json.loads((folder / "slo.yml").read_text())["rebalance"] == {"min_restarts": 1}
     with pytest.raises(TrialsError, match=r"verify\.rest is missing"):
         way_of({"kafka": {}}, "kafka_rest")
 

@@ -5,36 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
+from bench.trials.simulated import System
 from trials.search import Answer, Rules, Tried, answers, most_trials, next_trial
 
 SEEDS = 120
 RULES = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
 
 
-class System:
-    """Passes what is below its limit, which differs from trial to trial; short trials are kinder and noisier."""
-
-    def __init__(self, seed: int, limits: dict[str, float] | None = None, noise: float = 0.0) -> None:
-        self.random = np.random.default_rng(seed)
-        self.limits = limits or {"healthy": float(10 ** self.random.uniform(3.3, 5.2))}
-        self.noise = noise
-
-    def passes(self, condition: str, load: float, kind: str) -> bool:
-        full = kind == "full"
-        share = self.random.uniform()
-        away = self.noise * (1 if full else 2) * math.log(share / (1 - share)) / 1.702
-        return load <= self.limits[condition] * math.exp(away) * (1 if full else 1.1)
-
-    def search(self, rules: Rules = RULES) -> tuple[list[Answer], list[Tried]]:
-        tried: list[Tried] = []
-        while (one := next_trial(rules, tried)) is not None:
-            passed = self.passes(one.condition, one.load, one.kind)
-            tried.append(Tried(one.condition, one.load, one.kind, passed))
-        assert len(tried) <= sum(most_trials(rules))
-        return answers(rules, tried), tried
+def search(system: System, rules: Rules = RULES) -> tuple[list[Answer], list[Tried]]:
+    found, tried = system.search(rules)
+    assert len(tried) <= sum(most_trials(rules))
+    return found, tried
 
 
 @pytest.mark.parametrize("noise", [0.003, 0.02, 0.05])
@@ -42,7 +25,7 @@ def test_the_interval_holds_the_limit_as_often_as_it_claims(noise: float) -> Non
     held, carried = 0, 0
     for seed in range(SEEDS):
         system = System(seed, noise=noise)
-        (one,), _ = system.search()
+        (one,), _ = search(system)
         assert one.low is not None and one.high is not None and one.carries is not None
         held += one.low <= system.limits["healthy"] <= one.high
         carried += system.passes("healthy", one.carries, "full")
@@ -56,7 +39,7 @@ def test_a_quiet_system_is_found_within_the_width_and_both_ends_were_tried() -> 
     closed = 0
     for seed in range(30):
         system = System(seed)
-        (one,), tried = system.search()
+        (one,), tried = search(system)
         limit = system.limits["healthy"]
         if not one.closed:
             assert one.because
@@ -71,7 +54,7 @@ def test_a_quiet_system_is_found_within_the_width_and_both_ends_were_tried() -> 
 
 def test_short_trials_of_all_conditions_come_before_the_first_full_one() -> None:
     rules = replace(RULES, conditions=("healthy", "restart", "away"))
-    found, tried = System(1, {"healthy": 40_000, "restart": 30_000, "away": 21_000}).search(rules)
+    found, tried = search(System(1, {"healthy": 40_000, "restart": 30_000, "away": 21_000}), rules)
     kinds = [one.kind for one in tried]
     assert "short" not in kinds[kinds.index("full") :]
     assert [round(one.carries or 0, -4) for one in found] == [40_000, 30_000, 20_000]
@@ -81,7 +64,7 @@ def test_short_trials_of_all_conditions_come_before_the_first_full_one() -> None
 
 
 def test_an_interrupted_search_goes_on_as_if_nothing_had_been() -> None:
-    _, tried = System(4).search()
+    _, tried = search(System(4))
     for done in range(len(tried)):
         one = next_trial(RULES, tried[:done])
         assert one is not None
@@ -94,7 +77,7 @@ def test_an_interrupted_search_goes_on_as_if_nothing_had_been() -> None:
 
 
 def test_a_load_that_cannot_reach_the_limit_says_at_least() -> None:
-    (one,), tried = System(1, {"healthy": 1e9}).search(replace(RULES, ceiling=30_000))
+    (one,), tried = search(System(1, {"healthy": 1e9}), replace(RULES, ceiling=30_000))
     assert one.at_least
     assert one.carries == 30_000
     assert "no load failed" in one.because
@@ -102,14 +85,14 @@ def test_a_load_that_cannot_reach_the_limit_says_at_least() -> None:
 
 
 def test_a_system_that_carries_nothing_says_so() -> None:
-    (one,), tried = System(1, {"healthy": 1.0}).search()
+    (one,), tried = search(System(1, {"healthy": 1.0}))
     assert one.carries is None
     assert "no load passed, down to 100" in one.because
     assert len(tried) < 12
 
 
 def test_noise_that_no_interval_closes_is_said() -> None:
-    found = [System(seed, noise=0.1).search(replace(RULES, most_full=6))[0][0] for seed in range(20)]
+    found = [search(System(seed, noise=0.1), replace(RULES, most_full=6))[0][0] for seed in range(20)]
     unsure = [one for one in found if not one.closed]
     assert len(unsure) > 10
     assert all(one.because for one in unsure)

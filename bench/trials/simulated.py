@@ -1,0 +1,62 @@
+"""Systems that carry a known load, with known noise; and bisection by full trials, the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from trials.search import Answer, Rules, Tried, answers, next_trial
+
+
+class System:
+    """Passes what is below its limit, which differs from trial to trial; short trials are kinder and noisier.
+
+    Args:
+        seed: of all that is drawn; of the limit too, where none is given.
+        limits: records/s by condition.
+        noise: by how large a share the limit differs from trial to trial, about a standard deviation.
+    """
+
+    def __init__(self, seed: int, limits: Mapping[str, float] | None = None, noise: float = 0.0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.limits = limits or {"healthy": float(10 ** self.random.uniform(3.3, 5.2))}
+        self.noise = noise
+
+    def passes(self, condition: str, load: float, kind: str) -> bool:
+        """Run a trial."""
+        full = kind == "full"
+        share = self.random.uniform()
+        away = self.noise * (1 if full else 2) * math.log(share / (1 - share)) / 1.702
+        return bool(load <= self.limits[condition] * math.exp(away) * (1 if full else 1.1))
+
+    def search(self, rules: Rules) -> tuple[list[Answer], list[Tried]]:
+        """Search as capacity.yml does."""
+        tried: list[Tried] = []
+        while (one := next_trial(rules, tried)) is not None:
+            passed = self.passes(one.condition, one.load, one.kind)
+            tried.append(Tried(one.condition, one.load, one.kind, passed))
+        return answers(rules, tried), tried
+
+
+@dataclass(frozen=True)
+class Bisected:
+    """What a bisection found: the highest load that passed, and its number of full trials."""
+
+    carries: float
+    trials: int
+
+
+def bisect(system: System, rules: Rules) -> Bisected:
+    """Double or halve until both ends are known, then bisect, each trial once and full: the usual way."""
+    low, high, trials, load = 0.0, math.inf, 0, rules.start
+    while rules.floor <= load <= rules.ceiling and (not low or high / low > 1 + rules.width):
+        trials += 1
+        if system.passes("healthy", load, "full"):
+            low = load
+        else:
+            high = load
+        load = 2 * low if math.isinf(high) else high / 2 if not low else math.sqrt(low * high)
+    return Bisected(low, trials)
