@@ -17,7 +17,7 @@ _OWN = ("resume", "arms")
 
 
 class ActionModule(ActionBase):
-    """Returns ``command``: the words before the playbook's name."""
+    """Arguments and answer: see plugins/modules/kedge_command.py."""
 
     _requires_connection = False
     _supports_check_mode = True
