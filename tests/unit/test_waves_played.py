@@ -37,6 +37,7 @@ def test_a_failure_stops_the_restart_with_its_wave(tmp_path: Path) -> None:
     assert len(called(tmp_path, "haproxy_drain")) == 4
 
 
+@pytest.mark.long
 def test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)
     with pytest.raises(RuntimeError, match=r"(?s)went first and did not hold.*No other instance was touched"):
@@ -53,6 +54,7 @@ def test_what_went_first_goes_back_to_its_former_release_where_it_does_not_hold(
     assert called(tmp_path, "back") == ["rest1"]
 
 
+@pytest.mark.long
 def test_a_limit_that_mixes_waves_is_refused(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     listing = json.loads((tmp_path / "hosts.yml").read_text())
