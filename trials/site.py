@@ -36,8 +36,7 @@ class Site:
     def restart(self, folder: Path) -> subprocess.Popen[bytes]:
         """Begin the gated restart of one instance; its actions become evidence of the trial."""
         host = self._settings.hosts[0]
-        service = self._settings.service
-        only = {"service": service, f"{service}_restart": self._settings.instances[host][:1]}
+        only = {"service": self._settings.service, "instances_due": self._settings.instances[host][:1]}
         argv = ["rolling_restart.yml", "--limit", f"localhost,{host}", "-e", json.dumps(only)]
         with (folder / "restart.log").open("ab") as log:
             return subprocess.Popen(
