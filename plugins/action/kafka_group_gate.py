@@ -70,7 +70,11 @@ class ActionModule(ActionBase):
         result["waited_seconds"] = round((ended - began) / 1e6, 2)
         if given.get("instance"):
             ok = answer["wrong"] is None
-            row = {"service": given["service"], "instance": str(given["instance"]), "action": "gate"}
+            row = {
+                "service": given["service"],
+                "instance": str(given["instance"]),
+                "action": "hold" if hold else "gate",
+            }
             result["kedge_actions"] = [row | {"started_us": began, "ended_us": ended, "ok": ok}]
         return result | ({"failed": True, "msg": answer["wrong"]} if answer["wrong"] else {})
 
