@@ -15,8 +15,8 @@ author: Kedge
 
 EXAMPLES = r"""
 # In ansible.cfg; verify.yml sets kedge_run_dir, anybody else KEDGE_RUN_DIR in the environment.
-[defaults]
-callbacks_enabled = kedge_events
+#   [defaults]
+#   callbacks_enabled = kedge_events
 """
 
 import json

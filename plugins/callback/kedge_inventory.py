@@ -14,8 +14,8 @@ author: Kedge
 
 EXAMPLES = r"""
 # In ansible.cfg
-[defaults]
-callbacks_enabled = kedge_inventory
+#   [defaults]
+#   callbacks_enabled = kedge_inventory
 """
 
 from typing import Any
