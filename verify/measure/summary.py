@@ -12,7 +12,7 @@ from rich.table import Table
 
 from evidence.levels import Levels
 from spark_checks.checks import partition_rates
-from spark_checks.engine import session
+from spark_checks.engine import session, workers
 from spark_checks.engine.readers import open_evidence
 from spark_checks.job import Audit
 from spark_checks.report import output
@@ -43,6 +43,8 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
         (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
     finally:
         spark.stop()
+        # They would outlive a process that ends at once, and keep its output open.
+        workers.stop()
     if out is not None:
         shutil.copyfile(run_dir / RECOMMENDATIONS, out)
     return result
