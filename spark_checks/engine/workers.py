@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Final, TypeVar
 
 from evidence.errors import EvidenceError
@@ -45,13 +45,25 @@ def start(cores: int) -> ProcessPoolExecutor:
         if pool is None:
             context = get_context("forkserver")
             context.set_forkserver_preload(_IMPORTED)
-            # Ctrl-C is this process's to answer.
-            quiet = (signal.SIGINT, signal.SIG_IGN)
-            pool = ProcessPoolExecutor(cores, context, initializer=signal.signal, initargs=quiet)
+            pool = ProcessPoolExecutor(cores, context, initializer=_begin)
             _pools[cores] = pool
             # The server begins, and imports, while the caller does.
             pool.submit(os.getpid)
         return pool
+
+
+def _begin() -> None:
+    """Leave Ctrl-C to the process that asked, and end with it, however it ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # A worker waits at a pipe whose other end it holds itself: it would not see that nobody writes any more.
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def run(cores: int, work: Callable[[Task], Made], tasks: Iterable[Task]) -> list[Made]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -52,3 +54,21 @@ def test_a_worker_that_is_ended_is_one_line_and_the_next_ones_work() -> None:
     with pytest.raises(EvidenceError, match="want of memory"):
         workers.run(2, end_itself, [1, 2, 3])
     assert workers.run(2, abs, [-1]) == [1]
+
+
+def test_workers_end_with_a_process_that_does_not_end_them() -> None:
+    leaving = "\n".join(
+        (
+            "import os",
+            "from spark_checks.engine import workers",
+            "if __name__ == '__main__':",
+            "    workers.run(2, abs, [-1])",
+            "    print('done', flush=True)",
+            "    os._exit(0)",
+        )
+    )
+    # Its output is open for as long as one of them is there.
+    done = subprocess.run(
+        [sys.executable, "-c", leaving], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "done\n"
