@@ -9,7 +9,7 @@ import pytest
 
 from local.fleet.nodes import unusable
 from local.services.brokers import kafka_jars
-from local.services.rest_proxies import sandbox_archive
+from local.services.rest_proxies import sandbox_archive, vendor_archives
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
@@ -21,6 +21,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if needing and (reason := unusable()):
         for item in needing:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Play a test of a vendor once for each archive that is at hand; skip it, with the reason, where none is."""
+    if "vendor" not in metafunc.fixturenames:
+        return
+    archives = vendor_archives()
+    if isinstance(archives, str):
+        vendors = [pytest.param(None, id="vendors", marks=pytest.mark.skip(reason=archives))]
+    else:
+        vendors = [pytest.param(each, id=f"{each.distribution}-{each.version}") for each in archives]
+    metafunc.parametrize("vendor", vendors)
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
 from spark_checks.compare import Compared, interval
-from spark_checks.report.charts import COLOURS
+from spark_checks.report.charts import COLOURS, document, figure
 from spark_checks.report.page import embedded, environment, number, plotly
 from trials.costs import said
 from trials.settings import Settings
@@ -106,56 +107,56 @@ def _row(one: Compared) -> dict[str, str]:
 def _over_load(done: Sequence[Outcome], conditions: Sequence[str]) -> dict[str, Any]:
     """Return p99 over intended load, a line a condition, through the trials that were audited."""
     traces = []
-    for place, condition in enumerate(conditions):
-        mine = sorted(
-            (one for one in done if one.condition == condition and "ack_p99_ms" in one.figures),
-            key=lambda one: one.load,
-        )
-        symbols = ["circle" if one.passed else "x" for one in mine]
+    for condition, colour in zip(conditions, cycle(COLOURS), strict=False):
+        mine = sorted((one for one in _audited(done) if one.condition == condition), key=lambda one: one.load)
         traces.append(
             {
-                "type": "scatter",
                 "mode": "lines+markers",
                 "name": condition,
                 "x": [one.load for one in mine],
-                "y": [max(one.figures["ack_p99_ms"], 0.001) for one in mine],
-                "marker": {"symbol": symbols, "size": 9},
-                "line": {"color": COLOURS[place % len(COLOURS)], "width": 2},
+                "y": _p99_ms(mine),
+                "marker": {"symbol": ["circle" if one.passed else "x" for one in mine], "size": 9},
+                "line": {"color": colour, "width": 2},
                 "hovertemplate": "%{x:,.0f} records/s: p99 %{y:,.1f} ms",
             }
         )
-    return {
-        "data": traces,
-        "layout": {
-            "height": 420,
-            "hovermode": "closest",
-            "xaxis": {"title": {"text": "intended records/s; a cross did not meet the levels"}},
-            "yaxis": {"title": {"text": "ack p99, ms (log)"}, "type": "log"},
-        },
-    }
+    return _chart(traces, 420, "intended records/s; a cross did not meet the levels")
 
 
 def _over_trials(done: Sequence[Outcome], arms: Sequence[str]) -> dict[str, Any]:
+    """Return p99 of each trial that was audited, in the order of time, a colour an arm."""
     traces = []
-    for place, arm in enumerate(arms):
-        mine = [one for one in done if one.kind == arm and "ack_p99_ms" in one.figures]
+    for arm, colour in zip(arms, cycle(COLOURS), strict=False):
+        mine = [one for one in _audited(done) if one.kind == arm]
         traces.append(
             {
-                "type": "scatter",
                 "mode": "markers",
                 "name": arm,
                 "x": [one.number for one in mine],
-                "y": [max(one.figures["ack_p99_ms"], 0.001) for one in mine],
-                "marker": {"color": COLOURS[place % len(COLOURS)], "size": 10},
+                "y": _p99_ms(mine),
+                "marker": {"color": colour, "size": 10},
                 "hovertemplate": "trial %{x}: p99 %{y:,.1f} ms",
             }
         )
-    return {
-        "data": traces,
-        "layout": {
-            "height": 360,
-            "hovermode": "closest",
-            "xaxis": {"title": {"text": "trial, in the order of time"}},
-            "yaxis": {"title": {"text": "ack p99, ms (log)"}, "type": "log"},
-        },
-    }
+    return _chart(traces, 360, "trial, in the order of time")
+
+
+def _audited(done: Sequence[Outcome]) -> list[Outcome]:
+    return [one for one in done if "ack_p99_ms" in one.figures]
+
+
+def _p99_ms(audited: Sequence[Outcome]) -> list[float]:
+    """Return what a logarithmic axis can show."""
+    return [max(one.figures["ack_p99_ms"], 0.001) for one in audited]
+
+
+def _chart(traces: Sequence[dict[str, Any]], height: int, along: str) -> dict[str, Any]:
+    drawn = figure(
+        height=height,
+        hovermode="closest",
+        xaxis_title_text=along,
+        yaxis={"title": {"text": "ack p99, ms (log)"}, "type": "log"},
+    )
+    for trace in traces:
+        drawn.add_scatter(**trace)
+    return document(drawn)

@@ -47,14 +47,14 @@ def timeline(audit: Audit) -> dict[str, Any]:
     if lags:
         lines = [_line(f"lag {name}", points, warm, colours[name]) for name, points in sorted(lags.items())]
         rows.append(("lag<br>records", lines))
-    figure = _rows_over_time(rows, _ROW_PX)
-    _mark_restarts(figure, audit, named=True)
+    drawn = _rows_over_time(rows, _ROW_PX)
+    _mark_restarts(drawn, audit, named=True)
     for at in (warm, (run.measured_until_us - run.started_us) / 1e6):
-        figure.add_shape(
+        drawn.add_shape(
             {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper"},
             line={"width": 1, "dash": "dot", "color": _GREY},
         )
-    return _document(figure)
+    return document(drawn)
 
 
 def memory(audit: Audit) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def memory(audit: Audit) -> dict[str, Any]:
         for trace in traces:
             trace.update(legendgroup=trace.name, showlegend=number == 0)
         rows.append((f"{name}<br>MiB", traces))
-    return _document(_rows_over_time(rows, _ROW_PX + 40))
+    return document(_rows_over_time(rows, _ROW_PX + 40))
 
 
 def ownership(audit: Audit) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def ownership(audit: Audit) -> dict[str, Any]:
     )
     rows = list(dict.fromkeys((one["group"], one["place"]) for one in found))
     consumers = list(dict.fromkeys(one["consumer"] for one in found))
-    figure = _figure(
+    drawn = figure(
         height=22 * len(rows) + 150,
         barmode="overlay",
         bargap=0.25,
@@ -95,7 +95,7 @@ def ownership(audit: Audit) -> dict[str, Any]:
     )
     for number, consumer in enumerate(consumers):
         mine = [one for one in found if one["consumer"] == consumer]
-        figure.add_bar(
+        drawn.add_bar(
             orientation="h",
             name=_short(consumer),
             y=[[one["group"] for one in mine], [one["place"] for one in mine]],
@@ -104,8 +104,8 @@ def ownership(audit: Audit) -> dict[str, Any]:
             marker_color=COLOURS[number % len(COLOURS)],
             hovertemplate=f"%{{base:,.1f}} s, for %{{x:,.1f}} s: {_short(consumer)}",
         )
-    _mark_restarts(figure, audit, named=False)
-    return _document(figure)
+    _mark_restarts(drawn, audit, named=False)
+    return document(drawn)
 
 
 def percentiles(audit: Audit) -> dict[str, Any]:
@@ -116,14 +116,14 @@ def percentiles(audit: Audit) -> dict[str, Any]:
     names = ["least" if p == 0 else "most" if p == 100 else f"p{p:g}" for p in CURVE]
     dashes = {"ack": "solid", "append": "dot", "delivery": "dash"}
     colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(_names(audit))}
-    figure = _figure(
+    drawn = figure(
         height=380,
         xaxis={"title": {"text": "percentile of records"}, "type": "category"},
         yaxis={"title": {"text": "ms from intended send (log)"}, "type": "log"},
     )
     for name, points in sorted(curves.items()):
         via, _, stage = name.partition(" ")
-        figure.add_scatter(
+        drawn.add_scatter(
             mode="lines+markers",
             name=name,
             x=names,
@@ -131,7 +131,7 @@ def percentiles(audit: Audit) -> dict[str, Any]:
             line={"color": colours[via], "dash": dashes.get(stage, "solid"), "width": 2},
             hovertemplate="%{x}: %{y:,.2f} ms",
         )
-    return _document(figure)
+    return document(drawn)
 
 
 def batch_fill(audit: Audit) -> dict[str, Any]:
@@ -146,23 +146,24 @@ def batch_compression(audit: Audit) -> dict[str, Any]:
 
 def _histogram(audit: Audit, name: str, classes: str, axis: str, hover: str) -> dict[str, Any]:
     found: Mapping[str, Any] = next((r.series.get(name, {}) for r in audit.results if r.name == "mirror"), {})
-    figure = _figure(
+    drawn = figure(
         height=320,
         xaxis={"title": {"text": axis}, "type": "category"},
         yaxis={"title": {"text": "percent of the batches"}, "rangemode": "tozero"},
     )
     for number, (flow, counts) in enumerate(sorted(found.get("batches", {}).items())):
-        figure.add_bar(
+        drawn.add_bar(
             name=flow,
             x=[*(f"{end:,}" for end in found.get(classes, ())), "more"],
             y=[round(100 * count / sum(counts), 2) for count in counts],
             marker_color=COLOURS[number % len(COLOURS)],
             hovertemplate=hover,
         )
-    return _document(figure)
+    return document(drawn)
 
 
-def _figure(**layout: Any) -> go.Figure:
+def figure(**layout: Any) -> go.Figure:
+    """Return an empty figure of this layout, without Plotly's own colours."""
     # Plotly's own template would be 7 kB a figure, and win over the page's colours.
     return go.Figure(layout=go.Layout(template={}, **layout))
 
@@ -170,33 +171,33 @@ def _figure(**layout: Any) -> go.Figure:
 def _rows_over_time(rows: list[tuple[str, list[go.Scatter]]], row_px: int) -> go.Figure:
     """Stack (title, lines) as rows over one time axis; a title with the word log has such an axis."""
     count = max(len(rows), 1)
-    figure = make_subplots(rows=count, shared_xaxes="all", vertical_spacing=0.045 / count)
-    figure.update_layout(template={}, height=row_px * count + 90)
-    figure.update_xaxes(title_text=_TIME, row=count)
+    drawn = make_subplots(rows=count, shared_xaxes="all", vertical_spacing=0.045 / count)
+    drawn.update_layout(template={}, height=row_px * count + 90)
+    drawn.update_xaxes(title_text=_TIME, row=count)
     for number, (title, lines) in enumerate(rows, start=1):
-        figure.add_traces(lines, rows=number, cols=1)
-        figure.update_yaxes(title_text=title, rangemode="tozero", row=number)
+        drawn.add_traces(lines, rows=number, cols=1)
+        drawn.update_yaxes(title_text=title, rangemode="tozero", row=number)
         if "log" in title:
-            figure.update_yaxes(type="log", row=number)
+            drawn.update_yaxes(type="log", row=number)
         else:
-            figure.update_yaxes(minallowed=0, row=number)
-    return figure
+            drawn.update_yaxes(minallowed=0, row=number)
+    return drawn
 
 
-def _mark_restarts(figure: go.Figure, audit: Audit, named: bool) -> None:
+def _mark_restarts(drawn: go.Figure, audit: Audit, named: bool) -> None:
     """Draw the restarts as bands behind a chart over time, from its top row to its bottom one."""
     run = audit.evidence.run
     for restart in audit.restarts:
         begin = (restart.begin_us - run.started_us) / 1e6
         end = ((restart.end_us or run.measured_until_us) - run.started_us) / 1e6
-        figure.add_shape(
+        drawn.add_shape(
             {"type": "rect", "x0": begin, "x1": end, "y0": 0, "y1": 1, "yref": "paper"},
             fillcolor=_BAND,
             line_width=0,
             layer="below",
         )
         if named:
-            figure.add_annotation(
+            drawn.add_annotation(
                 {"text": restart.name, "x": begin, "y": 1, "yref": "paper", "textangle": -28},
                 showarrow=False,
                 xanchor="left",
@@ -205,9 +206,9 @@ def _mark_restarts(figure: go.Figure, audit: Audit, named: bool) -> None:
             )
 
 
-def _document(figure: go.Figure) -> dict[str, Any]:
+def document(drawn: go.Figure) -> dict[str, Any]:
     """Return {data, layout}, as Plotly's script takes it."""
-    found: dict[str, Any] = figure.to_plotly_json()
+    found: dict[str, Any] = drawn.to_plotly_json()
     return found
 
 

@@ -8,22 +8,13 @@ import sys
 
 import pytest
 
-from local.services.rest_proxies import VendorArchive, vendor_archives
+from local.services.rest_proxies import VendorArchive
 from tests.e2e.playing import ROOT, local_fleet
 
 RUN = ROOT / "runs" / "latest"
 INVENTORY = "inventories/local"
 
 pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(1500)]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    archives = vendor_archives()
-    if isinstance(archives, str):
-        vendors = [pytest.param(None, id="vendors", marks=pytest.mark.skip(reason=archives))]
-    else:
-        vendors = [pytest.param(each, id=f"{each.distribution}-{each.version}") for each in archives]
-    metafunc.parametrize("vendor", vendors)
 
 
 def test_the_demo_passes_with_a_vendors_proxy_and_the_report_names_it(vendor: VendorArchive) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives
+from local.services.rest_proxies import VendorArchive, running_proxy, unpack
 from sizing.rest.distributions import DISTRIBUTIONS
 from tests.contract.dialects import DIALECTS
 from tests.kafka.crashable import CrashableBroker
@@ -16,15 +16,6 @@ from tests.kafka.loads import LoadRun, assert_ledger_is_true
 pytestmark = pytest.mark.kafka
 
 RATE = 500
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    archives = vendor_archives()
-    if isinstance(archives, str):
-        vendors = [pytest.param(None, id="vendors", marks=pytest.mark.skip(reason=archives))]
-    else:
-        vendors = [pytest.param(each, id=f"{each.distribution}-{each.version}") for each in archives]
-    metafunc.parametrize("vendor", vendors)
 
 
 def test_every_record_is_delivered_once_and_committed_in_the_dialect_of_its_record(
