@@ -13,6 +13,8 @@ from ansible.utils.display import Display
 
 _ROOT = Path(__file__).resolve().parents[2]
 display = Display()
+#: Of an argument, what a message shows; paths are shorter.
+_LONGEST = 120
 
 
 class ActionModule(ActionBase):
@@ -66,6 +68,11 @@ class ActionModule(ActionBase):
             where = f"; its output is in {log}" if log else ""
             result |= {
                 "failed": True,
-                "msg": f"{' '.join(argv)} ended with {process.returncode}: {last}{where}",
+                "msg": f"{_command(argv)} ended with {process.returncode}: {last}{where}",
             }
         return result
+
+
+def _command(argv: list[str]) -> str:
+    """Return a command to read: the reason that follows it must not be lost behind a document."""
+    return " ".join(a if len(a) <= _LONGEST else f"{a[:_LONGEST]}…" for a in argv)

@@ -179,3 +179,12 @@ def test_other_playbooks_plan_without_printing_and_stop_at_an_error(inventory: P
     assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
     assert "/etc/streams-app" not in done.stdout
     assert "rest1" not in done.stdout.partition("PLAY RECAP")[2]
+
+
+def test_trials_without_a_level_to_judge_by_say_which_one_is_missing_in_a_line() -> None:
+    done = play(ROOT / "inventories" / "local", "--check", playbook="capacity.yml")
+    assert done.returncode == 2
+    message = done.stdout.partition("msg:")[2].partition("rc:")[0]
+    assert "service_levels.latency.rest.ack_p99_ms is missing" in " ".join(message.split())
+    # Not behind all the settings that the command was given.
+    assert len(message) < 1000
