@@ -12,7 +12,8 @@ description:
     request is waited for. When the task is done the server has no request and gets none.
   - Of a server that leaves its C(members) in their groups when it stops, they are deleted in between, so that
     the groups go on with those that its clients make elsewhere.
-  - A server is not drained while another of its backend is not up.
+  - A server is not drained while another of its backend is not up. One that has been down for less than 30 s
+    is waited for, since a busy machine fails a health check without being broken.
   - C(gone) drains a server for good, if one of C(others) is up to carry its requests. With none up it is left
     in rotation, until the balancer is reloaded with the others in its place. Of a server that the balancer
     does not know, it waits for the requests that a process from before its reload still has there.
@@ -71,6 +72,8 @@ from ansible.module_utils.rest_members import delete_members
 
 POLL_SECONDS = 0.05
 OUT = ("DRAIN", "MAINT")
+#: A server that is down for longer does not come back by itself.
+BRIEF_SECONDS = 30
 
 
 def out_of_rotation(found: dict[str, dict[str, str]]) -> list[str]:
@@ -78,21 +81,33 @@ def out_of_rotation(found: dict[str, dict[str, str]]) -> list[str]:
     return sorted(n for n, s in found.items() if s["status"].startswith(OUT))
 
 
-def refusal(
-    state: str, name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()
-) -> str | None:
-    """Return why a server must not be taken out, or None: the others have to carry its requests.
+def lacking(name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()) -> list[str]:
+    """Return the other servers that are not up.
 
     Of each host that restarts ``beside`` one server may be out, which the plan has counted.
     """
-    if name not in found:
-        return None if state == "gone" else "the balancer has no such server; deploy it first"
     down = sorted(n for n, s in found.items() if n != name and not s["status"].startswith("UP"))
     counted = {host: next((n for n in down if n.rpartition(":")[0] == host), None) for host in beside}
-    down = [n for n in down if n not in counted.values()]
+    return [n for n in down if n not in counted.values()]
+
+
+def refusal(
+    state: str, name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()
+) -> str | None:
+    """Return why a server must not be taken out, or None: the others have to carry its requests."""
+    if name not in found:
+        return None if state == "gone" else "the balancer has no such server; deploy it first"
+    down = lacking(name, found, beside)
     if state == "drain" and down:
         return f"not drained, because {', '.join(down)} is not up; see what ails it first"
     return None
+
+
+def may_come_back(name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()) -> bool:
+    """Return whether all that lack have been down only briefly; one that was taken out stays out."""
+    down = [found[n] for n in lacking(name, found, beside)]
+    brief = [s["status"].startswith("DOWN") and int(s["lastchg"] or 0) < BRIEF_SECONDS for s in down]
+    return bool(brief) and all(brief)
 
 
 def carried(found: dict[str, dict[str, str]], others: list[str]) -> bool:
@@ -188,8 +203,12 @@ def main() -> None:
             for server in left if not module.check_mode else []:
                 change(module, "ready", f"{backend}/{server}")
             module.exit_json(changed=bool(left), servers=left, kedge_actions=[])
-        if wrong := refusal(p["state"], name, found, p["beside"]):
-            module.fail_json(msg=f"{p['server']}: {wrong}")
+        deadline = time.monotonic() + p["seconds"]
+        while wrong := refusal(p["state"], name, found, p["beside"]):
+            if time.monotonic() > deadline or not may_come_back(name, found, p["beside"]):
+                module.fail_json(msg=f"{p['server']}: {wrong}")
+            time.sleep(POLL_SECONDS)
+            found = servers(p["socket"], backend)
         if module.check_mode:
             module.exit_json(changed=name in found, kedge_actions=[])
         if name not in found:

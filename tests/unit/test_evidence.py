@@ -86,6 +86,8 @@ def test_rows_are_durable_only_once_their_file_is_there(tmp_path: Path) -> None:
     writer.flush()
     assert writer.durable(number)
     assert (tmp_path / "group_states" / f"w-{number}.parquet").is_file()
+    # Nothing was gathered since: all that was appended is safe.
+    assert writer.newest() == number
     writer.append({**STATE, "at_us": [2]})
     assert writer.newest() == number + 1
     writer.close()

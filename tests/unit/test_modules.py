@@ -323,6 +323,17 @@ def test_an_instance_is_not_drained_while_another_is_down() -> None:
     assert haproxy_drain.refusal("drain", "a:8082", {"a:8082": UP, "b:8082": UP}) is None
 
 
+@pytest.mark.parametrize(
+    ("status", "seconds", "waited_for"),
+    [("DOWN", "3", True), ("DOWN 1/2", "29", True), ("DOWN", "30", False), ("MAINT", "3", False)],
+)
+def test_only_a_server_that_has_just_failed_its_check_is_waited_for(
+    status: str, seconds: str, waited_for: bool
+) -> None:
+    other = {**UP, "status": status, "lastchg": seconds}
+    assert haproxy_drain.may_come_back("a:8082", {"a:8082": UP, "b:8082": other}) is waited_for
+
+
 def test_a_server_that_the_balancer_does_not_know_is_told() -> None:
     assert "no such server" in str(haproxy_drain.refusal("drain", "c:8082", {"a:8082": UP}))
 

@@ -47,3 +47,14 @@ def test_what_is_left_out_unseen_changes_nothing(seed: int, monkeypatch: pytest.
     monkeypatch.setattr(record_anomalies, "_others", lambda *both: both)
     everything = record_anomalies.judged(ledger, records, TOLD).to_pylist()
     assert sorted(map(str, found)) == sorted(map(str, everything))
+
+
+@pytest.mark.parametrize(
+    ("seq", "complete", "lacks"), [(11, True, True), (12, True, False), (12, False, True)]
+)
+def test_a_record_may_be_missing_from_the_ledger_below_the_rows_that_its_generator_wrote(
+    seq: int, complete: bool, lacks: bool
+) -> None:
+    # Producer 0 wrote twelve rows, numbered from 0.
+    told = record_anomalies.Told({0: 12}, complete, frozenset(), {})
+    assert told.lacks(0, seq) is lacks

@@ -379,3 +379,10 @@ def test_the_balancer_waits_longer_than_a_record_may(changes: dict[str, Any], se
     plan = make_plan(rest(1, groups={"rest_balancer": ("lb1",)}, **changes))
     (balancer,) = plan.services["lb1"]["rest_balancer"]
     assert balancer.value("timeout server") == seconds
+
+
+def test_the_balancer_waits_for_the_one_of_its_instances_that_waits_longest() -> None:
+    inventory = rest(2, groups={"rest_balancer": ("lb1",)})
+    inventory.hosts["rest2"]["kafka_rest_settings"] = {"producer.delivery.timeout.ms": 90_000}
+    (balancer,) = make_plan(inventory).services["lb1"]["rest_balancer"]
+    assert balancer.value("timeout server") == "130s"
