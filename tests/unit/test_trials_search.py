@@ -104,3 +104,17 @@ def test_trials_that_contradict_each_other_widen_the_interval() -> None:
     narrow, wide = answers(RULES, agreeing)[0], answers(RULES, against)[0]
     assert narrow.low and narrow.high and wide.low and wide.high
     assert wide.high / wide.low > narrow.high / narrow.low
+
+
+def test_a_wide_interval_does_not_close_before_both_its_ends_were_tried_twice() -> None:
+    rules = replace(RULES, width=0.5)
+    lacked = 0
+    for seed in range(25):
+        _, tried = search(System(seed), rules)
+        for done in range(len(tried)):
+            (before,) = answers(rules, tried[:done])
+            following = next_trial(rules, tried[:done])
+            if "full trials failed near" in before.because and following is not None:
+                lacked += 1
+                assert before.passed is not None and following.load > before.passed
+    assert lacked > 0
