@@ -30,9 +30,8 @@ class ActionModule(ActionBase):
             raise ValueError("kedge_drift_shown only ever compares: say check_mode: true at the task")
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        facts_here = task_vars["hostvars"]["localhost"]["ansible_facts"]
-        plan, reached = facts_here["kedge_plan"], facts_here["kedge_reached"]
-        logins = facts_here["kedge_secrets"]["clusters"]
+        plan, reached = task_vars["plan_made"]["plan"], task_vars["plan_reached"]
+        logins = task_vars["plan_made"]["secrets"]["clusters"]
         said: dict[str, list[str]] = {}
         for host in task_vars["groups"]["all"]:
             # Only hosts that were asked have facts, and looking costs milliseconds a host.

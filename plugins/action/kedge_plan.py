@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible import constants as C  # noqa: N812 - as all of Ansible calls it
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
@@ -115,24 +114,25 @@ class ActionModule(ActionBase):
         if errors:
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
-        # A fact of its own, which no other file of the kit prints or writes down.
         load = _of_load(inventory.common("verify"), logins)
-        result["ansible_facts"] = {
-            "kedge_plan": document,
+        # No facts: Ansible copies those of localhost whole, for each host and task that looks one up, and
+        # a cache of facts would keep the passwords.
+        result |= {
+            "plan": document,
             # Resolving variables costs milliseconds a host: once is enough.
-            "kedge_ways": ways,
-            "kedge_secrets": {"settings": secrets, "clusters": logins, "load": load}
+            "ways": ways,
+            # Apart, so that no other file of the kit prints them or writes them down.
+            "secrets": {"settings": secrets, "clusters": logins, "load": load}
             | {"users": {name: passwords for name, (_, passwords) in users.items()}},
         }
         if secrets or any(logins.values()) or _any_value(load):
-            _refuse_cache(C.CACHE_PLUGIN)
             # Callbacks print and keep whole results, that of JSON among them; they get none of this one.
             result["_ansible_no_log"] = True
         if not show:
             result["warnings"] = [
                 f"{f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings if f.severity == "warning"
             ]
-        # With -v Ansible would print the whole fact.
+        # With -v Ansible would print the whole plan.
         return result | {"_ansible_verbose_override": True}
 
     def _with_certificates(self, plan: Plan, inventory: Inventory, *, needed: bool) -> Plan:
@@ -186,15 +186,6 @@ def _beside(
         "flows": flows_json(inventory),
         "applications": applications_json(inventory),
     }
-
-
-def _refuse_cache(plugin: str) -> None:
-    """Stop where Ansible would write facts, the passwords among them, into files that others may read."""
-    if plugin.rpartition(".")[2] != "memory":
-        raise AnsibleActionFail(
-            f"fact_caching is {plugin}, which would keep the inventory's passwords; no host was touched. "
-            "Mend: set it to memory, as the kit's ansible.cfg has it (ANSIBLE_CACHE_PLUGIN goes before it)"
-        )
 
 
 def _any_value(found: Any) -> bool:

@@ -30,8 +30,7 @@ class ActionModule(ActionBase):
         """Knock at every host that has something to compare, many at once."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        facts = task_vars["hostvars"]["localhost"]["ansible_facts"]
-        plan, known = facts["kedge_plan"], facts["kedge_ways"]
+        plan, known = task_vars["plan_made"]["plan"], task_vars["plan_made"]["ways"]
         able = comparing_roles(ROOT / "roles")
         planned = {host: list(of_host["services"]) for host, of_host in plan["hosts"].items()}
         comparable = {
@@ -45,7 +44,7 @@ class ActionModule(ActionBase):
             "unreached": {host: why for host, why in answers.items() if why is not None},
             "uncompared": {s: _why_not(s) for of_host in planned.values() for s in of_host if s not in able},
         }
-        return result | {"changed": False, "ansible_facts": {"kedge_reached": found}}
+        return result | {"changed": False, **found}
 
 
 def comparing_roles(roles: Path) -> frozenset[str]:

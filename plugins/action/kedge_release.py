@@ -53,7 +53,8 @@ class ActionModule(ActionBase):
             }
             for instance in arguments["instances"]
         ]
-        values = (task_vars or {})["hostvars"]["localhost"]["ansible_facts"]["kedge_secrets"]["settings"]
+        # Read raw: else Ansible would template the whole plan, for each host.
+        values = (task_vars or {})["hostvars"].raw_get("localhost")["plan_made"]["secrets"]["settings"]
         secrets: dict[str, str] = {}
         for instance in arguments["instances"]:
             secrets |= secrets_of(unit, instance, values, self._read)

@@ -29,7 +29,7 @@ EXAMPLES = r"""
 - name: Give the cluster its topics
   kafka_topics_present:
     bootstrap_servers: leaf1.example.net:9092
-    topics: "{{ hostvars.localhost.ansible_facts.kedge_plan.topics.leaf }}"
+    topics: "{{ hostvars.localhost.plan_made.plan.topics.leaf }}"
     grow: "{{ kafka_topics | topics_that_may_grow('leaf') }}"
   delegate_to: localhost
 """

@@ -23,5 +23,5 @@ EXAMPLES = r"""
   kedge_changelogs:
     bootstrap_servers: leaf1.example.net:9092
     application: joins
-    applications: "{{ hostvars.localhost.ansible_facts.kedge_plan.applications }}"
+    applications: "{{ hostvars.localhost.plan_made.plan.applications }}"
 """

@@ -32,7 +32,7 @@ EXAMPLES = r"""
     name: mirror_maker
     unit: mirror-maker
     owner: mirror-maker
-    instances: "{{ kedge_plan | planned_instances(inventory_hostname, 'mirror_maker') }}"
+    instances: "{{ _mirror_maker_planned }}"
     service: {description: MirrorMaker, exec_start: /usr/bin/java}
   check_mode: true
 """

@@ -25,7 +25,7 @@ author: Kedge
 EXAMPLES = r"""
 - name: Set what is planned for the host
   kedge_kernel:
-    settings: "{{ (kedge_plan | planned_instances(inventory_hostname, 'host_tuning'))[0].settings }}"
+    settings: "{{ _host_tuning_planned[0].settings }}"
 """
 
 RETURN = r"""

@@ -6,8 +6,7 @@ DOCUMENTATION = r"""
 module: kedge_plan
 short_description: Plan the whole inventory, and stop where the plan has an error
 description:
-  - Plans every host of the inventory, and leaves the plan as the fact C(kedge_plan), with a mark in the
-    place of each secret. What the marks stand for is in the fact C(kedge_secrets).
+  - Plans every host of the inventory. Register the answer as C(plan_made), where the kit's roles look for it.
   - Fails, with every error of the plan, before a host is touched. Runs on the control machine.
 options:
   show:
@@ -37,11 +36,20 @@ EXAMPLES = r"""
   kedge_plan:
     show: true
     archives: look
+  register: plan_made
 """
 
 RETURN = r"""
-ansible_facts:
-  description: C(kedge_plan), C(kedge_secrets) and C(kedge_ways), how each host is reached.
-  returned: where the plan is made
+plan:
+  description: The plan of all hosts, with a mark in the place of each secret.
+  returned: where the plan has no error
+  type: dict
+secrets:
+  description: What the marks stand for (C(settings)), and the secrets of C(clusters), C(users) and C(load).
+  returned: where the plan has no error
+  type: dict
+ways:
+  description: Host to the variables that say how it is reached.
+  returned: where the plan has no error
   type: dict
 """

@@ -7,7 +7,7 @@ module: kedge_reached
 short_description: Find the hosts that answer and the services that can be compared
 description:
   - Knocks at every host that has something to compare, many at once, before a task is spent on each of them.
-  - Runs on the control machine.
+  - Takes the plan from C(plan_made). Runs on the control machine.
 options: {}
 author: Kedge
 """
@@ -15,13 +15,20 @@ author: Kedge
 EXAMPLES = r"""
 - name: Find the hosts that answer and the services that can be compared
   kedge_reached:
+  register: plan_reached
 """
 
 RETURN = r"""
-ansible_facts:
-  description:
-    - C(kedge_reached). C(comparable) is host to the planned services whose roles can compare; C(unreached)
-      is host to why it takes no connection; C(uncompared) is service to why no role compares it.
+comparable:
+  description: Host to the planned services whose roles can compare.
+  returned: always
+  type: dict
+unreached:
+  description: Host to why it takes no connection.
+  returned: always
+  type: dict
+uncompared:
+  description: Service to why no role compares it.
   returned: always
   type: dict
 """

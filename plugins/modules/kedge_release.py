@@ -36,7 +36,7 @@ EXAMPLES = r"""
   kedge_release:
     unit: mirror-maker
     owner: mirror-maker
-    instances: "{{ kedge_plan | planned_instances(inventory_hostname, 'mirror_maker') }}"
+    instances: "{{ _mirror_maker_planned }}"
     links: {dist: /opt/kedge/kafka-4.1.0}
     service: {description: MirrorMaker, exec_start: /usr/bin/java -cp /etc/mirror-maker/%i/dist/*}
   register: staged
