@@ -114,7 +114,6 @@ class ActionModule(ActionBase):
         if errors:
             lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
             raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
-        load = _of_load(inventory.common("verify"), logins)
         # No facts: Ansible copies those of localhost whole, for each host and task that looks one up, and
         # a cache of facts would keep the passwords.
         result |= {
@@ -122,18 +121,21 @@ class ActionModule(ActionBase):
             # Resolving variables costs milliseconds a host: once is enough.
             "ways": ways,
             # Apart, so that no other file of the kit prints them or writes them down.
-            "secrets": {"settings": secrets, "clusters": logins, "load": load}
-            | {"users": {name: passwords for name, (_, passwords) in users.items()}},
+            "secrets": {
+                "settings": secrets,
+                "clusters": logins,
+                "load": _of_load(inventory.common("verify"), logins),
+                "users": {name: passwords for name, (_, passwords) in users.items()},
+            },
+            # Callbacks print and keep whole results, that of JSON among them, and each is given its own copy:
+            # they get none of this one.
+            "_ansible_no_log": True,
         }
-        if secrets or any(logins.values()) or _any_value(load):
-            # Callbacks print and keep whole results, that of JSON among them; they get none of this one.
-            result["_ansible_no_log"] = True
         if not show:
             result["warnings"] = [
                 f"{f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings if f.severity == "warning"
             ]
-        # With -v Ansible would print the whole plan.
-        return result | {"_ansible_verbose_override": True}
+        return result
 
     def _with_certificates(self, plan: Plan, inventory: Inventory, *, needed: bool) -> Plan:
         """Return a plan with what is wrong with the certificates and keys that would be copied."""
@@ -186,11 +188,6 @@ def _beside(
         "flows": flows_json(inventory),
         "applications": applications_json(inventory),
     }
-
-
-def _any_value(found: Any) -> bool:
-    """Return whether there is anything at all in mappings of mappings."""
-    return any(map(_any_value, found.values())) if isinstance(found, Mapping) else True
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:
