@@ -1,4 +1,4 @@
-"""``python -m bench.hosts``: plan, deploy and restart of fleets of 50, 200 and 1,000 simulated hosts.
+"""``python -m bench.hosts``: plan, deploy and restart in fleets of 50, 200 and 1,000 simulated hosts.
 
 Hosts are the double tests/doubles/answering: it takes what Ansible would send over SSH, and answers at once,
 as a host does on which all instances run an older release. So the figures are those of the control machine
@@ -31,6 +31,7 @@ PLAYBOOKS = {
     "plan": ["plan.yml", "-e", "plan_diff=false"],
     "plan_with_difference": ["plan.yml"],
     "deploy": ["deploy.yml"],
+    "restart_one": ["rolling_restart.yml", "--limit", "localhost,rest1"],
     "restart": ["rolling_restart.yml"],
 }
 
