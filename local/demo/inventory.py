@@ -29,7 +29,7 @@ def derive(base: Path, load: int, vendor: Vendor | None, to: Path) -> Path:
     shutil.copytree(base, to)
     _change(to / "group_vars/all/main.yml", lambda variables: _loaded(variables, load), base)
     if vendor is not None:
-        _change(to / "group_vars/kafka_rest/main.yml", lambda variables: variables | _proxy(vendor), base)
+        _change(to / "group_vars/kafka_rest/main.yml", lambda variables: _of_vendor(variables, vendor), base)
     return to
 
 
@@ -57,8 +57,10 @@ def _bounded(variables: dict[str, Any]) -> dict[str, Any]:
     return variables | {"service_levels": {**levels, "latency": {"rest": {"ack_p99_ms": _ACK_P99_MS}}}}
 
 
-def _proxy(vendor: Vendor) -> dict[str, str]:
-    return {
+def _of_vendor(variables: dict[str, Any], vendor: Vendor) -> dict[str, Any]:
+    # The sandbox starts in seconds; a vendor's proxy gets the time that the plan gives it.
+    kept = {key: value for key, value in variables.items() if key != "kafka_rest_ready_seconds"}
+    return kept | {
         "kafka_rest_distribution": vendor.distribution,
         "kafka_rest_version": vendor.version,
         "kafka_rest_archive": str(vendor.archive),
