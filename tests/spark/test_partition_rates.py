@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
+from evidence.writing import rows_to_columns, write_table
 from spark_checks.checks.partition_rates import check
+from spark_checks.engine import session
 from spark_checks.results import Result
 from tests.spark.frames import Row, evidence, run, sent, us
+from verify.measure.summary import summarize
 
 BYTES = 1_000_000  # so that a record is a megabyte, and a record a second 1 MB/s
 
@@ -52,14 +56,17 @@ def delivered(topic: str, count: int, begin: float) -> list[Row]:
     ]  # fmt: skip
 
 
+ASKED: Row = {
+    "cluster": "leaf", "record_bytes": BYTES, "codec": "none", "acks": "all", "replication": 1,
+    "clients": 1, "partitions": [1, 2], "repetitions": 1, "targets": [],
+}  # fmt: skip
+
+
 def measured(
     spark: SparkSession, rounds: list[Row], rows: list[Row], got: list[Row], **changes: Any
 ) -> Result:
-    asked = {
-        "cluster": "leaf", "record_bytes": BYTES, "codec": "none", "acks": "all", "replication": 1,
-        "clients": 1, "partitions": [1, 2], "repetitions": 1, "targets": [], "rounds": rounds,
-    }  # fmt: skip
-    return check(evidence(spark, run(measurement=asked | changes), ledger=rows, deliveries=got), Levels())
+    about = run(measurement=ASKED | {"rounds": rounds} | changes)
+    return check(evidence(spark, about, ledger=rows, deliveries=got), Levels())
 
 
 ROUNDS = [a_round("p1", 1, "produce", 0), a_round("p1", 1, "consume", 3)]
@@ -138,3 +145,15 @@ def test_a_leader_alone_that_is_faster_names_replication(spark: SparkSession) ->
     production = measured(spark, rounds, rows, delivered("p1", 20, 3)).measured["production"]
     assert production["limited_by"] == "replication (acks=1 is 2.00 times as fast)"
     assert production["one_mb_per_s"] == 5.0
+
+
+def test_a_measurement_is_summed_up_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "start", lambda *_, **__: pytest.fail("the summary asked for Spark"))
+    about = run(measurement=ASKED | {"rounds": ROUNDS})
+    folder = tmp_path / "evidence"
+    for table, rows in (("ledger", ledger("p1", 10, 0)), ("deliveries", delivered("p1", 20, 3))):
+        write_table(folder, table, "made", rows_to_columns(table, rows))
+    (folder / "run.json").write_text(about.model_dump_json(by_alias=True))
+    result = summarize(tmp_path)
+    assert result.measured["consumption"]["one_mb_per_s"] == 10.0
+    assert (tmp_path / "report" / "report.html").exists()

@@ -1,9 +1,9 @@
 """`python -m verify.measure --inventory INV [--cluster C]`: what one partition takes and gives, here.
 
-Produces to and consumes from temporary topics of 1, 2, 4 and 8 partitions as fast as the cluster goes, some
-times each, and has Spark do the sums. Leaves runs/<run id>/ with the evidence and a report; from the report's
-recommendations.yml the plan knows how many partitions a target needs. The load is heavy: it takes what the
-cluster has for as long as it runs. Ctrl-C ends it, and the temporary topic is removed.
+Produces to and consumes from temporary topics of 1, 2, 4 and 8 partitions as fast as the cluster goes,
+some times each, and sums up what came of it. Leaves runs/<run id>/ with the evidence and a report; from
+the report's recommendations.yml the plan knows how many partitions a target needs. The load is heavy: it
+takes what the cluster has for as long as it runs. Ctrl-C ends it, and the temporary topic is removed.
 
 Exit 0 when it was measured, 1 when a target cannot be reached or the measurement says too little, 2 when
 something has to be mended first, 128 + signal when told to end.

@@ -1,9 +1,10 @@
-"""What a measurement comes to: Spark's sums as a report, a vars file for the plan, and a table."""
+"""What a measurement comes to: the audit's sums as a report, a vars file for the plan, and a table."""
 
 from __future__ import annotations
 
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,21 +20,23 @@ from spark_checks.report import output
 from spark_checks.results import Result
 from verify.measure.page import page
 
+_MASTER: Final = "local[*]"
 RECOMMENDATIONS: Final = "report/recommendations.yml"
 
 
 def summarize(run_dir: Path, out: Path | None = None) -> Result:
-    """Have Spark do the sums of a measurement; leaves report/ in the run's folder.
+    """Have the audit do the sums of a measurement; leaves report/ in the run's folder.
 
-    ``out`` is where the recommendations go too.
+    Workers of this machine fold the evidence, and Spark starts only if something asks for it. ``out`` is
+    where the recommendations go too.
 
     Raises EvidenceError when the evidence cannot be read.
     """
     folder = run_dir / "report"
     folder.mkdir(parents=True, exist_ok=True)
-    spark = session.start("local[*]", "1g", kafka=False, log=folder / "spark.log")
+    spark = partial(session.start, _MASTER, "1g", kafka=False, log=folder / "spark.log")
     try:
-        evidence = open_evidence(spark, str(run_dir / "evidence"))
+        evidence = open_evidence(spark, str(run_dir / "evidence"), workers.cores_here(_MASTER))
         begin = time.monotonic()
         result = partition_rates.check(evidence, Levels())
         took = round(time.monotonic() - begin, 2)
@@ -42,7 +45,6 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
         output.write(audit, folder)
         (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
     finally:
-        spark.stop()
         # They would outlive a process that ends at once, and keep its output open.
         workers.stop()
     if out is not None:
