@@ -158,11 +158,11 @@ class _Session:
 def suit(spark: SparkSession, evidence: Evidence) -> None:
     """Have the session plan for evidence of this size; what lies elsewhere is taken for large.
 
-    So are runs with mirrors or audited applications, whose checks still shuffle every record.
+    So are runs with mirrors, whose check shuffles every record where both sides are not the same.
     """
     if not str(spark.sparkContext.master).startswith("local"):
         spread(spark)
-    if evidence.run.mirrors or evidence.run.audited_applications():
+    if evidence.run.mirrors:
         return
     if 0 < sum(file.stat().st_size for name in TABLES for file in evidence.files(name)) < _SMALL_BYTES:
         for_small_evidence(spark)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
 
 from evidence.levels import Levels, given
-from evidence.run import Application, Run
-from spark_checks.engine.anomalies import tally
-from spark_checks.engine.facts import applied, at_place
+from evidence.run import Application
+from spark_checks.engine.anomalies import examples
+from spark_checks.engine.applied import KINDS, Made
+from spark_checks.engine.facts import made_by_applications
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
-
-KINDS: Final = ("missing", "duplicated", "unexpected")
-_ID: Final = ["application", "producer", "seq"]
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -36,11 +35,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     Without the topics, their offsets, or a record in the input nothing is known. So it is where retention or
     compaction took records of either topic. Damaged values in the input are no records of the run.
     """
-    run, records, slo = evidence.run, evidence.table("records"), given(levels.outputs)
+    run, slo = evidence.run, given(levels.outputs)
     audited = run.audited_applications()
     if not audited:
         return Result("outputs", "unknown", "run.json names no application with an output", slo=slo)
-    if records is None:
+    if not evidence.has("records"):
         because = "the topics were not read: no records table, and the cluster could not be asked"
         return Result("outputs", "unknown", because, slo=slo)
     problems: list[str] = []
@@ -48,21 +47,23 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     measured: dict[str, Any] = {}
     anomalies: dict[str, Anomaly] = {}
     figures: list[Figure] = []
-    for app in audited:
+    for app, made in zip(audited, made_by_applications(evidence), strict=True):
         allowed = levels.outputs.model_dump()
         if app.exactly_once and allowed["duplicated"] is None:
             allowed["duplicated"] = 0
-        rows = _by_record(records, app).persist()
-        totals = _totals(rows, app)
-        found = tally(_findings(rows, app), _ID) if any(totals[kind] for kind in KINDS) else {}
-        rows.unpersist()
+        totals = _totals(made, app)
+        found = {
+            kind: Anomaly(totals[kind], tuple(made["examples"][kind][: examples()]))
+            for kind in sorted(KINDS)
+            if totals[kind]
+        }
         assert app.input is not None
         assert app.output is not None
         unseen = run.doubts_about(app.input, app.output)
         if not totals["input_records"]:
             unseen.append(f"{app.name}: the input holds no record of the run, so nothing was due")
         doubts += unseen
-        latency = _latency(records, app, run)
+        latency = _latency(made["took"])
         measured[app.name] = totals | latency
         figures += _figures(app, totals, latency, allowed)
         if allowed["p99_ms"] is not None and not latency:
@@ -113,66 +114,23 @@ def _figures(
     return [*counts, Figure(f"{app.name} p99", p99, allowed["p99_ms"], "ms", key="outputs.p99_ms")]
 
 
-def _by_record(records: DataFrame, app: Application) -> DataFrame:
-    """Return a row a record: copies in the input, outputs, and how many of them are different.
-
-    Two shuffles of every record of both topics by its identity, of a few numbers each: outputs are counted by
-    key first, as a count of distinct keys would do.
-    """
-    assert app.input is not None
-    assert app.output is not None
-    ours = records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
-    value = ["producer", "seq", "crc"]
-    inputs = ours.where(at_place(app.input)).groupBy(*value).agg(F.count(F.lit(1)).alias("copies"))
-    by_key = ours.where(at_place(app.output)).groupBy(*value, "key_hash").agg(F.count(F.lit(1)).alias("n"))
-    outputs = by_key.groupBy(*value).agg(F.sum("n").alias("outputs"), F.count(F.lit(1)).alias("different"))
-    joined = inputs.join(outputs, value, "full").na.fill(0, ["copies", "outputs", "different"])
-    due = F.when(F.col("copies") > 0, app.per_record).otherwise(0)
-    again = F.when(F.col("copies") == 1, F.col("outputs") - F.col("different")).otherwise(0)
-    return joined.select(
-        F.lit(app.name).alias("application"),
-        "producer",
-        "seq",
-        "copies",
-        "outputs",
-        due.alias("due"),
-        F.greatest(due - F.col("different"), F.lit(0)).alias("missing"),
-        again.alias("duplicated"),
-        F.greatest(F.col("different") - due, F.lit(0)).alias("unexpected"),
-    )
-
-
-def _latency(records: DataFrame, app: Application, run: Run) -> dict[str, float]:
-    window = F.col("intended_us").between(run.measured_from_us, run.measured_until_us)
-    took = F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0)) / 1000
-    row = (
-        applied(records, app)
-        .where(window)
-        .agg(F.percentile_approx(took, [0.5, 0.99], 10_000).alias("p"), F.max(took).alias("most"))
-        .first()
-    )
-    if row is None or row["most"] is None:
-        return {}
-    names = ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")
-    return {name: round(ms, 1) for name, ms in zip(names, (*row["p"], row["most"]), strict=True)}
-
-
-def _totals(rows: DataFrame, app: Application) -> dict[str, Any]:
-    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outputs", "due", *KINDS)]
-    row = rows.agg(F.count_if(F.col("copies") > 0).alias("inputs"), *sums).first()
-    assert row is not None
+def _totals(made: Made, app: Application) -> dict[str, Any]:
     return {
-        "input_records": row["inputs"],
-        "due_records": row["due"],
-        "output_records": row["outputs"],
+        "input_records": made["counts"]["inputs"],
+        "due_records": made["counts"]["due"],
+        "output_records": made["counts"]["outputs"],
         "outputs_of_a_record": app.per_record,
         "exactly_once": app.exactly_once,
-        **{kind: row[kind] for kind in KINDS},
+        **{kind: made["counts"][kind] for kind in KINDS},
     }
 
 
-def _findings(rows: DataFrame, app: Application) -> DataFrame:
-    """Return a row a record and kind, which counts as often as outputs are concerned."""
-    kinds = F.array(*(F.struct(F.lit(k).alias("kind"), F.col(k).alias("_times")) for k in KINDS))
-    shown = rows.withColumn("found", F.explode(kinds)).where("found._times > 0")
-    return shown.select("found.kind", *_ID, "copies", "outputs", "due", "found._times")
+def _latency(took: Mapping[int, int]) -> dict[str, float]:
+    """Return percentiles in milliseconds: of each the time that as many records took at most."""
+    if not took:
+        return {}
+    times = sorted(took)
+    upto = list(accumulate(took[us] for us in times))
+    at = (bisect_left(upto, math.ceil(share * upto[-1])) for share in (0.5, 0.99, 1))
+    names = ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")
+    return {name: round(times[one] / 1000, 1) for name, one in zip(names, at, strict=True)}

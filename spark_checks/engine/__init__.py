@@ -21,6 +21,11 @@ kept as stretches: where sequence numbers go down along the offsets, and where p
 time (``delivery/order.py``, ``topic_to_group.rewinds``). A mirror's partition becomes one number that depends
 on the order of its records (``mirror/sequences.py``).
 
+What is read again. An application's outputs are held against its input one by one, since a sum does not
+tell when the last of them came. A task takes a range of sequence numbers and reads those parts of the
+files that may hold them by their statistics (``one_pass.by_identity``): as topics lie nearly in that
+order, all records of one identity meet in one task without a shuffle (``engine/applied.py``).
+
 Why it is exact. Equal sums of both hashes, and equal counts, mean equal sets of rows, but for chance: one of
 2^128 a block. Sums do not depend on the order of rows, nor on how files and batches cut them, so that they
 can be added up in any order; what does depend on it (a stretch's ends, a sequence) is kept with its offsets
@@ -28,18 +33,18 @@ and put together by these. Different sums prove a difference, but do not name it
 comparison, which sees all rows of the parts that differ. So a verdict never rests on a sample, and none of
 its counts is an estimate. Latencies are counted by value, and rounded up to three digits.
 
-How it grows. Work grows with the rows: each is read once and folded once. What is collected grows with
-producers times blocks, and with seconds times partitions: some bytes for thousands of rows. Grains become
-wider where a long run of many partitions would have more than eight million of them. Rows are brought
-together only where sums differ, by tasks where they are many (``MANY`` and ``SMALL`` say from where on).
+How it grows. Work grows with the rows: each is read once and folded once, those of an application's
+topics twice. What is collected grows with producers times blocks, and with seconds times partitions:
+some bytes for thousands of rows. Grains become wider where a long run of many partitions would have more
+than eight million of them. Rows are brought together only where sums differ, by tasks where they are
+many (``MANY`` and ``SMALL`` say from where on).
 What is sampled rather than recorded (states of groups, processes, settings) grows with time alone: it is read
 by Arrow where the audit runs, 256 MiB of files at most, and Spark plans nothing for it.
 
 What needs Spark. It starts when something first asks for it: many rows that have to be brought together,
-damaged records, mirrors that differ, outputs of applications, evidence that lies elsewhere. Most audits on
-one machine need none of that, and no JVM. Their topics are read without it as well (``topics.py``): each
-worker takes ranges of offsets with as many records, librdkafka fetches, and numpy decodes some thousands of
-records at a time.
+damaged records, mirrors, evidence that lies elsewhere. Most audits on one machine need none of that, and
+no JVM. Their topics are read without it as well (``topics.py``): each worker takes ranges of offsets
+with as many records, librdkafka fetches, and numpy decodes some thousands of records at a time.
 
 Evidence on a store that Spark reads and Python does not comes to the same functions by ``mapInArrow``.
 """

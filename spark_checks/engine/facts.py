@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Application, Place, Run
+from evidence.run import Run
+from evidence.tables import arrow_schema
 from spark_checks.engine.aggregates import ONE, Aggregate, mixed, second
-from spark_checks.engine.one_pass import Folded, folded
+from spark_checks.engine.anomalies import examples
+from spark_checks.engine.applied import COLUMNS as APPLIED
+from spark_checks.engine.applied import Ends, Made, at_place, made_of, put_together
+from spark_checks.engine.one_pass import Folded, by_identity, folded
 from spark_checks.engine.readers import Evidence
 
 #: Events closer than this are one: it bounds what is kept by the run's length instead of its records.
@@ -235,6 +239,36 @@ def delivered_grains(evidence: Evidence) -> Any | None:
     return fact(evidence, "delivered") if evidence.has("deliveries") and evidence.run.groups else None
 
 
+def made_by_applications(evidence: Evidence) -> list[Made]:
+    """Return what each audited application made of its input, in the order of run.json.
+
+    The records of their topics are read once more, for all of them together. There must be a records table.
+    """
+
+    def make() -> list[Made]:
+        run = evidence.run
+        apps = [
+            Ends(app.name, (one.cluster, one.topic), (two.cluster, two.topic), app.per_record)
+            for app in run.audited_applications()
+            if (one := app.input) and (two := app.output)
+        ]
+        ends = reduce(operator.or_, (at_place(place) for app in apps for place in (app.source, app.target)))
+        grains = _grains("deliveries", None, "group", "received_us", run)
+        made = partial(
+            made_of,
+            apps=apps,
+            grains=grains,
+            window=(run.measured_from_us, run.measured_until_us),
+            shown=examples(),
+        )
+        sound = pc.field("producer").is_valid() & pc.field("crc_ok")
+        found = by_identity(evidence, APPLIED, sound & ends, made)
+        nothing = made(arrow_schema("records").empty_table().select(APPLIED))
+        return [put_together(parts, grains) for parts in zip(nothing, *found, strict=True)]
+
+    return evidence.shared.get("applied", make)
+
+
 def applied_grains(evidence: Evidence) -> Any | None:
     """Return what applications have made of their input as deliveries to them, folded as deliveries are.
 
@@ -243,48 +277,7 @@ def applied_grains(evidence: Evidence) -> Any | None:
     """
     if not evidence.has("records") or not evidence.run.audited_applications():
         return None
-
-    def make() -> Any:
-        records, width = evidence.need("records"), grain_us(evidence.run)
-        found = [applied(records, app) for app in evidence.run.audited_applications()]
-        # A row an application, partition and grain is collected.
-        grains = reduce(DataFrame.unionByName, found).groupBy(
-            "group", "topic", "partition", F.floor(F.col("received_us") / width).alias("grain")
-        )
-        return grains.agg(
-            F.min("received_us").alias("first_us"),
-            F.max("received_us").alias("last_us"),
-            F.max("offset").alias("highest"),
-            F.count(F.lit(1)).alias("records"),
-        ).toArrow()
-
-    return evidence.shared.get("applied", make)
-
-
-def applied(records: DataFrame, app: Application) -> DataFrame:
-    """Return when the last output of each record was appended, and when the record was to be sent.
-
-    One shuffle of every record of both topics by identity.
-
-    Returns:
-        group, topic, partition, offset (those of the record in the input, its first copy), intended_us,
-        received_us; without records of which nothing was appended, or not by the broker's clock.
-    """
-    assert app.input is not None
-    assert app.output is not None
-    ours = records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
-    into, out = at_place(app.input), at_place(app.output) & (F.col("timestamp_type") == "append")
-    first = F.min(F.when(into, F.struct("offset", "partition", "topic", "intended_us"))).alias("first")
-    last = F.max(F.when(out, F.col("timestamp_us"))).alias("received_us")
-    rows = ours.where(into | out).groupBy("producer", "seq").agg(first, last)
-    return rows.where("first is not null and received_us is not null").select(
-        F.lit(app.name).alias("group"), "first.*", "received_us"
-    )
-
-
-def at_place(place: Place) -> Column:
-    """Return whether a record is in that topic of that cluster."""
-    return (F.col("cluster") == place.cluster) & (F.col("topic") == place.topic)
+    return pa.concat_tables([made["grains"] for made in made_by_applications(evidence)])
 
 
 def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
@@ -57,6 +58,8 @@ MERGED: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
 Parts = dict[str, Any]
 #: A table, the path of a file of it, and its row groups (None: all).
 Unit = tuple[str, str, "Sequence[int] | None"]
+#: The first and the last of a range of sequence numbers, and what may hold them.
+Range = tuple[int, int, list[Unit]]
 #: Table -> Arrow schema.
 Columns = Mapping[str, Any]
 
@@ -210,6 +213,15 @@ def fold_files(
 def work_on(units: Iterable[Unit], columns: Columns, work: Callable[[Iterable[Any]], list[Any]]) -> list[Any]:
     """Return what a function makes of the rows of files, as Arrow tables."""
     return work(rows for _, rows in read(units, columns))
+
+
+def in_range(one: Range, columns: Columns, where: Any, work: Callable[[Any], Any]) -> Any:
+    """Return what a function makes of the rows of a range that fit a pyarrow expression; None without any."""
+    first, last, units = one
+    near = where & (pc.field("seq") >= first) & (pc.field("seq") <= last)
+    found = [rows.filter(near) for _, rows in read(units, columns)]
+    wanted = pa.concat_tables(found) if found else None
+    return work(wanted) if wanted is not None and wanted.num_rows else None
 
 
 def wanted_of(

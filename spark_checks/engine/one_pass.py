@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from evidence.run import Run
 from evidence.tables import arrow_schema
@@ -24,10 +27,12 @@ from spark_checks.engine.folds import (
     BLOCK_BITS,
     COLUMNS,
     Parts,
+    Range,
     Scope,
     Unit,
     fold_files,
     folder_of,
+    in_range,
     merged,
     wanted_of,
     work_on,
@@ -45,10 +50,14 @@ FEW: Final = 4_096
 SMALL: Final = 1 << 18
 #: The tables that are held against each other by blocks of a column.
 _SIDES: Final = {"seq": ("ledger", "records"), "offset": ("records", "deliveries")}
+#: Records of a range of sequence numbers at most, which a task has in memory; and how finely ranges are cut.
+_RANGE: Final = 1 << 21
+_MARKS: Final = 16
 #: Tasks a core: enough that cores end together, few enough that none spends its time on beginning.
 _TASKS_A_CORE: Final = 4
 
 Made = TypeVar("Made")
+Task = TypeVar("Task")
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,78 @@ def folded_by(
     units = [unit for file in files for unit in _pieces(name, file)]
     of_files = partial(work_on, columns={name: schema}, work=work)
     return [one for made in _by_tasks(evidence, units, of_files, _TASKS_A_CORE) for one in made]
+
+
+def by_identity(
+    evidence: Evidence, columns: Sequence[str], where: Any, work: Callable[[Any], Made]
+) -> list[Made]:
+    """Return what a function makes of records of the run, all those of one identity in one call.
+
+    A task takes a range of sequence numbers, and of the files those parts that may hold them by their
+    statistics: topics hold them nearly in their order, so that little is read twice, and nothing is shuffled.
+    Of evidence that tasks cannot open, Spark shuffles the wanted records once, by their blocks.
+
+    Args:
+        evidence: the evidence; its records must be there.
+        columns: those of the records that the function is given, ``producer`` and ``seq`` among them.
+        where: which records count, as a pyarrow expression over these columns; only records of the run.
+        work: is given an Arrow table of at least one row, and returns what every Python can unpickle.
+    """
+    schema = pa.schema([field for field in arrow_schema("records") if field.name in columns])
+    files = evidence.files("records")
+    if files:
+        work_in = partial(in_range, columns={"records": schema}, where=where, work=work)
+        found = _in_tasks(evidence, _ranges(files, _tasks_at_once(evidence)), work_in)
+    else:
+
+        def of_block(rows: Any) -> Any:
+            wanted = rows.filter(where)
+            return pa.table({"made": [pickle.dumps(work(wanted) if wanted.num_rows else None)]})
+
+        rows = evidence.need("records").select(schema.names).where("producer is not null")
+        blocks = rows.groupBy("producer", F.shiftright("seq", BLOCK_BITS)).applyInArrow(
+            of_block, "made binary"
+        )
+        found = [pickle.loads(row["made"]) for row in blocks.collect()]  # noqa: S301 - made by our own tasks
+    return [one for one in found if one is not None]
+
+
+def _ranges(files: Iterable[Path], least: int) -> list[Range]:
+    """Return ranges of sequence numbers of about as many records, with what of the files may hold them.
+
+    There are ``least`` of them, or as many as keep each below :data:`_RANGE`.
+    """
+    parts = [part for file in files for part in _parts_along(file)]
+    # As if the records of a part lay evenly between the least of its numbers and the greatest.
+    # A damaged record may have any number.
+    marks = [np.linspace(first, min(last, 1 << 62), _MARKS).astype(np.int64) for _, first, last, _ in parts]
+    weights = [np.full(_MARKS, rows / _MARKS) for *_, rows in parts]
+    if not parts:
+        return []
+    order = np.argsort(np.concatenate(marks), kind="stable")
+    upto = np.cumsum(np.concatenate(weights)[order])
+    count = max(least, -(-int(upto[-1]) // _RANGE))
+    at = np.searchsorted(upto, upto[-1] * np.arange(1, count) / count)
+    cuts = sorted({int(mark) for mark in np.concatenate(marks)[order][at]})
+    bounds = pairwise((0, *(cut for cut in cuts if cut > 0), 1 << 63))
+    return [
+        (first, end - 1, [unit for unit, least, most, _ in parts if least < end and most >= first])
+        for first, end in bounds
+    ]
+
+
+def _parts_along(file: Path) -> Iterator[tuple[Unit, int, int, int]]:
+    """Give the row groups of a file of records with the least and the greatest sequence number, and rows."""
+    metadata = pq.read_metadata(file)
+    column = metadata.schema.names.index("seq")
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        told = group.column(column).statistics
+        known = told is not None and told.has_min_max
+        # What has no number at all is no record of the run.
+        if known or told is None or told.null_count != group.num_rows:
+            first, last = (told.min, told.max) if known else (0, (1 << 63) - 1)
+            yield ("records", str(file), [number]), first, last, group.num_rows
 
 
 def finer(evidence: Evidence, column: str, blocks: Iterable[int]) -> Folded | None:
@@ -238,11 +319,17 @@ def _by_tasks(
     """Let tasks read the files themselves, by Arrow: a row does not have to go through the JVM."""
     if not units:
         return []
+    return _in_tasks(evidence, shared_out(units, tasks_a_core * _tasks_at_once(evidence)), work)
+
+
+def _in_tasks(evidence: Evidence, tasks: Sequence[Task], work: Callable[[Task], Made]) -> list[Made]:
     if evidence.cores:
-        return workers.run(evidence.cores, work, shared_out(units, tasks_a_core * evidence.cores))
-    context = evidence.session().sparkContext
-    tasks = shared_out(units, tasks_a_core * context.defaultParallelism)
-    return context.parallelize(tasks, len(tasks)).map(work).collect()
+        return workers.run(evidence.cores, work, tasks)
+    return evidence.session().sparkContext.parallelize(tasks, max(len(tasks), 1)).map(work).collect()
+
+
+def _tasks_at_once(evidence: Evidence) -> int:
+    return evidence.cores or evidence.session().sparkContext.defaultParallelism
 
 
 def shared_out(units: Sequence[Unit], count: int) -> list[list[Unit]]:

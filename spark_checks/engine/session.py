@@ -36,7 +36,7 @@ _SHUFFLE_A_CORE: Final = 8
 
 #: What runs in the workers.
 _BY_VALUE: Final = (
-    *(f"spark_checks.engine.{name}" for name in ("aggregates", "folds", "grouping", "sequences")),
+    *(f"spark_checks.engine.{name}" for name in ("aggregates", "applied", "folds", "grouping", "sequences")),
     *(f"spark_checks.delivery.{name}" for name in ("record_anomalies", "positions", "requests")),
     "spark_checks.mirror.sequences",
 )

@@ -23,6 +23,8 @@ _PART: Final = 1_000_000  # rows a file
 _STICKY: Final = 20  # consecutive records that a sticky partitioner gives to one partition
 _GROUPS: Final = {"kafka": "kedge-kafka", "rest": "kedge-rest"}
 _TOPICS: Final = {"kafka": "kedge.kafka", "rest": "kedge.rest"}
+_OUTPUT: Final = "kedge.made"
+_OUTPUT_US: Final = 5_000  # after its record
 
 
 def write_table(folder: Path, table: str, columns: Mapping[str, Any], name: str = "made-0") -> None:
@@ -41,7 +43,13 @@ def write_table(folder: Path, table: str, columns: Mapping[str, Any], name: str 
 
 
 def write_evidence(
-    folder: Path, records: int, *, partitions: int = 4, restarts: int = 2, consumed: bool = True
+    folder: Path,
+    records: int,
+    *,
+    partitions: int = 4,
+    restarts: int = 2,
+    consumed: bool = True,
+    per_record: int = 0,
 ) -> None:
     """Write evidence of a run in which nothing went wrong.
 
@@ -54,11 +62,12 @@ def write_evidence(
         partitions: of each of the two topics.
         restarts: how many rows of drain, stop, start and ready.
         consumed: whether groups got the records; without them there is a ledger and a topic dump alone.
+        per_record: outputs that an application makes of each record of the Kafka protocol; 0: there is none.
     """
     seconds = max(20.0, records / 55_000)
     rest = records // 11
     spans = {
-        "kafka": _hop(folder, "kafka", 0, records - rest, partitions, seconds, consumed),
+        "kafka": _hop(folder, "kafka", 0, records - rest, partitions, seconds, consumed, per_record),
         "rest": _hop(folder, "rest", 1, rest, partitions, seconds, consumed),
     }
     if consumed:
@@ -69,6 +78,13 @@ def write_evidence(
         "settings",
         who | {"key": ["port", "compression"], "planned": ["8082", "lz4"]} | {"running": ["8082", "lz4"]},
     )
+    topics = {_TOPICS[via]: ends for via, ends in spans.items()}
+    applications = []
+    if per_record:
+        topics[_OUTPUT] = spans["kafka"] * per_record
+        ends = (("input", _TOPICS["kafka"]), ("output", _OUTPUT))
+        places = {end: {"cluster": "leaf", "topic": topic} for end, topic in ends}
+        applications = [{"name": "copies", "per_record": per_record, **places}]
     run = {
         "run_id": "made-up",
         "started_us": STARTED_US,
@@ -79,14 +95,15 @@ def write_evidence(
         "topics": [
             {
                 "cluster": "leaf",
-                "topic": _TOPICS[via],
+                "topic": topic,
                 "partitions": partitions,
                 "start_offsets": {str(p): 1000 for p in range(partitions)},
                 "end_offsets": {str(p): 1000 + int(ends[p]) for p in range(partitions)},
                 "log_start_offsets": {str(p): 0 for p in range(partitions)},
             }
-            for via, ends in spans.items()
+            for topic, ends in topics.items()
         ],
+        "applications": applications,
         "producers": {
             str(number): {
                 "via": via,
@@ -104,7 +121,14 @@ def write_evidence(
 
 
 def _hop(
-    folder: Path, via: str, producer: int, count: int, partitions: int, seconds: float, consumed: bool
+    folder: Path,
+    via: str,
+    producer: int,
+    count: int,
+    partitions: int,
+    seconds: float,
+    consumed: bool,
+    per_record: int = 0,
 ) -> Any:
     """Write ledger, records and deliveries of one generator; return the records in each partition."""
     topic, group = _TOPICS[via], _GROUPS[via]
@@ -134,9 +158,7 @@ def _hop(
         order = np.lexsort((offset, partition))
         placed = {key: value[order] if isinstance(value, np.ndarray) else value for key, value in who.items()}
         append = (acked - 500) // 1000 * 1000
-        write_table(
-            folder,
-            "records",
+        appended = (
             placed
             | {"cluster": "leaf", "timestamp_us": append[order], "crc": crc[order], "crc_ok": True}
             | {"intended_us": intended[order], "key_ok": True}
@@ -146,9 +168,14 @@ def _hop(
                 "headers_hash": 42,
                 "bytes": 100,
                 "timestamp_type": "append",
-            },
-            name,
+            }
         )
+        write_table(folder, "records", appended, name)
+        for number in range(per_record):
+            output = {"topic": _OUTPUT, "key_hash": number, "key_ok": False}
+            output["offset"] = 1000 + (placed["offset"] - 1000) * per_record + number
+            output["timestamp_us"] = append[order] + _OUTPUT_US * (number + 1)
+            write_table(folder, "records", appended | output, f"made-{number}-{part}")
         if not consumed:
             continue
         write_table(
@@ -230,8 +257,15 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=100_000, help="rows of the ledger")
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--restarts", type=int, default=4)
+    parser.add_argument("--per-record", type=int, default=0, help="outputs that an application makes of each")
     options = parser.parse_args()
-    write_evidence(options.out, options.records, partitions=options.partitions, restarts=options.restarts)
+    write_evidence(
+        options.out,
+        options.records,
+        partitions=options.partitions,
+        restarts=options.restarts,
+        per_record=options.per_record,
+    )
 
 
 if __name__ == "__main__":

@@ -91,12 +91,14 @@ def verdicts(evidence: Path, out: Path, slo: Path, address: str, **variables: st
 
 def test_two_workers_give_the_verdicts_of_one_process(tmp_path: Path, master: str) -> None:
     evidence, slo = tmp_path / "evidence", tmp_path / "slo.yml"
-    write_evidence(evidence, 22_000)
+    write_evidence(evidence, 22_000, per_record=2)
     # Something must be found, so that examples and their order are compared too.
     next((evidence / "deliveries").glob("rest-*.parquet")).unlink()
+    next((evidence / "records").glob("made-1-*.parquet")).unlink()
     slo.write_text("rebalance: {min_restarts: 2}\n")
     alone = verdicts(evidence, tmp_path / "alone", slo, "local[2]")
     assert '"undelivered"' in alone
+    assert '"missing": 20000' in alone
     # The cluster gets the job as it is packed, away from this repository.
     pack(tmp_path / "kedge-audit.zip")
     packed = {"PYTHONPATH": str(tmp_path / "kedge-audit.zip")}

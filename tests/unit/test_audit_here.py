@@ -45,3 +45,15 @@ def test_good_evidence_and_what_came_again_or_never_are_judged_without_spark(tmp
         "lost": 1,
         "redelivered": 3,
     }
+
+
+def test_outputs_of_applications_are_judged_without_spark(tmp_path: Path) -> None:
+    write_evidence(tmp_path, 11_000, per_record=2)
+    (found,) = (result for result in audited(tmp_path).results if result.name == "outputs")
+    assert (found.verdict, found.measured["copies"]["output_records"]) == ("pass", 20_000)
+    file = next((tmp_path / "records").glob("made-1-*.parquet"))
+    table = pq.read_table(file)
+    pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), file)
+    (found,) = (result for result in audited(tmp_path).results if result.name == "outputs")
+    assert (found.verdict, found.anomalies["missing"].count) == ("fail", 1)
+    assert found.anomalies["missing"].examples[0]["seq"] == 123
