@@ -24,6 +24,8 @@ from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.
 _FLOOR: Final = 1 / 64
+#: How much longer the first trial warms up: processes that were just deployed compile most of their code.
+_FIRST: Final = 4
 
 
 def rules_of(settings: Settings, load: float) -> Rules:
@@ -101,7 +103,7 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
                 asked,
                 run_dir,
                 way,
-                settings.warm_up_s,
+                settings.warm_up_s * (1 if done else _FIRST),
                 auditor,
                 ending,
                 restart,

@@ -26,8 +26,7 @@ from trials.costs import Limit, costs, limit_of
 from trials.settings import TrialsError
 from verify.process import Ending
 
-#: The least share of the intended rate that counts as sustained: a second's batch at either end of a short
-#: trial is a few percent.
+#: The least share of the intended rate that counts as sustained, beside a request at either end.
 SUSTAINED: Final = 0.97
 #: A load this far behind what it was to send does not catch up: the trial ends.
 BEHIND_S: Final = 5.0
@@ -154,13 +153,15 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
     }
     write_json(folder / "load.json", load)
     shutil.copy(asked.plan / "plan.json", folder / "plan.json")
-    # As given: a check is asked for by its levels, and without a restart there is nothing to rebalance.
+    # As given: a check is asked for by its levels.
     levels = read_levels(run_dir / "slo.yml").model_dump(exclude_unset=True)
-    levels["throughput"] = {way: {"records_per_s": round(SUSTAINED * asked.load, 1)}}
+    # A producer's request that the steady seconds cut is in them or not: of small loads that is much.
+    cut = load[way].get("records_per_request", 1) * load[way].get("producers", 1) / asked.seconds
+    levels["throughput"] = {way: {"records_per_s": max(0.0, round(SUSTAINED * asked.load - cut, 1))}}
     if asked.condition == "restart":
         levels["rebalance"] = {**levels.get("rebalance", {}), "min_restarts": 1}
     else:
-        levels.pop("rebalance", None)
+        levels["rebalance"] = {"min_restarts": 0}
     # JSON is YAML.
     write_json(folder / "slo.yml", levels)
     return folder

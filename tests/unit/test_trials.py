@@ -14,6 +14,7 @@ from evidence.levels import Levels
 from evidence.writing import rows_to_columns, write_table
 from sizing.rest.variables import MeasuredCapacity
 from spark_checks.compare import compare_all
+from spark_checks.faults.synthetic import write_evidence
 from trials import page
 from trials.__main__ import main
 from trials.arms import blocks_of, named, order_of
@@ -22,7 +23,7 @@ from trials.costs import Limit, Used, costs, limit_of
 from trials.search import Answer
 from trials.settings import Settings, TrialsError, judging, read_settings, way_of
 from trials.site import overlay
-from trials.trial import SUSTAINED, Asked, Outcome, note, outcomes, write_down
+from trials.trial import SUSTAINED, Asked, Auditor, Outcome, note, outcomes, write_down
 
 LOAD: dict[str, Any] = {
     "run_id": "r",
@@ -117,14 +118,31 @@ def test_what_goes_past_the_service_is_not_loaded(tmp_path: Path) -> None:
     assert load["rest"]["records_per_s"] == 8000
     assert load["run_id"] == "r-3"
     assert (load["min_s"], load["max_s"]) == (15, 15)
-    assert levels["throughput"]["rest"]["records_per_s"] == 8000 * SUSTAINED
-    # A check that was not asked for would be unknown, and a trial of it no pass.
-    assert levels.keys() == {"latency", "throughput"}
+    # A request of fifty records, of ten seconds.
+    assert levels["throughput"]["rest"]["records_per_s"] == 8000 * SUSTAINED - 5
+    assert levels["rebalance"] == {"min_restarts": 0}
     assert levels["latency"]["rest"]["ack_p99_ms"] == 50
     folder = write_down(replace(asked, condition="restart"), tmp_path, "rest", 5)
     assert json.loads((folder / "slo.yml").read_text())["rebalance"] == {"min_restarts": 1}
     with pytest.raises(TrialsError, match=r"verify\.rest is missing"):
         way_of({"kafka": {}}, "kafka_rest")
+
+
+def test_a_good_trial_without_a_restart_passes_its_audit(tmp_path: Path) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    levels = "latency: {rest: {ack_p99_ms: 500}}\nrebalance: {min_restarts: 4, produce_gap_s: 5}\n"
+    (tmp_path / "slo.yml").write_text(levels)
+    asked = Asked(1, "001", "healthy", 100.0, 18, "full", tmp_path)
+    folder = write_down(asked, tmp_path, "rest", 2)
+    write_evidence(folder / "evidence", 22_000, restarts=0)
+    verdict, because, document = Auditor(tmp_path / "spark.log").audit(folder, report_too=False)
+    assert (verdict, because) == ("pass", "")
+    assert "rebalance" in {check["name"] for check in document["checks"]}
+    # Of a trial that was to have a restart nothing is known without one.
+    folder = write_down(replace(asked, condition="restart"), tmp_path, "rest", 2)
+    write_evidence(folder / "evidence", 22_000, restarts=0)
+    assert Auditor(tmp_path / "spark.log").audit(folder, report_too=False)[0] == "unknown"
 
 
 def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
