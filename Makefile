@@ -10,8 +10,8 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 # The scenario that stands for all in `make test`.
 SCENARIO := kafka_rest
 
-.PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint test-fast test-java test-contract \
-	test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients clean distclean
+.PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
+	lint-playbooks test-fast test-java test-contract test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,8 +58,14 @@ lint: ## ruff, mypy, import-linter, yamllint, ansible-lint
 	$(SET_UP)
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint-code lint-playbooks
+
+# The two slow ones side by side.
+lint-code:
 	$(RUN) mypy evidence sizing control spark_checks verify trials local plugins
 	$(RUN) lint-imports --no-cache --no-logo
+
+lint-playbooks:
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q
 
@@ -80,7 +86,7 @@ test-contract: ## what the kit asks of a REST proxy, against the sandbox
 	$(SET_UP)
 	$(RUN) python -m pytest -m "not long" tests/contract
 
-test-demo: ## one molecule scenario with idempotence, and make demo with faults on its fleet
+test-demo: ## one molecule scenario with idempotence, and make demo with its audit
 	$(SET_UP_TESTS)
 	@$(call molecule,--scenario-name $(SCENARIO))
 	$(RUN) python -m pytest -m "not long" tests/e2e/test_demo.py

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
+from tests.e2e.playing import ROOT, local_fleet, play, recap
 
 INVENTORY = "inventories/local"
 RUN = ROOT / "runs" / "latest"
@@ -164,142 +164,12 @@ def test_check_mode_on_a_deployed_fleet_succeeds_and_changes_nothing() -> None:
     assert all(host["changed"] == 0 for host in recap(done.stdout).values())
 
 
-def processes() -> dict[tuple[str, str], str]:
-    """Since when each proxy runs: another process, another time."""
-    return {
-        (host, port): on_node(
-            "kedge", host, f"systemctl show -P ActiveEnterTimestampMonotonic kafka-rest@{port}"
-        )
-        for host in ("rest1", "rest2")
-        for port in ("8082", "8083")
-    }
-
-
-@pytest.mark.usefixtures("demo")
-def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() -> None:
-    before = processes()
-    wrong = {"kafka_rest_settings": {"producer.partitioner.class": "no.such.Partitioner"}}
-    broken = play("deploy.yml", "-e", json.dumps(wrong), inventory=INVENTORY)
-    assert broken.returncode != 0
-    assert "is back and running" in broken.stdout + broken.stderr
-    # Four run the old release, and one at most was restarted for that.
-    now = processes()
-    assert len(now) == 4
-    assert sum(now[at] != before[at] for at in now) <= 1
-    for host, port in now:
-        assert on_node("kedge", host, f"systemctl is-active kafka-rest@{port}").strip() == "active"
-        assert "no.such" not in on_node("kedge", host, f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
-    after = play("deploy.yml", inventory=INVENTORY)
-    assert after.returncode == 0, after.stdout
-    # Nothing but the first instance ran the broken release, and that one is back on the old one.
-    assert "Restart the instance with its planned release" not in after.stdout
-
-
-@pytest.mark.usefixtures("demo")
-def test_a_changed_setting_restarts_each_instance_once() -> None:
-    changed = play(
-        "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}', inventory=INVENTORY
-    )
-    assert changed.returncode == 0, changed.stdout
-    assert changed.stdout.count("TASK [instances : Restart the instance with its planned release") == 4
-    again = play(
-        "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}', inventory=INVENTORY
-    )
-    assert all(host["changed"] == 0 for host in recap(again.stdout).values())
-
-
 @pytest.mark.usefixtures("demo")
 def test_an_error_in_the_inventory_stops_before_a_host_is_touched() -> None:
     done = play("deploy.yml", "-e", '{"kafka_rest_instances_per_host": -1}', inventory=INVENTORY)
     assert done.returncode != 0
     assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
     assert set(recap(done.stdout)) == {"localhost"}
-
-
-@pytest.mark.usefixtures("demo")
-def test_a_broker_that_does_not_come_up_shows_its_journal_and_gets_its_old_release_back() -> None:
-    broken = play(
-        "deploy.yml",
-        "-e",
-        '{"kafka_broker_settings": {"inter.broker.listener.name": "NOWHERE"}}',
-        inventory=INVENTORY,
-    )
-    output = broken.stdout + broken.stderr
-    assert broken.returncode != 0
-    assert "its journal ends with" in output
-    assert "NOWHERE" in output.partition("its journal ends with")[2]
-    assert "is back and running" in output
-    assert on_node("kedge", "leaf1", "systemctl is-active kafka-broker@leaf").strip() == "active"
-
-
-@pytest.mark.usefixtures("demo")
-def test_a_port_in_use_on_a_node_is_named_and_the_next_run_mends_it() -> None:
-    unit = "kafka-rest@8083"
-    on_node("kedge", "rest2", f"systemctl stop {unit}")
-    on_node("kedge", "rest2", "systemd-run --unit=squatter python3 -m http.server 8083")
-    try:
-        done = play("deploy.yml", "--limit", "localhost,rest2", inventory=INVENTORY)
-        assert done.returncode != 0
-        assert "8083" in done.stdout + done.stderr
-        assert "its journal ends with" in done.stdout + done.stderr
-    finally:
-        on_node("kedge", "rest2", "systemctl stop squatter")
-    mended = play("deploy.yml", "--limit", "localhost,rest2", inventory=INVENTORY)
-    assert mended.returncode == 0, mended.stdout
-    assert on_node("kedge", "rest2", f"systemctl is-active {unit}").strip() == "active"
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("demo")
-def test_a_rolling_restart_stops_at_the_first_that_does_not_come_back_and_says_which() -> None:
-    broken = "/etc/systemd/system/kafka-rest@8083.service.d"
-    lines = r"[Service]\nExecStart=\nExecStart=/bin/false\n"
-    on_node("kedge", "rest1", f"mkdir -p {broken} && printf '{lines}' > {broken}/broken.conf")
-    on_node("kedge", "rest1", "systemctl daemon-reload")
-    before = processes()
-    try:
-        done = play("rolling_restart.yml", inventory=INVENTORY)
-    finally:
-        on_node("kedge", "rest1", f"rm {broken}/broken.conf; systemctl daemon-reload")
-    output = done.stdout + done.stderr
-    assert done.returncode != 0
-    told = output.partition("FAILED!")[2]
-    assert "kafka-rest@8083" in told
-    assert "nothing to put back; it is stopped" in told
-    assert "its journal ends with" in told
-    # One was restarted before it, and none after it was touched.
-    now = processes()
-    assert now["rest1", "8082"] != before["rest1", "8082"]
-    assert all(now["rest2", port] == before["rest2", port] for port in ("8082", "8083"))
-    assert "rest2" not in recap(done.stdout)
-    # As long as it is down no other is taken from the balancer; a deploy brings it back.
-    again = play("rolling_restart.yml", inventory=INVENTORY)
-    assert again.returncode != 0
-    assert "rest1:8083 is not up" in again.stdout + again.stderr
-    mended = play("deploy.yml", "--limit", "localhost,rest1", inventory=INVENTORY)
-    assert mended.returncode == 0, mended.stdout
-    for port in ("8082", "8083"):
-        assert on_node("kedge", "rest1", f"systemctl is-active kafka-rest@{port}").strip() == "active"
-
-
-@pytest.mark.usefixtures("demo")
-def test_a_deploy_that_was_killed_is_finished_by_the_next() -> None:
-    wanted = ("-e", '{"kafka_rest_settings": {"producer.linger.ms": 4}}')
-    with begin("deploy.yml", *wanted, inventory=INVENTORY) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "Restart the instance with its planned release" in line:
-                process.kill()
-                break
-    finished = play("deploy.yml", *wanted, inventory=INVENTORY)
-    assert finished.returncode == 0, finished.stdout
-    for host in ("rest1", "rest2"):
-        for port in ("8082", "8083"):
-            text = on_node("kedge", host, f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
-            assert "producer.linger.ms=4" in text
-            assert on_node("kedge", host, f"systemctl is-active kafka-rest@{port}").strip() == "active"
-    again = play("deploy.yml", *wanted, inventory=INVENTORY)
-    assert all(state["changed"] == 0 for state in recap(again.stdout).values())
 
 
 def test_check_mode_works_on_bare_hosts_and_leaves_them_bare() -> None:
