@@ -7,8 +7,8 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 SET_UP = @$(PYTHON) -m local.setup $@
 # Where no node can run, the tests go on without, and say so.
 SET_UP_TESTS = $(SET_UP) --fleet-if-possible
-# The scenario that stands for all in `make test`.
-SCENARIO := kafka_rest
+# The molecule scenario that stands for all in `make test`.
+SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
 	lint-playbooks test-fast test-java test-contract test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients clean distclean
@@ -88,17 +88,16 @@ test-contract: ## what the kit asks of a REST proxy, against the sandbox
 
 test-demo: ## one molecule scenario with idempotence, and make demo with its audit
 	$(SET_UP_TESTS)
-	@$(call molecule,--scenario-name $(SCENARIO))
-	$(RUN) python -m pytest -m "not long" tests/e2e/test_demo.py
+	$(RUN) python -m pytest -v -m "not long" "$(SCENARIO)" tests/e2e/test_demo.py
 
 test-kafka: ## the load, the watchers and the modules against brokers on loopback
 	$(SET_UP)
-	$(RUN) python -m pytest -m "kafka and not long" --ignore=tests/contract
+	$(RUN) python -m pytest -n 2 --dist loadfile -m "kafka and not long" --ignore=tests/contract
 
 test-fleet: ## all other molecule scenarios and tests on a fleet
 	$(SET_UP_TESTS)
-	@$(call molecule,--all --exclude $(SCENARIO))
-	$(RUN) python -m pytest -m "fleet and not long" --ignore=tests/e2e/test_demo.py
+	$(RUN) python -m pytest -v -n 2 --dist loadgroup -m "fleet and not long" --ignore=tests/e2e/test_demo.py \
+		--deselect "$(SCENARIO)"
 
 test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
@@ -122,10 +121,3 @@ clean: fleet-down ## remove the fleet, its image and all generated files; runs a
 
 distclean: clean ## as clean, and the runs and downloads as well
 	@$(PYTHON) -m local.setup.clean --downloads
-
-# Molecule with these arguments, where a node can run.
-define molecule
-	if reason=$$($(BIN)/python -m local.fleet check); \
-	then $(RUN) molecule test $(1); \
-	else echo "skipped: molecule: $$reason"; fi
-endef

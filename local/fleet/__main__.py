@@ -1,4 +1,4 @@
-"""``python -m local.fleet up|down|check``."""
+"""``python -m local.fleet up|down|status|ssh-config``."""
 
 import sys
 

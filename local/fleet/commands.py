@@ -1,6 +1,6 @@
 """The local fleet: systemd nodes in containers, named and addressed by an inventory, reached over SSH.
 
-python -m local.fleet up|down|status|ssh-config|check [--inventory PATH] [--limit a,b] [--with HOST]
+python -m local.fleet up|down|status|ssh-config [--inventory PATH] [--limit a,b] [--with HOST]
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _names(text: str) -> list[str]:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m local.fleet", description="Systemd nodes in containers.")
-    parser.add_argument("action", choices=["up", "down", "status", "ssh-config", "check"])
+    parser.add_argument("action", choices=["up", "down", "status", "ssh-config"])
     parser.add_argument("--inventory", type=Path, default=PROJECT / "inventories" / "local")
     parser.add_argument("--limit", type=_names, default=[], metavar="HOST,...", help="only these nodes")
     parser.add_argument(
@@ -202,10 +202,6 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        if options.action == "check":
-            reason = nodes.unusable()
-            say(reason or "nodes can run here")
-            return 1 if reason else 0
         if options.action == "down" and options.all:
             down(None)
             return 0

@@ -11,7 +11,12 @@ from tests.e2e.playing import begin, local_fleet, on_node, play, recap
 
 INVENTORY = "inventories/local"
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900), pytest.mark.usefixtures("deployed")]
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("deployed"),
+    pytest.mark.xdist_group("local"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,36 @@
+"""Molecule's scenarios: each role from nothing, twice, and the tests that also follow a production deploy.
+
+Each has a fleet of its own, so that they may run side by side: ``make test-fleet`` has two at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.playing import ROOT
+
+SCENARIOS = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+_LAST = 12_000  # characters of what molecule said; the rest is of what went well before
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_scenario_passes(scenario: str) -> None:
+    programs = Path(sys.executable).parent
+    done = subprocess.run(
+        [programs / "molecule", "test", "--scenario-name", scenario],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Molecule looks for Ansible on the PATH.
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, f"molecule test --scenario-name {scenario}:\n{done.stdout[-_LAST:]}"
