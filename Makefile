@@ -75,7 +75,7 @@ test-all: test test-rest ## that, and all other scenarios, fleets, brokers, and 
 
 test-fast: lint ## lint, unit, Spark and render tests
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 --dist loadfile -m "not fleet and not kafka and not bare and not long"
+	$(RUN) python -m pytest -n 2 -m "not fleet and not kafka and not bare and not long"
 
 test-java: ## build the sandbox proxy and the sample application with their own tests
 	$(SET_UP)
@@ -92,11 +92,11 @@ test-demo: ## one molecule scenario with idempotence, and make demo with its aud
 
 test-kafka: ## the load, the watchers and the modules against brokers on loopback
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 --dist loadfile -m "kafka and not long" --ignore=tests/contract
+	$(RUN) python -m pytest -n 2 -m "kafka and not long" --ignore=tests/contract
 
 test-fleet: ## all other molecule scenarios and tests on a fleet
 	$(SET_UP_TESTS)
-	$(RUN) python -m pytest -v -n 2 --dist loadgroup -m "fleet and not long" --ignore=tests/e2e/test_demo.py \
+	$(RUN) python -m pytest -v -n 2 -m "fleet and not long" --ignore=tests/e2e/test_demo.py \
 		--deselect "$(SCENARIO)"
 
 test-bare: ## set-up on a Debian that has nothing

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import ansible.module_utils
 import pytest
+
+from xdist.scheduler import LoadScopeScheduling
 
 from local.fleet.nodes import unusable
 from local.services.brokers import kafka_jars
@@ -13,6 +16,20 @@ from local.services.rest_proxies import sandbox_archive, vendor_archives
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
+
+
+class _ByFile(LoadScopeScheduling):
+    """Workers take whole files, whose tests share brokers and fleets; a molecule scenario stands alone."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return nodeid if path.endswith("test_molecule.py") else path
+
+
+# --dist loadgroup would do, but xdist 3.8 does not see the groups of pytest 9.
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
+    """Share tests out between the workers of ``-n``, whatever ``--dist`` says."""
+    return _ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

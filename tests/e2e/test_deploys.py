@@ -11,12 +11,7 @@ from tests.e2e.playing import begin, local_fleet, on_node, play, recap
 
 INVENTORY = "inventories/local"
 
-pytestmark = [
-    pytest.mark.fleet,
-    pytest.mark.timeout(900),
-    pytest.mark.usefixtures("deployed"),
-    pytest.mark.xdist_group("local"),
-]
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900), pytest.mark.usefixtures("deployed")]
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,6 @@ from local.fleet.survey import Container
 from local.paths import PROJECT
 from local.problem import Problem
 
-#: One fleet for all of them: one worker.
-pytestmark = pytest.mark.xdist_group("kedge-test")
-
 INVENTORY = """
 all:
   vars:
