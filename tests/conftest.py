@@ -7,7 +7,6 @@ from typing import Any
 
 import ansible.module_utils
 import pytest
-
 from xdist.scheduler import LoadScopeScheduling
 
 from local.fleet.nodes import unusable
