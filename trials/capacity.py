@@ -19,13 +19,11 @@ from trials.progress import Told, duration, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, Settings, judging, way_of
 from trials.site import Site
-from trials.trial import Asked, Auditor, Outcome, outcomes, run
+from trials.trial import WARM_S, Asked, Auditor, Outcome, outcomes, run, warm
 from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.
 _FLOOR: Final = 1 / 64
-#: How much longer the first trial warms up: processes that were just deployed compile most of their code.
-_FIRST: Final = 4
 
 
 def rules_of(settings: Settings, load: float) -> Rules:
@@ -47,7 +45,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     way = way_of(load, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     short, full = most_trials(rules)
-    longest = sum(
+    longest = WARM_S + sum(
         settings.most_short * trial_s(settings, one, settings.short_s)
         + settings.most_full * trial_s(settings, one, settings.full_s)
         for one in rules.conditions
@@ -59,6 +57,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
         f"{duration(longest)} at the latest",
+        f"warms the processes up before the first trial, for {WARM_S:g} s",
     ]
     if "restart" in rules.conditions:
         lines.append(f"restarts one instance of {settings.hosts[0]} in each trial of that condition")
@@ -99,11 +98,13 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
             asked = _asked(settings, following, len(done) + 1, run_dir)
             told.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None
+            if not done:
+                warm(asked, run_dir, way, ending)
             one = run(
                 asked,
                 run_dir,
                 way,
-                settings.warm_up_s * (1 if done else _FIRST),
+                settings.warm_up_s,
                 auditor,
                 ending,
                 restart,
@@ -210,7 +211,11 @@ def _with_generator(one: Answer, done: Sequence[Outcome]) -> Answer:
 
 def _limit(one: Answer, done: Sequence[Outcome]) -> str:
     """Say what was used up in the trial nearest above the answer."""
-    failed = [each for each in done if each.condition == one.condition and not each.passed]
+    failed = [
+        each
+        for each in done
+        if each.condition == one.condition and not each.passed and each.load > (one.carries or 0)
+    ]
     if not failed:
         return "not reached"
     nearest = min(failed, key=lambda each: each.load)

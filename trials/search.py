@@ -181,13 +181,15 @@ def _full(rules: Rules, condition: str, tried: Sequence[Tried]) -> float | None:
     if len(mine) >= rules.most_full or _answer(rules, condition, tried).closed:
         return None
     curve = _curve(rules, condition, tried)
+    # The more often the same was seen, the less short trials told: they met processes that had just begun.
+    stride = rules.coarse ** (len(mine) / 2)
     if all(one.passed for one in mine):
         most = max(one.load for one in mine)
-        further = max(most * rules.coarse**0.5, curve.quantile(0.5))
+        further = max(most * stride, curve.quantile(0.5))
         return None if most >= rules.ceiling else _within(rules, further)
     if not any(one.passed for one in mine):
         least = min(one.load for one in mine)
-        nearer = min(least / rules.coarse**0.5, curve.quantile(0.5))
+        nearer = min(least / stride, curve.quantile(0.5))
         return None if least <= rules.floor else _within(rules, nearer)
     low, high, near = curve.quantile(1 - _upper()), curve.quantile(_upper()), 1 + rules.width
     if high / low > near:

@@ -18,19 +18,23 @@ class System:
         seed: of all that is drawn; of the limit too, where none is given.
         limits: records/s by condition.
         noise: by how large a share the limit differs from trial to trial, about a standard deviation.
+        short: the limit of short trials, as a share of that of full ones.
     """
 
-    def __init__(self, seed: int, limits: Mapping[str, float] | None = None, noise: float = 0.0) -> None:
+    def __init__(
+        self, seed: int, limits: Mapping[str, float] | None = None, noise: float = 0.0, short: float = 1.1
+    ) -> None:
         self.random = np.random.default_rng(seed)
         self.limits = limits or {"healthy": float(10 ** self.random.uniform(3.3, 5.2))}
         self.noise = noise
+        self.short = short
 
     def passes(self, condition: str, load: float, kind: str) -> bool:
         """Run a trial."""
         full = kind == "full"
         share = self.random.uniform()
         away = self.noise * (1 if full else 2) * math.log(share / (1 - share)) / 1.702
-        return bool(load <= self.limits[condition] * math.exp(away) * (1 if full else 1.1))
+        return bool(load <= self.limits[condition] * math.exp(away) * (1 if full else self.short))
 
     def search(self, rules: Rules) -> tuple[list[Answer], list[Tried]]:
         """Search as capacity.yml does."""

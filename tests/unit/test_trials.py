@@ -15,7 +15,7 @@ from evidence.writing import rows_to_columns, write_table
 from sizing.rest.variables import MeasuredCapacity
 from spark_checks.compare import compare_all
 from spark_checks.faults.synthetic import write_evidence
-from trials import page
+from trials import page, trial
 from trials.__main__ import main
 from trials.arms import blocks_of, named, order_of
 from trials.capacity import recommendation, rules_of, words
@@ -23,7 +23,8 @@ from trials.costs import Limit, Used, costs, limit_of
 from trials.search import Answer
 from trials.settings import Settings, TrialsError, judging, read_settings, way_of
 from trials.site import overlay
-from trials.trial import SUSTAINED, Asked, Auditor, Outcome, note, outcomes, write_down
+from trials.trial import SUSTAINED, WARM_S, Asked, Auditor, Outcome, note, outcomes, warm, write_down
+from verify.process import Ending
 
 LOAD: dict[str, Any] = {
     "run_id": "r",
@@ -143,6 +144,26 @@ def test_a_good_trial_without_a_restart_passes_its_audit(tmp_path: Path) -> None
     folder = write_down(replace(asked, condition="restart"), tmp_path, "rest", 2)
     write_evidence(folder / "evidence", 22_000, restarts=0)
     assert Auditor(tmp_path / "spark.log").audit(folder, report_too=False)[0] == "unknown"
+
+
+def test_warming_up_sends_many_small_requests_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "slo.yml").write_text("{}")
+    sent = []
+
+    def loaded(folder: Path, asked: Asked, *_: object) -> str:
+        sent.append(json.loads((folder / "load.json").read_text()))
+        return f"it may fail: {asked.load} is a guess"
+
+    monkeypatch.setattr(trial, "_loaded", loaded)
+    warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending())
+    (load,) = sent
+    assert (load["rest"]["records_per_s"], load["rest"]["records_per_request"]) == (5000, 5)
+    assert load["min_s"] == load["max_s"] == WARM_S
+    assert list((tmp_path / "trials").iterdir()) == []
 
 
 def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Simulated:
     """Hosts that carry so much by condition, and what was done to them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]) -> None:
-        self.limits, self.done = limits, list[str]()
+        self.limits, self.done, self.warmed = limits, list[str](), list[float]()
         self.limit: Limit | None = Limit("cpu of kafka_rest", "rest1 used 2 of 2 cores")
         self.fails_to_start: set[str] = set()
         self.interrupt_at = 0
@@ -32,6 +32,7 @@ class Simulated:
         self.random = np.random.default_rng(1)
         self.p99 = {"documented": 20.0, "planned": 10.0}
         monkeypatch.setattr(capacity, "run", self.run)
+        monkeypatch.setattr(capacity, "warm", lambda asked, *_: self.warmed.append(asked.load))
         monkeypatch.setattr(arms, "run", self.run)
         monkeypatch.setattr(Site, "_play", lambda _, *given: self.play(*given))
 
@@ -92,6 +93,8 @@ def test_a_search_of_three_conditions_leaves_what_it_found(
     said = capsys.readouterr().out
     assert "trial 1 of 72 at most: healthy, 5,000 records/s, short; ends at" in said
     assert "Latency over load" in (tmp_path / "r/report/report.html").read_text()
+    # Processes may have just begun: once, before all trials.
+    assert site.warmed == [5000]
     # The host that was away is back, and nothing else was touched.
     assert site.done[-1].startswith("trials/host.yml main")
     assert not (tmp_path / "r/trials/changed.json").exists()

@@ -63,6 +63,19 @@ def test_short_trials_of_all_conditions_come_before_the_first_full_one() -> None
     assert second.load > 10_000
 
 
+@pytest.mark.parametrize("short", [0.25, 4.0])
+def test_short_trials_that_mislead_cost_some_full_ones_and_no_answer(short: float) -> None:
+    rules = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
+    for seed in range(20):
+        system = System(seed, {"healthy": 20_000}, noise=0.01, short=short)
+        (one,), tried = system.search(rules)
+        assert one.low is not None
+        assert one.high is not None
+        assert one.low <= 20_500
+        assert one.high >= 19_500
+        assert one.high / one.low < 1.3, (seed, len(tried))
+
+
 def test_an_interrupted_search_goes_on_as_if_nothing_had_been() -> None:
     _, tried = search(System(4))
     for done in range(len(tried)):
