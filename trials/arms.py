@@ -129,9 +129,12 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
         auditor.close()
         told.say("putting back what the inventory plans")
         site.put_back()
-        if done:
-            _leave(settings, arms, order, run_dir, done, told)
-    return 0
+        compared = _leave(settings, arms, order, run_dir, done, told) if done else 0
+    if not compared:
+        told.say(
+            f"nothing to compare: {arms[0]} and another arm need a trial each that was audited in one block"
+        )
+    return 0 if compared else 1
 
 
 _NO_START: Final = "the arm does not start: "
@@ -172,8 +175,8 @@ def _leave(
     run_dir: Path,
     done: Sequence[Outcome],
     told: Told,
-) -> None:
-    """Write comparison.json and the report, and say what differs."""
+) -> int:
+    """Write comparison.json and the report, and say what differs; return how many arms could be compared."""
     documents = {}
     for place, one in enumerate(done):
         path = run_dir / "trials" / one.folder / "report" / "verdicts.json"
@@ -209,6 +212,7 @@ def _leave(
                 change = {"same": "not told apart"}.get(figure.change, figure.change)
                 told.say(f"  {change:14} {figure.name}: {interval(figure)} (chance {figure.chance:.2g})")
     told.say(f"report: {report / 'report.html'}")
+    return len(found)
 
 
 def _figure(one: Compared) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from evidence.tables import arrow_schema
 #: From this share on a processor is called used up: a queue before a server that is busy for nine tenths of
 #: the time is nine long (M/M/1), and samples are means over seconds.
 BUSY: Final = 0.9
-#: Generators are processes of one thread each.
-_GENERATORS: Final = ("kafka-producer", "rest-producers")
+#: What sends, as run.json names it: all of REST's is one process of one thread, each of Kafka's is one.
+GENERATORS: Final = ("kafka-producer", "rest-producer")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Used:
         has: host -> its cores, where they were read.
         shared: whether the sampled hosts and the generators are one machine.
         own: cores of this machine.
-        generators: kind of generator -> busy cores.
+        generators: kind of generator -> busy cores, of each process.
+        load: busy cores of the whole load: generators, consumers and watchers.
         figures: cpu_us_a_record and rss_mib, by service; what each record cost.
     """
 
@@ -48,6 +49,7 @@ class Used:
     shared: bool = False
     own: float = 0.0
     generators: Mapping[str, float] = field(default_factory=dict)
+    load: float = 0.0
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -55,7 +57,9 @@ def costs(folder: Path) -> Used:
     """Return what a trial used; of what was not sampled nothing is said."""
     try:
         run = json.loads((folder / "evidence" / "run.json").read_text(encoding="utf-8"))
-        state = json.loads((folder / "load.state").read_text(encoding="utf-8"))
+        state, asked = (
+            json.loads((folder / name).read_text(encoding="utf-8")) for name in ("load.state", "load.json")
+        )
     except (OSError, ValueError):
         return Used()
     begin = run["started_us"] + run.get("warm_up_us", 0)
@@ -65,9 +69,11 @@ def costs(folder: Path) -> Used:
         end = max((row["at_us"] for row in rows), default=begin)
     seconds, acked = max((end - run["started_us"]) / 1e6, 1e-3), state.get("acked", 0)
     cores, rss = _by_host(rows, begin, end)
-    generators = {
-        kind: entry["cpu_s"] / seconds for kind, entry in run.get("cost", {}).items() if kind in _GENERATORS
-    }
+    # Processes of the load count to its end: from the first record to the last one's answer.
+    whole_s = max((run.get("ended_us", end) - run["started_us"]) / 1e6, seconds)
+    spent = {kind: entry["cpu_s"] / whole_s for kind, entry in run.get("cost", {}).items()}
+    processes = {"kafka-producer": (asked.get("kafka") or {}).get("producers", 1)}
+    generators = {kind: spent[kind] / processes.get(kind, 1) for kind in GENERATORS if kind in spent}
     has, shared, own = _machines(run.get("subject", {}))
     figures: dict[str, float] = {}
     by_service: dict[str, float] = defaultdict(float)
@@ -78,7 +84,7 @@ def costs(folder: Path) -> Used:
         if acked:
             figures[f"{service}_cpu_us_a_record"] = round(busy * 1e6 / (acked / seconds), 2)
         figures[f"{service}_rss_mib"] = round(max(rss[service]) / 2**20, 1)
-    return Used(cores, has, shared, own, generators, figures)
+    return Used(cores, has, shared, own, generators, sum(spent.values()), figures)
 
 
 def limit_of(used: Used) -> Limit | None:
@@ -87,11 +93,10 @@ def limit_of(used: Used) -> Limit | None:
         if busy >= BUSY:
             return Limit("generator", f"{kind} used {busy:.2f} cores of the one that it can use")
     whole = sum(busy for of_host in used.cores.values() for busy in of_host.values())
-    load = sum(used.generators.values())
-    if used.shared and used.own and whole + load >= BUSY * used.own:
+    if used.shared and used.own and whole + used.load >= BUSY * used.own:
         return Limit(
             "cpu of the one machine",
-            f"services used {whole:.1f} and generators {load:.1f} of the {used.own:g} cores that all share",
+            f"services used {whole:.1f}, the load {used.load:.1f} of the {used.own:g} cores that all share",
         )
     for host, of_host in sorted(used.cores.items()):
         cores, busy = used.has.get(host), sum(of_host.values())

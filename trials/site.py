@@ -141,6 +141,15 @@ def overlay(arm: str) -> list[str]:
 
 
 def _why(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in said.partition("PLAY RECAP")[0].splitlines() if line.strip()]
     fatal = [n for n, line in enumerate(lines) if line.startswith(("fatal:", "[ERROR]", "ERROR"))]
-    return lines[fatal[-1]][:300] if fatal else (lines[-1][:300] if lines else "it said nothing")
+    if not fatal:
+        return lines[-1][:300] if lines else "it said nothing"
+    told = lines[fatal[-1] :]
+    # Ansible gives the reason as YAML below the line that says which host failed.
+    for number, line in enumerate(told):
+        key, _, text = line.partition(":")
+        if key == "msg":
+            text = text.strip()
+            return " ".join(told[number + 1 : number + 4] if text[:1] in ("|", ">") else [text])[:300]
+    return told[0][:300]

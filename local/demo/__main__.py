@@ -35,7 +35,7 @@ _TRIALS = {
     "capacity": (
         *(
             "-e",
-            '{"trials_conditions": ["healthy", "restart"], "trials_most_short": 6, "trials_most_full": 8}',
+            '{"trials_conditions": ["healthy", "restart"], "trials_most_short": 6, "trials_most_full": 10}',
         ),
         *("-e", "trials_short_s=6 trials_full_s=12 trials_width=0.25"),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,14 @@ def test_each_role_has_the_variables_of_its_record(service: Service) -> None:
     assert asked <= {*service.fields(), *service.of_role}
     assert (role / "tasks/drift.yml").is_file()
     assert (role / "tasks/restart.yml").is_file() == service.restarted
+
+
+@pytest.mark.parametrize("service", [s for s in SERVICES if s.variables], ids=lambda service: service.name)
+def test_what_a_role_finds_out_is_not_taken_for_a_variable_by_a_second_plan(service: Service) -> None:
+    """compare.yml plans after its deploy: a registered name like a variable's would be refused as misspelt."""
+    files = (ROOT / "roles" / service.name).glob("tasks/*.yml")
+    made = re.findall(r"^ *register: *(\w+)", "\n".join(map(Path.read_text, files)), flags=re.MULTILINE)
+    assert [name for name in made if name.startswith(f"{service.name}_")] == []
 
 
 def test_a_service_is_registered_once_and_after_one_that_there_is() -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from evidence.levels import Levels
+from evidence.load import Load
 from evidence.writing import rows_to_columns, write_table
 from sizing.rest.variables import MeasuredCapacity
 from spark_checks.compare import compare_all
@@ -19,11 +20,12 @@ from trials import page, trial
 from trials.__main__ import main
 from trials.arms import blocks_of, named, order_of
 from trials.capacity import recommendation, rules_of, words
-from trials.costs import Limit, Used, costs, limit_of
+from trials.costs import GENERATORS, Limit, Used, costs, limit_of
 from trials.search import Answer
 from trials.settings import Settings, TrialsError, judging, read_settings, way_of
-from trials.site import overlay
+from trials.site import Site, overlay
 from trials.trial import SUSTAINED, WARM_S, Asked, Auditor, Outcome, note, outcomes, warm, write_down
+from verify.load.actors import lanes
 from verify.process import Ending
 
 LOAD: dict[str, Any] = {
@@ -65,6 +67,27 @@ def test_the_same_arm_twice_has_two_names() -> None:
     assert named(["planned", "planned"]) == ["planned", "planned#2"]
     assert overlay("planned#2") == []
     assert overlay("stock") == ["-e", "advice=stock"]
+
+
+def test_a_playbook_that_fails_gives_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = tmp_path / "ansible-playbook"
+    said = """
+TASK [plan : Map the workload] ****
+fatal: [localhost]: FAILED! =>
+    changed: false
+    msg: |-
+        the plan has errors, no host was touched:
+          rest1: kafka_rest_heap_mib: 5 is too little
+
+PLAY RECAP ****
+localhost : ok=1 failed=1
+"""
+    play.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\nexit 2\n")
+    play.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    site = Site(settings(command=[str(play)]), tmp_path)
+    with pytest.raises(TrialsError, match=r"ended with 2: the plan has errors.*rest1: kafka_rest_heap_mib: 5"):
+        site.unchanged()
 
 
 def test_arms_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
@@ -183,12 +206,13 @@ def write_run(folder: Path, cpu_cores: float, generator_s: float, *, shared: boo
         "started_us": 0,
         "warm_up_us": 0,
         "measured_until_us": 10_000_000,
-        "cost": {"rest-producers": {"cpu_s": generator_s, "records": 1}},
+        "cost": {"rest-producer": {"cpu_s": generator_s, "records": 1}, "rest-consumer": {"cpu_s": 0.5}},
         "subject": {"machines": machines},
     }
     (folder / "evidence").mkdir(parents=True)
     (folder / "evidence" / "run.json").write_text(json.dumps(run))
     (folder / "load.state").write_text(json.dumps({"acked": 20_000}))
+    (folder / "load.json").write_text(json.dumps(LOAD))
     rows = [
         {
             "host": "rest1",
@@ -223,6 +247,11 @@ def test_what_was_used_up_is_told_from_the_samples(
     assert used.figures["kafka_rest_rss_mib"] == 300
     # 2,000 records/s.
     assert used.figures["kafka_rest_cpu_us_a_record"] == pytest.approx(cores * 500, rel=0.01)
+
+
+def test_generators_are_called_as_the_load_calls_them() -> None:
+    load = Load.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
+    assert {lane.actor.rpartition("-")[0] for lane in lanes(load)} == set(GENERATORS)
 
 
 def test_without_samples_nothing_is_said_to_be_used_up(tmp_path: Path) -> None:

@@ -167,6 +167,18 @@ def test_an_arm_that_does_not_start_fails_and_the_others_go_on(
     assert site.done[-1] == "deploy.yml  planned"
 
 
+def test_arms_of_which_none_starts_are_no_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Simulated(monkeypatch, {})
+    site.fails_to_start = {"stock", "planned"}
+    assert call(arms.compare_arms, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path) == 1
+    said = capsys.readouterr().out
+    assert "failed: the arm does not start: trials/arm.yml ended with 2: not ready after 60 s" in said
+    assert "nothing to compare: stock and another arm need a trial each" in said
+    assert (tmp_path / "r/report/report.html").exists()
+
+
 def test_an_interrupted_comparison_puts_back_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
