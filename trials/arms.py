@@ -16,7 +16,7 @@ from trials import page
 from trials.progress import DEPLOY_S, Told, duration, trial_s
 from trials.settings import Settings, TrialsError, way_of
 from trials.site import PLANNED, Site, overlay
-from trials.trial import Asked, Auditor, Outcome, note, outcomes, run
+from trials.trial import Asked, Auditor, Outcome, note, outcomes, run, warm
 from verify.process import Ending
 
 _LEAST_ARMS: Final = 2
@@ -54,8 +54,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     """Return what a run would do, and how long it takes."""
     way, arms = way_of(load, settings.service), named(settings.arms)
     trials = len(order_of(arms, settings.blocks))
-    condition = _condition(settings)
-    longest = trials * (trial_s(settings, condition, settings.full_s) + DEPLOY_S) + 2 * DEPLOY_S
+    longest = trials * _one_s(settings) + 2 * DEPLOY_S
     each = ", an instance restarted in each" if settings.restarts else ""
     block = " ".join(arm for _, arm in order_of(arms, 1))
     return [
@@ -69,6 +68,11 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
 
 def _condition(settings: Settings) -> str:
     return "restart" if settings.restarts else "healthy"
+
+
+def _one_s(settings: Settings, done: Sequence[Outcome] = ()) -> float:
+    trial = trial_s(settings, _condition(settings), settings.full_s, done)
+    return DEPLOY_S + settings.fresh_s + trial
 
 
 def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> int:
@@ -98,8 +102,8 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
         for number, (block, arm) in enumerate(order[len(done) :], len(done) + 1):
             if ending:
                 raise InterruptedError("ended between two trials")
-            one_s = trial_s(settings, _condition(settings), settings.full_s, done) + DEPLOY_S
-            until = time.strftime("%H:%M", time.gmtime(time.time() + (len(order) - number + 1) * one_s))
+            left_s = (len(order) - number + 1) * _one_s(settings, done)
+            until = time.strftime("%H:%M", time.gmtime(time.time() + left_s))
             told.say(
                 f"trial {number} of {len(order)}: {arm}, block {block + 1}; ends at {until} UTC at the latest"
             )
@@ -122,6 +126,8 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
                     number, folder.name, condition, load[way]["records_per_s"], settings.full_s, arm, plan
                 )
                 restart = site.restart if settings.restarts else None
+                # Each trial begins with fresh processes.
+                warm(asked, run_dir, way, settings.fresh_s, ending)
                 one = run(asked, run_dir, way, settings.warm_up_s, auditor, ending, restart, report_too=True)
             done.append(one)
             told.say(f"  {'passed' if one.passed else 'failed: ' + one.because[:200]} ({one.took_s:.0f} s)")

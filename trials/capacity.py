@@ -19,7 +19,7 @@ from trials.progress import Told, duration, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, Settings, judging, way_of
 from trials.site import Site
-from trials.trial import WARM_S, Asked, Auditor, Outcome, outcomes, run, warm
+from trials.trial import Asked, Auditor, Outcome, outcomes, run, warm
 from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.
@@ -45,7 +45,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     way = way_of(load, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     short, full = most_trials(rules)
-    longest = WARM_S + sum(
+    longest = settings.fresh_s + sum(
         settings.most_short * trial_s(settings, one, settings.short_s)
         + settings.most_full * trial_s(settings, one, settings.full_s)
         for one in rules.conditions
@@ -57,7 +57,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
         f"{duration(longest)} at the latest",
-        f"warms the processes up before the first trial, for {WARM_S:g} s",
+        f"warms the processes up before the first trial, for {settings.fresh_s:g} s",
     ]
     if "restart" in rules.conditions:
         lines.append(f"restarts one instance of {settings.hosts[0]} in each trial of that condition")
@@ -99,7 +99,7 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
             told.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None
             if not done:
-                warm(asked, run_dir, way, ending)
+                warm(asked, run_dir, way, settings.fresh_s, ending)
             one = run(
                 asked,
                 run_dir,

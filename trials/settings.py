@@ -27,6 +27,8 @@ class Settings(BaseModel):
         service: the one that is asked about; ``instances`` are its instances by host.
         conditions: of capacity: healthy, restart (one instance restarts meanwhile), away (one host stopped).
         short_s: steady seconds of a short trial; ``full_s`` of a full one.
+        warm_up_s: seconds before the steady ones, which are left out.
+        fresh_s: seconds of load in small requests for processes that have just begun, before their trial.
         width: the interval to come to, as a share of the limit.
         most_short: short trials of a condition at most; ``most_full`` full ones.
         ceiling: the highest load that generators are asked for, records/s.
@@ -44,6 +46,7 @@ class Settings(BaseModel):
     short_s: Seconds = 8
     full_s: Seconds = 30
     warm_up_s: Annotated[float, Field(ge=0, le=600)] = 5
+    fresh_s: Annotated[float, Field(ge=0, le=600)] = 60
     width: Annotated[float, Field(gt=0, le=1)] = 0.1
     most_short: Annotated[int, Field(gt=0, le=100)] = 10
     most_full: Annotated[int, Field(gt=0, le=100)] = 14

@@ -32,9 +32,7 @@ SUSTAINED: Final = 0.97
 BEHIND_S: Final = 5.0
 #: What a trial may take beyond its seconds of load: an instance's restart behind its gates.
 _RESTART_S: Final = 240.0
-#: Processes that just began spent three times as much processor time on a record as after ten minutes of
-#: load, on two cores (docs/measurements/trials.md): compilers count calls.
-WARM_S: Final = 60.0
+#: Requests in place of one while processes warm up: compilers count calls.
 _CALLS: Final = 10
 _POLL_S: Final = 0.3
 _LEAVE_S: Final = 90.0
@@ -225,13 +223,16 @@ def run(
     )
 
 
-def warm(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], ending: Ending) -> None:
+def warm(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], seconds: float, ending: Ending) -> None:
     """Have processes that may have just begun compile their code: the load of a trial in many more requests.
 
-    Nothing of it is judged or kept. Raises InterruptedError when told to end, TrialsError when the load
-    cannot begin.
+    They spend three times as much processor time on a record as after ten minutes of load
+    (docs/measurements/trials.md). Nothing of it is judged or kept. Raises InterruptedError when told to end,
+    TrialsError when the load cannot begin.
     """
-    asked = replace(asked, name="000-warm", condition="healthy", seconds=WARM_S)
+    if not seconds:
+        return
+    asked = replace(asked, name="000-warm", condition="healthy", seconds=seconds)
     folder = write_down(asked, run_dir, way, 0)
     load = json.loads((folder / "load.json").read_text(encoding="utf-8"))
     in_a_request = load[way].get("records_per_request", 1)

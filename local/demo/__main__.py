@@ -39,7 +39,10 @@ _TRIALS = {
         ),
         *("-e", "trials_short_s=6 trials_full_s=12 trials_width=0.25"),
     ),
-    "compare": ("-e", "arms=documented,planned trials_full_s=15 trials_blocks=2 trials_restarts=false"),
+    "compare": (
+        "-e",
+        "arms=documented,planned trials_full_s=15 trials_fresh_s=30 trials_blocks=2 trials_restarts=false",
+    ),
 }
 _RECAP = re.compile(r"changed=(\d+)")
 

@@ -24,7 +24,7 @@ from trials.costs import GENERATORS, Limit, Used, costs, limit_of
 from trials.search import Answer
 from trials.settings import Settings, TrialsError, judging, read_settings, way_of
 from trials.site import Site, overlay
-from trials.trial import SUSTAINED, WARM_S, Asked, Auditor, Outcome, note, outcomes, warm, write_down
+from trials.trial import SUSTAINED, Asked, Auditor, Outcome, note, outcomes, warm, write_down
 from verify.load.actors import lanes
 from verify.process import Ending
 
@@ -86,7 +86,9 @@ localhost : ok=1 failed=1
     play.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     site = Site(settings(command=[str(play)]), tmp_path)
-    with pytest.raises(TrialsError, match=r"ended with 2: the plan has errors.*rest1: kafka_rest_heap_mib: 5"):
+    with pytest.raises(
+        TrialsError, match=r"ended with 2: the plan has errors.*rest1: kafka_rest_heap_mib: 5"
+    ):
         site.unchanged()
 
 
@@ -182,10 +184,10 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
         return f"it may fail: {asked.load} is a guess"
 
     monkeypatch.setattr(trial, "_loaded", loaded)
-    warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending())
+    warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", 40, Ending())
     (load,) = sent
     assert (load["rest"]["records_per_s"], load["rest"]["records_per_request"]) == (5000, 5)
-    assert load["min_s"] == load["max_s"] == WARM_S
+    assert load["min_s"] == load["max_s"] == 40
     assert list((tmp_path / "trials").iterdir()) == []
 
 

@@ -34,6 +34,7 @@ class Simulated:
         monkeypatch.setattr(capacity, "run", self.run)
         monkeypatch.setattr(capacity, "warm", lambda asked, *_: self.warmed.append(asked.load))
         monkeypatch.setattr(arms, "run", self.run)
+        monkeypatch.setattr(arms, "warm", lambda asked, *_: self.warmed.append(asked.load))
         monkeypatch.setattr(Site, "_play", lambda _, *given: self.play(*given))
 
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
