@@ -6,12 +6,13 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from evidence.writing import write_json
 from spark_checks.compare import Blocks, Compared, compare_all, how_sure, interval
-from spark_checks.judgement import as_json
+from spark_checks.judgement import as_json, enough
 from trials import page
 from trials.progress import DEPLOY_S, Told, duration, trial_s
 from trials.settings import Settings, TrialsError, way_of
@@ -50,6 +51,10 @@ def named(arms: Sequence[str]) -> list[str]:
     return found
 
 
+#: Figures of an arm that are judged: rates, latencies, what a record cost; and those of a restart.
+_FIGURES: Final = {False: 8, True: 12}
+
+
 def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     """Return what a run would do, and how long it takes."""
     way, arms = way_of(load, settings.service), named(settings.arms)
@@ -57,13 +62,21 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     longest = trials * _one_s(settings) + 2 * DEPLOY_S
     each = ", an instance restarted in each" if settings.restarts else ""
     block = " ".join(arm for _, arm in order_of(arms, 1))
-    return [
+    lines = [
         f"service {settings.service} on {', '.join(settings.hosts)}; load by {way} of "
         f"{load[way]['records_per_s']:,.0f} records/s",
         f"arms {', '.join(arms)}, in {settings.blocks} blocks ({block}): {trials} trials of "
         f"{settings.full_s:g} s{each}, {duration(longest)} at the latest",
         "deploys each arm for its trials, and what the inventory plans at the end",
     ]
+    figures = _FIGURES[settings.restarts] * (len(arms) - 1)
+    fewest = next(blocks for blocks in count(1) if enough([(2, 2)] * blocks, figures))
+    if settings.blocks < fewest:
+        lines.append(
+            f"{settings.blocks} blocks are too few to show any difference of some {figures} figures: "
+            f"trials_blocks={fewest}"
+        )
+    return lines
 
 
 def _condition(settings: Settings) -> str:

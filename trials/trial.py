@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -32,8 +33,9 @@ SUSTAINED: Final = 0.97
 BEHIND_S: Final = 5.0
 #: What a trial may take beyond its seconds of load: an instance's restart behind its gates.
 _RESTART_S: Final = 240.0
-#: Requests in place of one while processes warm up: compilers count calls.
-_CALLS: Final = 10
+#: Requests/s at which processes warm up, where a request has several records: compilers count calls, and a
+#: generator of one core sends more than that.
+_WARM_REQUESTS_S: Final = 1000
 _POLL_S: Final = 0.3
 _LEAVE_S: Final = 90.0
 
@@ -235,9 +237,9 @@ def warm(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], seconds: fl
     asked = replace(asked, name="000-warm", condition="healthy", seconds=seconds)
     folder = write_down(asked, run_dir, way, 0)
     load = json.loads((folder / "load.json").read_text(encoding="utf-8"))
-    in_a_request = load[way].get("records_per_request", 1)
-    if in_a_request > 1:
-        load[way]["records_per_request"] = max(1, in_a_request // _CALLS)
+    if in_a_request := load[way].get("records_per_request"):
+        fewer = math.ceil(asked.load / _WARM_REQUESTS_S)
+        load[way]["records_per_request"] = min(in_a_request, fewer)
     write_json(folder / "load.json", load)
     try:
         _loaded(folder, asked, run_dir / "inventory.yml", ending, None)

@@ -41,7 +41,7 @@ _TRIALS = {
     ),
     "compare": (
         "-e",
-        "arms=documented,planned trials_full_s=15 trials_fresh_s=30 trials_blocks=2 trials_restarts=false",
+        "arms=documented,planned trials_full_s=10 trials_fresh_s=30 trials_blocks=4 trials_restarts=false",
     ),
 }
 _RECAP = re.compile(r"changed=(\d+)")

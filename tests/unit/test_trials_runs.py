@@ -168,6 +168,16 @@ def test_an_arm_that_does_not_start_fails_and_the_others_go_on(
     assert site.done[-1] == "deploy.yml  planned"
 
 
+@pytest.mark.parametrize(("blocks", "restarts", "fewest"), [(2, False, 4), (4, False, 0), (3, True, 4)])
+def test_blocks_that_could_show_nothing_are_named_before_they_are_run(
+    tmp_path: Path, blocks: int, restarts: bool, fewest: int
+) -> None:
+    settings = begun(tmp_path, arms=["documented", "planned"], blocks=blocks, restarts=restarts)
+    said = " ".join(arms.describe(settings, LOAD))
+    assert (f"{blocks} blocks are too few to show any difference" in said) == bool(fewest)
+    assert (f"trials_blocks={fewest}" in said) == bool(fewest)
+
+
 def test_arms_of_which_none_starts_are_no_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
