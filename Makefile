@@ -101,7 +101,7 @@ test-fleet: ## all other molecule scenarios and tests on a fleet
 
 test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
-	$(RUN) python -m pytest -v -n 2 -m bare
+	$(RUN) python -m pytest -v -m bare
 
 test-rest: test-kafka test-fleet test-bare ## what test-all adds to test
 

@@ -17,16 +17,12 @@ from local.services.rest_proxies import sandbox_archive, vendor_archives
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
 
 
-#: Files whose tests have nothing in common, and take minutes each.
-_APART = ("test_molecule.py", "test_bare_system.py")
-
-
 class _ByFile(LoadScopeScheduling):
-    """Workers take whole files, whose tests share brokers and fleets, but for those that stand apart."""
+    """Workers take whole files, whose tests share brokers and fleets; a molecule scenario stands alone."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        return nodeid if path.endswith(_APART) else path
+        return nodeid if path.endswith("test_molecule.py") else path
 
 
 # --dist loadgroup would do, but xdist 3.8 does not see the groups of pytest 9.
