@@ -170,15 +170,3 @@ def test_an_error_in_the_inventory_stops_before_a_host_is_touched() -> None:
     assert done.returncode != 0
     assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
     assert set(recap(done.stdout)) == {"localhost"}
-
-
-def test_check_mode_works_on_bare_hosts_and_leaves_them_bare() -> None:
-    inventory = "molecule/kafka_rest/inventory"
-    local_fleet("up", inventory)
-    try:
-        for _ in range(2):
-            done = play("deploy.yml", "--check", "--diff", inventory=inventory)
-            assert done.returncode == 0, done.stdout
-            assert recap(done.stdout)["rest1"]["changed"] > 0
-    finally:
-        local_fleet("down", inventory)

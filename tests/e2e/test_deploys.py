@@ -148,3 +148,15 @@ def test_a_deploy_that_was_killed_is_finished_by_the_next() -> None:
             assert on_node("kedge", host, f"systemctl is-active kafka-rest@{port}").strip() == "active"
     again = play("deploy.yml", *wanted, inventory=INVENTORY)
     assert all(state["changed"] == 0 for state in recap(again.stdout).values())
+
+
+def test_check_mode_works_on_bare_hosts_and_leaves_them_bare() -> None:
+    inventory = "molecule/kafka_rest/inventory"
+    local_fleet("up", inventory)
+    try:
+        for _ in range(2):
+            done = play("deploy.yml", "--check", "--diff", inventory=inventory)
+            assert done.returncode == 0, done.stdout
+            assert recap(done.stdout)["rest1"]["changed"] > 0
+    finally:
+        local_fleet("down", inventory)
