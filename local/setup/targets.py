@@ -66,7 +66,7 @@ TARGETS = {
         ),
     ),
     "test-java": Target(requirements=(), programs=("mvn",)),
-    "test-contract": _BROKER,
+    "test-proxy": replace(_BROKER, fleet=True, programs=("curl", "ss", "ssh")),
     "test-demo": replace(DEMO, requirements=(BASE, TESTS), programs=("ssh", "curl")),
     "test-kafka": replace(
         _BROKER,

@@ -23,7 +23,7 @@ CALLERS = {
     "setup": ("evidence", "sizing", "control", "spark_checks", "verify", "plugins/action", "local"),
     "demo-mirror": ("local/fleet/toxiproxy.py",),
     "test-fast": ("tests/unit", "tests/render", "tests/spark", "tests/faults", "tests/setup"),
-    "test-contract": ("tests/contract",),
+    "test-proxy": ("tests/contract", "tests/e2e/test_molecule.py"),
     "test-demo": ("tests/e2e/test_demo.py", "tests/e2e/playing.py"),
     "test-kafka": ("tests/kafka",),
     "test-fleet": ("tests/e2e", "tests/doubles"),
