@@ -14,7 +14,12 @@ import pytest
 
 from tests.e2e.playing import ROOT
 
-SCENARIOS = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+#: It takes thrice as long as any other: begun last, it would run alone.
+_FIRST = "mirror_maker2"
+SCENARIOS = sorted(
+    (path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")),
+    key=lambda name: (name != _FIRST, name),
+)
 _LAST = 12_000  # characters of what molecule said; the rest is of what went well before
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
