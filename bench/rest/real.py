@@ -1,11 +1,12 @@
 """What one proxy of a vendor does, from its archive, beside a broker of its own on loopback.
 
-    python -m bench.rest.real ARCHIVE reads|outage|stop [--set key=value ...]
+    python -m bench.rest.real ARCHIVE reads|group|outage|stop [--set key=value ...]
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
-takes of the processors, here and there. outage: how long produce requests take that cannot succeed. stop:
-what requests get that are in flight on SIGTERM. ``--set`` gives the proxy settings in its own keys; repeated,
-it gives several at once. Each line of output is JSON.
+takes of the processors, here and there. group: what four consumers of a group that read 5,000 records/s as
+they come take of the proxy's processors, in turns of 20 s, the first two left out. outage: how long produce
+requests take that cannot succeed. stop: what requests get that are in flight on SIGTERM. ``--set`` gives the
+proxy settings in its own keys; repeated, it gives several at once. Each line of output is JSON.
 """
 
 from __future__ import annotations
@@ -25,19 +26,27 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from confluent_kafka import Producer
 
+from bench.rest.restarts import Group
 from local.services.brokers import Broker, kafka_jars, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, unpack
 from verify.process import cpu_us as own_cpu_us
 
 #: How long the load of a stop runs before TERM: a fixed part of the measurement, not a wait for anything.
 _LOADED_S: Final = 8.0
+#: The same of a turn of a group, and how many turns its process may need to be warm.
+_TURN_S: Final = 20.0
+_WARM_TURNS: Final = 2
+_MEMBERS: Final = 4
+_ARRIVING_PER_S: Final = 5_000
+_BATCHES_PER_S: Final = 100
+_RECENT_S: Final = 3.0
 _V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _TOPIC: Final = "measured"
@@ -51,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("archive", type=Path)
-    parser.add_argument("part", choices=["reads", "outage", "stop"])
+    parser.add_argument("part", choices=["reads", "group", "outage", "stop"])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     parser.add_argument("--heap", default="1g", help="-Xms and -Xmx of the proxy")
     parser.add_argument("--record-bytes", type=int, default=1000)
@@ -73,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         (home := Path(folder) / "home").mkdir()
         top = unpack(options.archive, home)
-        part = {"reads": _reads, "outage": _outage, "stop": _stop}[options.part]
+        part = {"reads": _reads, "group": _group, "outage": _outage, "stop": _stop}[options.part]
         with running_broker(jars, heap_mb=768) as broker:
             for found in part(Site(top, Path(folder), jars), broker, options):
                 print(
@@ -232,6 +241,55 @@ def _read_all(
         "cpu_s_per_100_mb": {who: round(each / megabytes * 100, 2) for who, each in used.items()},
         "peak_rss_mib": _peak_mib(pid),
     }
+
+
+def _group(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Read what comes by a group, and tell what a record took of the proxy's processors, turn by turn."""
+    broker.create_topic(_TOPIC, partitions=_PARTITIONS)
+    with (
+        site.proxy(broker.bootstrap_servers, options) as proxy,
+        _arriving(broker.bootstrap_servers, options.record_bytes),
+        Group((proxy.url,), _TOPIC, _MEMBERS) as group,
+    ):
+        pid = proxy.process.pid
+        for turn in range(_WARM_TURNS + options.repeat):
+            used, began = _used_s(pid), time.monotonic()
+            time.sleep(_TURN_S)
+            seconds, used = time.monotonic() - began, _used_s(pid) - used
+            if not group.reads(_PARTITIONS, _RECENT_S):
+                yield {"turn": turn, "failed": "not every partition was read"}
+            elif turn >= _WARM_TURNS:
+                per_record = used / seconds / _ARRIVING_PER_S * 1e6
+                yield {
+                    "turn": turn,
+                    "cpu_us_a_record": round(per_record, 1),
+                    "cores": round(used / seconds, 3),
+                }
+
+
+@contextmanager
+def _arriving(servers: str, record_bytes: int) -> Iterator[None]:
+    """Write records at a steady rate to all partitions."""
+    over = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+        value, began = os.urandom(record_bytes), time.monotonic()
+        for batch in count(1):
+            for number in range(_ARRIVING_PER_S // _BATCHES_PER_S):
+                producer.produce(_TOPIC, value, partition=(batch + number) % _PARTITIONS)
+            producer.poll(0)
+            if over.wait(max(0.0, began + batch / _BATCHES_PER_S - time.monotonic())):
+                break
+        producer.flush(5)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(10)
 
 
 def _outage(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -62,7 +62,8 @@ def added_up(parts: Sequence[Any], how: Aggregate) -> Any:
     found = whole.group_by(list(how.keys), use_threads=False).aggregate(asked)
     columns = {name: found[name] for name in how.keys}
     columns |= {name: found[f"{name}_{kind}"].cast(pa.int64()) for name, kind in asked}
-    return _plain(pa.table(columns))
+    # What is grouped lies in chunks of 32,768 rows of the same buffers, and each is pickled with all of them.
+    return _plain(pa.table(columns)).combine_chunks()
 
 
 def _plain(table: Any) -> Any:

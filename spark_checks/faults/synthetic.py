@@ -25,6 +25,9 @@ _GROUPS: Final = {"kafka": "kedge-kafka", "rest": "kedge-rest"}
 _TOPICS: Final = {"kafka": "kedge.kafka", "rest": "kedge.rest"}
 _OUTPUT: Final = "kedge.made"
 _OUTPUT_US: Final = 5_000  # after its record
+_COPIED_US: Final = 60_000
+#: Where the copies of a mirror lie.
+_COPIES: Final = {"cluster": "agg", "topic": "leaf.kedge.kafka"}
 
 
 def write_table(folder: Path, table: str, columns: Mapping[str, Any], name: str = "made-0") -> None:
@@ -50,6 +53,7 @@ def write_evidence(
     restarts: int = 2,
     consumed: bool = True,
     per_record: int = 0,
+    mirrored: bool = False,
 ) -> None:
     """Write evidence of a run in which nothing went wrong.
 
@@ -63,11 +67,13 @@ def write_evidence(
         restarts: how many rows of drain, stop, start and ready.
         consumed: whether groups got the records; without them there is a ledger and a topic dump alone.
         per_record: outputs that an application makes of each record of the Kafka protocol; 0: there is none.
+        mirrored: whether a mirror copies the records of the Kafka protocol to another cluster.
     """
     seconds = max(20.0, records / 55_000)
     rest = records // 11
+    kafka = records - rest
     spans = {
-        "kafka": _hop(folder, "kafka", 0, records - rest, partitions, seconds, consumed, per_record),
+        "kafka": _hop(folder, "kafka", 0, kafka, partitions, seconds, consumed, per_record, mirrored),
         "rest": _hop(folder, "rest", 1, rest, partitions, seconds, consumed),
     }
     if consumed:
@@ -85,24 +91,31 @@ def write_evidence(
         ends = (("input", _TOPICS["kafka"]), ("output", _OUTPUT))
         places = {end: {"cluster": "leaf", "topic": topic} for end, topic in ends}
         applications = [{"name": "copies", "per_record": per_record, **places}]
+    held = {("leaf", topic): count for topic, count in topics.items()}
+    mirrors = []
+    if mirrored:
+        held[_COPIES["cluster"], _COPIES["topic"]] = spans["kafka"]
+        source = {"cluster": "leaf", "topic": _TOPICS["kafka"]}
+        mirrors = [{"flow": "copies", "source": source, "target": _COPIES}]
     run = {
         "run_id": "made-up",
         "started_us": STARTED_US,
         "ended_us": STARTED_US + int((seconds + 1) * 1e6),
         "warm_up_us": 2_000_000,
         "measured_until_us": STARTED_US + int(seconds * 1e6),
-        "clusters": {"leaf": {"bootstrap_servers": "127.0.0.1:1"}},
+        "clusters": {cluster: {"bootstrap_servers": "127.0.0.1:1"} for cluster, _ in held},
         "topics": [
             {
-                "cluster": "leaf",
+                "cluster": cluster,
                 "topic": topic,
                 "partitions": partitions,
                 "start_offsets": {str(p): 1000 for p in range(partitions)},
-                "end_offsets": {str(p): 1000 + int(ends[p]) for p in range(partitions)},
+                "end_offsets": {str(p): 1000 + int(counts[p]) for p in range(partitions)},
                 "log_start_offsets": {str(p): 0 for p in range(partitions)},
             }
-            for topic, ends in topics.items()
+            for (cluster, topic), counts in held.items()
         ],
+        "mirrors": mirrors,
         "applications": applications,
         "producers": {
             str(number): {
@@ -111,7 +124,7 @@ def write_evidence(
                 "records_per_s": count / seconds,
                 "records": count,
             }
-            for number, (via, count) in enumerate({"kafka": records - rest, "rest": rest}.items())
+            for number, (via, count) in enumerate({"kafka": kafka, "rest": rest}.items())
         },
         "groups": {_GROUPS[via]: {"via": via, "topics": [_TOPICS[via]]} for via in spans if consumed},
         "clock_offsets": {"127.0.0.1": {"offset_us": 0, "error_us": 0}},
@@ -129,6 +142,7 @@ def _hop(
     seconds: float,
     consumed: bool,
     per_record: int = 0,
+    mirrored: bool = False,
 ) -> Any:
     """Write ledger, records and deliveries of one generator; return the records in each partition."""
     topic, group = _TOPICS[via], _GROUPS[via]
@@ -176,6 +190,9 @@ def _hop(
             output["offset"] = 1000 + (placed["offset"] - 1000) * per_record + number
             output["timestamp_us"] = append[order] + _OUTPUT_US * (number + 1)
             write_table(folder, "records", appended | output, f"made-{number}-{part}")
+        if mirrored:
+            copied = {"timestamp_us": append[order] + _COPIED_US}
+            write_table(folder, "records", appended | _COPIES | copied, f"copies-{part}")
         if not consumed:
             continue
         write_table(
@@ -258,6 +275,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--per-record", type=int, default=0, help="outputs that an application makes of each")
+    parser.add_argument("--mirrored", action="store_true", help="have a mirror copy the Kafka records")
     options = parser.parse_args()
     write_evidence(
         options.out,
@@ -265,6 +283,7 @@ def main() -> None:
         partitions=options.partitions,
         restarts=options.restarts,
         per_record=options.per_record,
+        mirrored=options.mirrored,
     )
 
 

@@ -41,14 +41,14 @@ LEVELS = {
 @pytest.fixture(scope="module")
 def passed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("good")
-    write_evidence(folder, 11_000)
+    write_evidence(folder, 11_000, mirrored=True)
     return audit(spark, str(folder), Levels.model_validate(LEVELS))
 
 
 def test_good_evidence_passes_every_check(passed: Audit) -> None:
     wanted = dict.fromkeys(("delivery", "throughput", "latency", "rebalance"), "pass")
     # Nobody gave a level of zombies.
-    wanted |= {"zombies": "measured", "settings": "pass", "partitions": "pass"}
+    wanted |= {"zombies": "measured", "mirror": "pass", "settings": "pass", "partitions": "pass"}
     assert {result.name: result.verdict for result in passed.results} == wanted
     for result in passed.results:
         assert result.verdict in {figure.verdict for figure in result.figures}, result.name

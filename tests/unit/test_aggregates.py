@@ -53,6 +53,19 @@ def test_files_and_rows_add_up_to_the_same(tmp_path: Path) -> None:
     assert summed(("made", table.slice(n, 1)) for n in range(4)) == expected
 
 
+def test_sums_of_many_keys_are_sent_by_what_they_hold() -> None:
+    """Workers send what they sum up: chunks that share buffers were sent with all of them, twenty times over."""
+    rows = 300_000
+    nothing = pa.nulls(rows, pa.string())
+    table = pa.table(
+        [nothing, pa.array(range(0, rows * 1_000_000, 1_000_000)), nothing, nothing], SCHEMA.names
+    )
+    every = Aggregate("made", HOW.columns, None, {"second": second("at_us", 0)}, {"records": (ONE, "sum")})
+    (found,) = fold([("made", table)], None, {"one": every}).values()
+    assert found.num_rows == rows
+    assert len(pickle.dumps(found)) < 1.1 * found.nbytes
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"CANNOT_READ_FILE .*cut\.parquet"):
