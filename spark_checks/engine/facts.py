@@ -175,13 +175,11 @@ def _acknowledged(run: Run, acked: Any) -> Aggregate:
 def rounded(took: Any) -> Any:
     """Round up to three significant digits: what is told is never better than what was."""
 
-    def up(step: int) -> Any:
-        return pc.multiply(pc.divide(pc.add(took, step - 1), step), step)
-
-    result = up(_LAST_STEP)
-    for below, step in reversed(_STEPS):
-        result = pc.if_else(took < below, up(step), result)
-    return result
+    # One division a row: of whole numbers it takes more than all else here.
+    step = pc.scalar(_LAST_STEP)
+    for below, finer in reversed(_STEPS):
+        step = pc.if_else(took < below, pc.scalar(finer), step)
+    return pc.multiply(pc.divide(pc.add(took, pc.subtract(step, pc.scalar(1))), step), step)
 
 
 def _grains(table: str, where: Any, who: str, at: str, run: Run) -> Aggregate:
