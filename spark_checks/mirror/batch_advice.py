@@ -28,7 +28,7 @@ class Batches:
 def batches_of(evidence: Evidence) -> Batches:
     """Return what the evidence has of batches; compression only where the topics were read by an audit."""
     run, table = evidence.run, evidence.table("batches")
-    filled = fills(evidence.need("records"), run)
+    filled = fills(evidence)
     compressed = compressions(table, run) if table is not None else {}
     return Batches(filled, compressed, {mirror.flow: mirror.codec for mirror in run.mirrors})
 

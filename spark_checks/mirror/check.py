@@ -59,11 +59,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     sample that is cut as a producer of steady data fills them: a batch that the best of these ratios keeps
     under the largest message fits whatever comes next, be it not compressible at all.
     """
-    run, records = evidence.run, evidence.table("records")
+    run = evidence.run
     slo = given(levels.mirror)
     if not run.mirrors:
         return Result("mirror", "unknown", "run.json names no mirrors", slo=slo)
-    if records is None:
+    if not evidence.has("records"):
         because = "the topics were not read: no records table, and the clusters could not be asked"
         return Result("mirror", "unknown", because, slo=slo)
     hop = mirror_hop(evidence)
@@ -83,8 +83,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         if not totals["source"]:
             doubts.append(f"{_name(mirror)}: the source holds no record, so there is nothing to compare")
         doubts += run.doubts_about(mirror.source, mirror.target)
-    ends = evidence.table("end_offsets")
-    seen = lags(records, ends, run) if ends is not None else [Lag() for _ in run.mirrors]
+    seen = lags(evidence)
     lagging: list[Figure] = []
     for mirror, lag in zip(run.mirrors, seen, strict=True):
         behind, unclear, timed = late(_name(mirror), lag, allowed, run.clock_error_us / 1000)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow.compute as pc
 
 from evidence.run import Run
+from spark_checks.engine.aggregates import Aggregate
+from spark_checks.engine.applied import at_place
+from spark_checks.engine.one_pass import summed
+from spark_checks.engine.readers import Evidence
 
 #: Upper ends of the histogram's classes, milliseconds; what takes longer is in a last class of its own.
 CLASSES_MS: Final = (
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000,
     300_000,
 )  # fmt: skip
-_PARTITION = ["flow", "mirror", "partition"]
 
 
 @dataclass(frozen=True)
@@ -41,84 +45,92 @@ class Fill:
     histogram: tuple[int, ...] = (0,) * (len(CLASSES_MS) + 1)
 
 
-def batches(records: DataFrame, run: Run) -> DataFrame:
+@dataclass(frozen=True)
+class Cut:
+    """The batches of a partition of a mirror's source, in their order.
+
+    Attributes:
+        flow, partition: whose they are.
+        filled: of each batch: false for the last one, unless it came out even.
+        fill_ms: of each batch, from its first byte to its last.
+    """
+
+    flow: str
+    partition: int
+    filled: Any
+    fill_ms: Any
+
+    @property
+    def full_ms(self) -> Any:
+        """Return the times of those that were filled."""
+        return self.fill_ms[self.filled]
+
+
+def batches(evidence: Evidence) -> list[Cut]:
     """Cut what each partition of a mirror's source holds into batches of the mirror's ``batch_bytes``.
 
     Records are laid end to end by their timestamps, to the millisecond, as linger.ms counts; one may lie
-    across two batches.
-
-    Returns:
-        A row a batch: ``flow``, ``mirror`` (its number in run.json), ``partition``, ``filled`` (false for the
-        last one of a partition, unless it came out even), ``fill_ms`` (from its first byte to its last).
+    across two batches. What is collected is a row a partition and millisecond.
     """
-    schema = "cluster string, topic string, flow string, mirror int, batch_bytes long"
-    wanted = records.sparkSession.createDataFrame(
-        [(m.source.cluster, m.source.topic, m.flow, n, m.batch_bytes) for n, m in enumerate(run.mirrors)],
-        schema,
-    )
-    # Summed by millisecond before it is shuffled: a row a partition and millisecond, not one a record.
-    by_ms = (
-        records.join(F.broadcast(wanted), ["cluster", "topic"], "inner")
-        .groupBy(*_PARTITION, "batch_bytes", F.floor(F.col("timestamp_us") / 1000).alias("ms"))
-        .agg(F.sum("bytes").alias("bytes"))
-        .where(F.col("bytes") > 0)
-    )
-    so_far = Window.partitionBy(*_PARTITION, "batch_bytes").orderBy("ms")
-    so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    size = F.col("batch_bytes")
-    reached = by_ms.withColumn("until", F.sum("bytes").over(so_far))
-    first, last = (F.col("until") - F.col("bytes")), F.col("until") - 1
-    numbered = reached.withColumn(
-        "number", F.explode(F.sequence(F.floor(first / size), F.floor(last / size)))
-    )
-    return (
-        numbered.groupBy(*_PARTITION, "batch_bytes", "number")
-        .agg((F.max("ms") - F.min("ms")).alias("fill_ms"), F.max("until").alias("until"))
-        .select(*_PARTITION, (F.col("until") >= (F.col("number") + 1) * size).alias("filled"), "fill_ms")
+    rows = summed(evidence, _by_ms(evidence.run))
+    if rows is None:
+        return []
+    found = []
+    for mirror in evidence.run.mirrors:
+        here = at_place((mirror.source.cluster, mirror.source.topic)) & (pc.field("bytes") > 0)
+        mine = rows.filter(here).sort_by([("partition", "ascending"), ("ms", "ascending")])
+        partition, ms, size = (mine[name].to_numpy() for name in ("partition", "ms", "bytes"))
+        edges = np.flatnonzero(np.diff(partition)) + 1
+        for of, at, held in zip(*(np.split(each, edges) for each in (partition, ms, size)), strict=True):
+            if len(of):
+                filled, fill_ms = _cut(at, held, mirror.batch_bytes)
+                found.append(Cut(mirror.flow, int(of[0]), filled, fill_ms))
+    return found
+
+
+def _by_ms(run: Run) -> Aggregate:
+    """Sum up the bytes of the mirrors' sources by partition and millisecond."""
+    places = (at_place((mirror.source.cluster, mirror.source.topic)) for mirror in run.mirrors)
+    keys = {key: pc.field(key) for key in ("cluster", "topic", "partition")}
+    return Aggregate(
+        "records",
+        ("cluster", "topic", "partition", "timestamp_us", "bytes"),
+        reduce(operator.or_, places, pc.scalar(False)),
+        keys | {"ms": pc.divide(pc.field("timestamp_us"), 1000)},
+        {"bytes": (pc.field("bytes"), "sum")},
     )
 
 
-def fills(records: DataFrame, run: Run) -> Mapping[str, Fill]:
+def _cut(ms: Any, held: Any, batch_bytes: int) -> tuple[Any, Any]:
+    """Return which batches of a partition are full, and how long each took, from its bytes by millisecond."""
+    until = np.cumsum(held)
+    number = np.arange(-(-int(until[-1]) // batch_bytes))
+    first = np.searchsorted(until, number * batch_bytes, side="right")
+    last = np.searchsorted(until - held, (number + 1) * batch_bytes, side="left") - 1
+    return until[last] >= (number + 1) * batch_bytes, ms[last] - ms[first]
+
+
+def fills(evidence: Evidence) -> Mapping[str, Fill]:
     """Return the fill times of each flow's batches."""
-    cut = batches(records, run).persist()
-    full = F.when(F.col("filled"), F.col("fill_ms"))
+    cuts = batches(evidence)
+    return {mirror.flow: _fill([c for c in cuts if c.flow == mirror.flow]) for mirror in evidence.run.mirrors}
 
-    def at(share: float) -> str:
-        return f"percentile_disc({share}) WITHIN GROUP (ORDER BY CASE WHEN filled THEN fill_ms END)"
 
-    ends = (-1, *CLASSES_MS)
-    classes = [
-        F.count_if((full > low) & (full <= high))
-        for low, high in pairwise(ends)
-    ] + [F.count_if(full > ends[-1])]  # fmt: skip
-    # One row a flow, and one a partition: both small.
-    by_partition = cut.groupBy(*_PARTITION).agg(F.count(full).alias("batches"), F.expr(at(0.95)).alias("p95"))
-    partitions = by_partition.groupBy("flow").agg(
-        F.count(F.lit(1)).alias("partitions"),
-        F.count_if(F.col("batches") == 0).alias("unfilled"),
-        F.max("p95").alias("slowest"),
+def _fill(cuts: list[Cut]) -> Fill:
+    full = np.concatenate([np.zeros(0, np.int64), *(cut.full_ms for cut in cuts)])
+    classes = np.bincount(np.searchsorted(CLASSES_MS, full, side="left"), minlength=len(CLASSES_MS) + 1)
+    slowest = [ms for cut in cuts if (ms := _at(cut.full_ms, 95)) is not None]
+    return Fill(
+        batches=len(full),
+        p95_ms=_at(full, 95),
+        p99_ms=_at(full, 99),
+        slowest_p95_ms=max(slowest, default=None),
+        partitions=len(cuts),
+        unfilled_partitions=sum(not len(cut.full_ms) for cut in cuts),
+        histogram=tuple(int(count) for count in classes),
     )
-    whole = cut.groupBy("flow").agg(
-        F.count(full).alias("batches"),
-        F.expr(at(0.95)).alias("p95"),
-        F.expr(at(0.99)).alias("p99"),
-        F.array(*classes).alias("histogram"),
-    )
-    found = {
-        row["flow"]: Fill(
-            row["batches"],
-            _ms(row["p95"]),
-            _ms(row["p99"]),
-            _ms(row["slowest"]),
-            row["partitions"],
-            row["unfilled"],
-            tuple(row["histogram"]),
-        )
-        for row in whole.join(partitions, "flow", "inner").collect()
-    }
-    cut.unpersist()
-    return {mirror.flow: found.get(mirror.flow, Fill()) for mirror in run.mirrors}
 
 
-def _ms(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _at(times: Any, percent: int) -> int | None:
+    """Return a percentile by nearest rank; None without any."""
+    return int(np.sort(times)[-(-percent * len(times) // 100) - 1]) if len(times) else None

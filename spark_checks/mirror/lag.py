@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from evidence.run import Run
+from evidence.run import Mirror, Place, Run
+from spark_checks.engine.applied import at_place
+from spark_checks.engine.facts import percentiles
+from spark_checks.engine.folds import BATCH
+from spark_checks.engine.grouping import Groups
+from spark_checks.engine.one_pass import folded_by
+from spark_checks.engine.readers import Evidence
 
-#: Samples are joined with records by stretches of as many offsets, as a power of two.
-_STRETCH_BITS: Final = 12
-_PLACE = ["cluster", "topic", "partition"]
+_PLACE: Final = ("cluster", "topic", "partition")
+_COLUMNS: Final = (*_PLACE, "offset", "timestamp_us", "timestamp_type")
+_YES: Final = pa.scalar(value=True)
+
+#: The samples of a partition: its ends, rising, and when each was seen.
+Samples = Mapping[tuple[str, str, int], tuple[Any, Any]]
+#: How many records of a topic had which delay, in whole milliseconds.
+Delays = Mapping[tuple[str, str], Counter[int]]
 
 
 @dataclass(frozen=True)
@@ -40,115 +54,115 @@ class Lag:
     by_second: tuple[tuple[int, int], ...] = ()
 
 
-def lags(records: DataFrame, ends: DataFrame, run: Run) -> list[Lag]:
-    """Return the lag of each mirror, in the order of run.json."""
-    totals = behind(ends, run).persist()
-    before_us = F.lag("at_us").over(Window.partitionBy("mirror").orderBy("at_us"))
-    gaps = totals.withColumn("gap_us", F.col("at_us") - before_us)
-    whole = {
-        row["mirror"]: row
-        for row in gaps.groupBy("mirror")
-        .agg(
-            F.count(F.lit(1)).alias("samples"),
-            F.max("behind").alias("most"),
-            F.max_by("behind", "at_us").alias("last"),
-            F.max("gap_us").alias("gap_us"),
-        )
-        .collect()
-    }
-    second = F.floor((F.col("at_us") - F.lit(run.started_us)) / 1_000_000).cast("int")
-    seconds: dict[int, list[tuple[int, int]]] = {}
-    # A row a second and mirror.
-    for row in totals.groupBy("mirror", second.alias("second")).agg(F.max("behind").alias("most")).collect():
-        seconds.setdefault(row["mirror"], []).append((row["second"], row["most"]))
-    totals.unpersist()
-    late = {row["mirror"]: row for row in delays(records, ends, run).collect()}
-    shown = [tuple(sorted(seconds.get(n, ()))) for n in range(len(run.mirrors))]
-    return [_lag(whole.get(n), late.get(n), points) for n, points in enumerate(shown)]
+def lags(evidence: Evidence) -> list[Lag]:
+    """Return the lag of each mirror, in the order of run.json; without samples nothing is known of any."""
+    run, ends = evidence.run, evidence.rows("end_offsets")
+    if ends is None:
+        return [Lag() for _ in run.mirrors]
+    late = delays(evidence, ends)
+    return [
+        _lag(run, *behind(ends, run, mirror), late.get((mirror.target.cluster, mirror.target.topic)))
+        for mirror in run.mirrors
+    ]
 
 
-def _lag(whole: Any, late: Any, seconds: tuple[tuple[int, int], ...]) -> Lag:
-    if whole is None:
+def _lag(run: Run, at_us: Any, lacking: Any, late: Counter[int] | None) -> Lag:
+    if not len(at_us):
         return Lag()
     delay = None
-    if late is not None:
-        p50, p99, most = late["ms"]
+    if late:
+        values, counts = (np.array(each, np.int64) for each in zip(*late.items(), strict=True))
+        p50, p99, most = percentiles(values, counts, (0.5, 0.99, 1.0))
         delay = {"p50": int(p50), "p99": int(p99), "max": int(most)}
-    gap_ms = None if whole["gap_us"] is None else -(-whole["gap_us"] // 1000)
+    gaps = np.diff(at_us)
+    second, where = np.unique((at_us - run.started_us) // 1_000_000, return_inverse=True)
+    most_by_second = np.zeros(len(second), np.int64)
+    np.maximum.at(most_by_second, where, lacking)
     return Lag(
-        whole["samples"], whole["most"], whole["last"], delay, late["records"] if late else 0, gap_ms, seconds
+        samples=len(at_us),
+        most_records=int(lacking.max()),
+        last_records=int(lacking[-1]),
+        delay_ms=delay,
+        delayed_records=sum(late.values()) if late else 0,
+        widest_gap_ms=int(-(-gaps.max() // 1000)) if len(gaps) else None,
+        by_second=tuple((int(at), int(most)) for at, most in zip(second, most_by_second, strict=True)),
     )
 
 
-def behind(ends: DataFrame, run: Run) -> DataFrame:
-    """Return how many records each mirror's target lacked at each of its samples: mirror, at_us, behind.
+def behind(ends: Any, run: Run, mirror: Mirror) -> tuple[Any, Any]:
+    """Return how many records a mirror's target lacked at each of its samples: at_us, records.
 
     What both sides grew by since the run's begin is compared, the source at its last sample before: a record
     that came twice hides one that has not come.
     """
-    spark = ends.sparkSession
-    starts = spark.createDataFrame(
-        [
-            (n, is_source, topic.cluster, topic.topic, partition, offset)
-            for n, mirror in enumerate(run.mirrors)
-            for is_source, place in ((True, mirror.source), (False, mirror.target))
-            if (topic := run.topic_of(place)) is not None
-            for partition, offset in topic.start_offsets.items()
-        ],
-        "mirror int, is_source boolean, cluster string, topic string, partition int, start long",
-    )
-    # A row a sample and mirror: what is shuffled are samples, not records.
-    grown = (
-        ends.join(F.broadcast(starts), _PLACE, "inner")
-        .groupBy("mirror", "is_source", "at_us")
-        .agg(F.sum(F.col("end_offset") - F.col("start")).alias("grown"))
-    )
-    window = Window.partitionBy("mirror").orderBy("at_us", F.col("is_source").desc())
-    upto = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    sent = F.last(F.when(F.col("is_source"), F.col("grown")), ignorenulls=True).over(upto)
-    return (
-        grown.withColumn("sent", sent)
-        .where(~F.col("is_source") & F.col("sent").isNotNull())
-        .select("mirror", "at_us", F.greatest(F.col("sent") - F.col("grown"), F.lit(0)).alias("behind"))
-    )
+    source_us, sent = _grown(ends, run, mirror.source)
+    target_us, copied = _grown(ends, run, mirror.target)
+    before = np.searchsorted(source_us, target_us, side="right") - 1
+    known = before >= 0
+    return target_us[known], np.maximum(sent[before[known]] - copied[known], 0)
 
 
-def delays(records: DataFrame, ends: DataFrame, run: Run) -> DataFrame:
-    """Return for each mirror the percentiles of its records' delay: mirror, records, ms (p50, p99, max).
+def _grown(ends: Any, run: Run, place: Place) -> tuple[Any, Any]:
+    """Return by how many records a topic had grown since the run's begin at each sample of it."""
+    topic = run.topic_of(place)
+    if topic is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    starts = topic.start_offsets
+    here = ends.filter(at_place((place.cluster, place.topic)) & pc.field("partition").isin([*starts]))
+    started = np.array([starts[partition] for partition in here["partition"].to_pylist()], np.int64)
+    at_us, where = np.unique(here["at_us"].to_numpy(), return_inverse=True)
+    grown = np.zeros(len(at_us), np.int64)
+    np.add.at(grown, where, here["end_offset"].to_numpy() - started)
+    return at_us, grown
 
-    A record was in the target at the first sample whose end lies behind it. The samples are broadcast, by
-    stretch of 4,096 offsets; of the records, one row a millisecond of delay is shuffled. A target that gives
-    timestamps of its own (LogAppendTime) is left out.
+
+def delays(evidence: Evidence, ends: Any) -> Delays:
+    """Return how long the records of each mirror's target took to be there, by cluster and topic.
+
+    A record was in the target at the first sample whose end lies behind it. What was there before the first
+    sample is left out, and so is a target that gives timestamps of its own (LogAppendTime).
     """
-    spark = records.sparkSession
-    targets = spark.createDataFrame(
-        [(m.target.cluster, m.target.topic, n) for n, m in enumerate(run.mirrors)],
-        "cluster string, topic string, mirror int",
-    )
-    at = Window.partitionBy(*_PLACE).orderBy("at_us")
-    steps = (
-        ends.join(F.broadcast(targets), ["cluster", "topic"], "inner")
-        .withColumn("from_offset", F.lag("end_offset").over(at))
-        .where(F.col("end_offset") > F.col("from_offset"))
-    )
-    first, last = (F.shiftright(F.col(c), _STRETCH_BITS) for c in ("from_offset", "end_offset"))
-    steps = steps.select(
-        "mirror",
-        *_PLACE,
-        F.col("at_us").alias("seen_us"),
-        "from_offset",
-        "end_offset",
-        F.explode(F.sequence(first, last)).alias("stretch"),
-    )
-    rows = records.where(F.coalesce("timestamp_type", F.lit("")) != "append")
-    rows = rows.withColumn("stretch", F.shiftright(F.col("offset"), _STRETCH_BITS))
-    arrived = rows.join(F.broadcast(steps), [*_PLACE, "stretch"], "inner").where(
-        (F.col("offset") >= F.col("from_offset")) & (F.col("offset") < F.col("end_offset"))
-    )
-    counted = arrived.groupBy(
-        "mirror", F.floor((F.col("seen_us") - F.col("timestamp_us")) / 1000).alias("delay")
-    ).agg(F.count(F.lit(1)).alias("n"))
-    points = F.array(F.lit(0.5), F.lit(0.99), F.lit(1.0))
-    return counted.groupBy("mirror").agg(
-        F.sum("n").alias("records"), F.percentile("delay", points, F.col("n")).alias("ms")
-    )
+    samples: dict[tuple[str, str, int], tuple[Any, Any]] = {}
+    for place in {(mirror.target.cluster, mirror.target.topic) for mirror in evidence.run.mirrors}:
+        seen = ends.filter(at_place(place)).sort_by("at_us")
+        for number in seen["partition"].unique().to_pylist():
+            mine = seen.filter(pc.field("partition") == number)
+            highest = np.maximum.accumulate(mine["end_offset"].to_numpy())
+            samples[*place, number] = highest, mine["at_us"].to_numpy()
+    found: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    if not samples:
+        return found
+    for part in folded_by(evidence, "records", _COLUMNS, partial(_delayed, samples=samples)):
+        for topic, counts in part.items():
+            found[topic].update(counts)
+    return found
+
+
+def _delayed(tables: Iterable[Any], samples: Samples) -> list[Delays]:
+    """Count the delays of the records in Arrow tables; runs in the workers."""
+    found: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    for rows in tables:
+        for batch in rows.to_batches(BATCH):
+            kind = batch.column(batch.schema.get_field_index("timestamp_type"))
+            mine = batch.filter(pc.fill_null(pc.not_equal(kind, "append"), _YES))
+            if mine.num_rows:
+                _count(Groups(mine, _PLACE), samples, found)
+    return [found]
+
+
+def _count(groups: Groups, samples: Samples, found: dict[tuple[str, str], Counter[int]]) -> None:
+    if not groups.only([place in samples for place in _places(groups)]):
+        return
+    offset, timestamp = groups.numbers("offset"), groups.numbers("timestamp_us")
+    bounds = zip(groups.starts, groups.starts + groups.lengths, strict=True)
+    for place, (first, end) in zip(_places(groups), bounds, strict=True):
+        ends, at_us = samples[place]
+        number = np.searchsorted(ends, offset[first:end], side="right")
+        seen = (number > 0) & (number < len(ends))
+        took = (at_us[number[seen]] - timestamp[first:end][seen]) // 1000
+        values, counts = np.unique(took, return_counts=True)
+        found[place[:2]].update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+
+
+def _places(groups: Groups) -> list[tuple[str, str, int]]:
+    return list(zip(*(groups.key(name) for name in _PLACE), strict=True))

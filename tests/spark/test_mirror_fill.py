@@ -17,7 +17,7 @@ from spark_checks.mirror.fill import CLASSES_MS, Fill, batches, fills
 from spark_checks.report import charts, output
 from spark_checks.report import page as report
 from tests.planned import instances, mirrors, value
-from tests.spark.frames import Row, evidence, frame, run, us
+from tests.spark.frames import Row, evidence, run, us
 from tests.spark.test_mirror import copy, source, topics
 
 pytestmark = pytest.mark.spark
@@ -60,8 +60,12 @@ CASES: dict[str, tuple[list[Row], set[tuple[int, bool, int]]]] = {
 def test_batches_are_cut_by_bytes_and_timed_from_first_to_last(spark: SparkSession, case: str) -> None:
     rows, expected = CASES[case]
     rows = [row | ({"cluster": "agg"} if row["topic"] == "leaf.t0" else {}) for row in rows]
-    cut = batches(frame(spark, "records", rows), about(batch_bytes=300)).collect()
-    assert {(row["partition"], row["filled"], row["fill_ms"]) for row in cut} == expected
+    cuts = batches(evidence(spark, about(batch_bytes=300), records=rows))
+    assert {
+        (cut.partition, bool(filled), int(ms))
+        for cut in cuts
+        for filled, ms in zip(cut.filled, cut.fill_ms, strict=True)
+    } == expected
 
 
 def test_percentiles_are_by_nearest_rank_over_all_partitions_and_for_the_slowest(spark: SparkSession) -> None:
@@ -70,7 +74,7 @@ def test_percentiles_are_by_nearest_rank_over_all_partitions_and_for_the_slowest
     for n in range(1, 101):
         rows += [at(1000 * n, 150), at(1000 * n + n, 150)]
     rows += [at(0, 150, 1), at(500, 150, 1), at(0, 10, 2)]
-    found = fills(frame(spark, "records", rows), about(batch_bytes=300))["metrics"]
+    found = fills(evidence(spark, about(batch_bytes=300), records=rows))["metrics"]
     assert (found.batches, found.p95_ms, found.p99_ms, found.slowest_p95_ms) == (101, 96, 100, 500)
     assert (found.partitions, found.unfilled_partitions) == (3, 1)
     by_class = dict(zip([*CLASSES_MS, None], found.histogram, strict=True))
@@ -80,7 +84,7 @@ def test_percentiles_are_by_nearest_rank_over_all_partitions_and_for_the_slowest
 
 
 def test_a_flow_without_records_has_no_fill_times(spark: SparkSession) -> None:
-    assert fills(frame(spark, "records", []), about()) == {"metrics": Fill()}
+    assert fills(evidence(spark, about(), records=[])) == {"metrics": Fill()}
 
 
 def mirrored(count: int) -> list[Row]:

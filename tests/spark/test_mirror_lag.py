@@ -9,7 +9,7 @@ from evidence.levels import Levels, MirrorLevels
 from spark_checks.mirror import check as mirror
 from spark_checks.mirror.check import late
 from spark_checks.mirror.lag import Lag, lags
-from tests.spark.frames import Row, evidence, frame, us
+from tests.spark.frames import Row, evidence, us
 from tests.spark.test_mirror import about, copy, placed, source
 
 pytestmark = pytest.mark.spark
@@ -36,7 +36,7 @@ ROWS = placed(0, [source(n) for n in TEN], [copy(n, partition=0, offset=n) for n
 
 @pytest.fixture(scope="module")
 def lag(spark: SparkSession) -> Lag:
-    (found,) = lags(frame(spark, "records", ROWS), frame(spark, "end_offsets", ENDS), about(1))
+    (found,) = lags(evidence(spark, about(1), records=ROWS, end_offsets=ENDS))
     return found
 
 
@@ -54,18 +54,18 @@ def test_a_delay_lasts_from_a_records_timestamp_to_the_first_sample_that_has_it(
 
 
 def test_a_record_that_was_there_before_the_first_sample_has_no_delay(spark: SparkSession) -> None:
-    (found,) = lags(frame(spark, "records", ROWS), frame(spark, "end_offsets", ENDS[2:]), about(1))
+    (found,) = lags(evidence(spark, about(1), records=ROWS, end_offsets=ENDS[2:]))
     assert found.delayed_records == 6
 
 
 def test_timestamps_of_the_targets_own_give_no_delay(spark: SparkSession) -> None:
     rows = [row | {"timestamp_type": "append"} for row in ROWS]
-    (found,) = lags(frame(spark, "records", rows), frame(spark, "end_offsets", ENDS), about(1))
+    (found,) = lags(evidence(spark, about(1), records=rows, end_offsets=ENDS))
     assert (found.delay_ms, found.most_records) == (None, 6)
 
 
 def test_a_mirror_without_samples_has_no_lag_and_the_others_have_theirs(spark: SparkSession) -> None:
-    one, two = lags(frame(spark, "records", ROWS), frame(spark, "end_offsets", ENDS), about(2))
+    one, two = lags(evidence(spark, about(2), records=ROWS, end_offsets=ENDS))
     assert (one.most_records, two) == (6, Lag())
 
 

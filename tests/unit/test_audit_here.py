@@ -47,6 +47,12 @@ def test_good_evidence_and_what_came_again_or_never_are_judged_without_spark(tmp
     }
 
 
+def test_a_mirror_that_agrees_is_judged_without_spark(tmp_path: Path) -> None:
+    write_evidence(tmp_path, 11_000, mirrored=True)
+    (found,) = (result for result in audited(tmp_path).results if result.name == "mirror")
+    assert (found.verdict, found.measured["source_records"]) == ("pass", 10_000)
+
+
 def test_outputs_of_applications_are_judged_without_spark(tmp_path: Path) -> None:
     write_evidence(tmp_path, 11_000, per_record=2)
     (found,) = (result for result in audited(tmp_path).results if result.name == "outputs")
