@@ -148,6 +148,8 @@ def test_a_vendors_archive_is_taken_with_its_checksum(pack: Pack, tmp_path: Path
         "confluent", "8.3.1", archive, has, compared=True
     )
     folder = derive(BASE, 20_000, parse(words).vendor, tmp_path / "demo")
+    warm_up_s = yaml.safe_load((folder / "group_vars/all/main.yml").read_text())["verify"]["warm_up_s"]
+    assert warm_up_s > yaml.safe_load((BASE / "group_vars/all/main.yml").read_text())["verify"]["warm_up_s"]
     variables = yaml.safe_load((folder / "group_vars/kafka_rest/main.yml").read_text())
     assert variables["kafka_rest_distribution"] == "confluent"
     assert variables["kafka_rest_archive_checksum"] == has
