@@ -16,7 +16,7 @@ from local.paths import GENERATED, PROJECT
 DERIVED: Final = GENERATED / "demo"
 #: Seconds in which a load is to have sent what the audit asks for at least.
 _SECONDS: Final = 100
-#: A vendor's proxies begin slower than the sandbox, four of them at once: for 25 s of load they took all of two cores.
+#: Four of a vendor's proxies that begin at once took all of two cores for the first 25 s of load.
 _VENDORS_WARM_UP_S: Final = 45
 #: A level for trials on a machine that carries all of the fleet: a healthy proxy answers in a tenth of it.
 _ACK_P99_MS: Final = 300
