@@ -35,7 +35,7 @@ VENDORS: Final = {
         "confluent",
         "confluent-community-8.3.1.tar.gz",
         "8.3.1",
-        45,
+        70,
     ),
     "strimzi": Product(
         "Strimzi's bridge",
