@@ -24,7 +24,9 @@ on the order of its records (``mirror/sequences.py``).
 What is read again. An application's outputs are held against its input one by one, since a sum does not
 tell when the last of them came. A task takes a range of sequence numbers and reads those parts of the
 files that may hold them by their statistics (``one_pass.by_identity``): as topics lie nearly in that
-order, all records of one identity meet in one task without a shuffle (``engine/applied.py``).
+order, all records of one identity meet in one task without a shuffle (``engine/applied.py``). Mirrors'
+topics are read for their sequences, for bytes by millisecond (``mirror/fill.py``), and, where the ends of
+topics were sampled, for delays (``mirror/lag.py``).
 
 Why it is exact. Equal sums of both hashes, and equal counts, mean equal sets of rows, but for chance: one of
 2^128 a block. Sums do not depend on the order of rows, nor on how files and batches cut them, so that they
@@ -42,9 +44,10 @@ What is sampled rather than recorded (states of groups, processes, settings) gro
 by Arrow where the audit runs, 256 MiB of files at most, and Spark plans nothing for it.
 
 What needs Spark. It starts when something first asks for it: many rows that have to be brought together,
-damaged records, mirrors, evidence that lies elsewhere. Most audits on one machine need none of that, and
-no JVM. Their topics are read without it as well (``topics.py``): each worker takes ranges of offsets
-with as many records, librdkafka fetches, and numpy decodes some thousands of records at a time.
+damaged records, mirrors that differ or whose batches were compressed, evidence that lies elsewhere. Most
+audits on one machine need none of that, and no JVM. Their topics are read without it as well
+(``topics.py``): each worker takes ranges of offsets with as many records, librdkafka fetches, and numpy
+decodes some thousands of records at a time.
 
 Evidence on a store that Spark reads and Python does not comes to the same functions by ``mapInArrow``.
 """
