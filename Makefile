@@ -5,11 +5,11 @@ BIN := .venv/bin
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 # What a target needs is named in local/setup/targets.py, by the target's name.
 SET_UP = @$(PYTHON) -m local.setup $@
-# Images of containers often forbid it: then each start of Ansible compiles hundreds of modules anew.
+# Container images often turn Python's bytecode off: then each start of Ansible compiles hundreds of modules again.
 export PYTHONDONTWRITEBYTECODE :=
 # Where no node can run, the tests go on without, and say so.
 SET_UP_TESTS = $(SET_UP) --fleet-if-possible
-# The molecule scenario that stands for all in `make test`. It takes longest, so the contract goes on beside it.
+# The molecule scenario that stands for all in `make test`. It takes longest, so the contract runs beside it.
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
@@ -84,7 +84,7 @@ test-java: ## build the sandbox proxy and the sample application with their own 
 	mvn -q -B -f local/services/sandbox_rest/pom.xml verify
 	mvn -q -B -f local/services/sample_streams/pom.xml verify
 
-test-proxy: ## what the kit asks of a REST proxy, of the sandbox, and a molecule scenario with idempotence
+test-proxy: ## the REST contract against the sandbox, and a molecule scenario with idempotence
 	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -v -n 2 --no-loadscope-reorder -m "not long" "$(SCENARIO)" tests/contract
 

@@ -40,7 +40,7 @@ from verify.process import cpu_us as own_cpu_us
 
 #: How long the load of a stop runs before TERM: a fixed part of the measurement, not a wait for anything.
 _LOADED_S: Final = 8.0
-#: The same of a turn of a group, and how many turns its process may need to be warm.
+#: How long a turn of a group lasts, and how many turns are left out as warm-up.
 _TURN_S: Final = 20.0
 _WARM_TURNS: Final = 2
 _MEMBERS: Final = 4
@@ -248,29 +248,24 @@ def _group(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[
     broker.create_topic(_TOPIC, partitions=_PARTITIONS)
     with (
         site.proxy(broker.bootstrap_servers, options) as proxy,
-        _arriving(broker.bootstrap_servers, options.record_bytes),
+        _arriving(broker.bootstrap_servers, options.record_bytes) as written,
         Group((proxy.url,), _TOPIC, _MEMBERS) as group,
     ):
         pid = proxy.process.pid
         for turn in range(_WARM_TURNS + options.repeat):
-            used, began = _used_s(pid), time.monotonic()
+            used, before = _used_s(pid), written[0]
             time.sleep(_TURN_S)
-            seconds, used = time.monotonic() - began, _used_s(pid) - used
-            if not group.reads(_PARTITIONS, _RECENT_S):
+            used, records = _used_s(pid) - used, written[0] - before
+            if not records or not group.reads(_PARTITIONS, _RECENT_S):
                 yield {"turn": turn, "failed": "not every partition was read"}
             elif turn >= _WARM_TURNS:
-                per_record = used / seconds / _ARRIVING_PER_S * 1e6
-                yield {
-                    "turn": turn,
-                    "cpu_us_a_record": round(per_record, 1),
-                    "cores": round(used / seconds, 3),
-                }
+                yield {"turn": turn, "records": records, "cpu_us_a_record": round(used / records * 1e6, 1)}
 
 
 @contextmanager
-def _arriving(servers: str, record_bytes: int) -> Iterator[None]:
-    """Write records at a steady rate to all partitions."""
-    over = threading.Event()
+def _arriving(servers: str, record_bytes: int) -> Iterator[list[int]]:
+    """Write records at a steady rate to all partitions; give how many there are by now."""
+    over, written = threading.Event(), [0]
 
     def write() -> None:
         producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
@@ -278,6 +273,7 @@ def _arriving(servers: str, record_bytes: int) -> Iterator[None]:
         for batch in count(1):
             for number in range(_ARRIVING_PER_S // _BATCHES_PER_S):
                 producer.produce(_TOPIC, value, partition=(batch + number) % _PARTITIONS)
+            written[0] = batch * (_ARRIVING_PER_S // _BATCHES_PER_S)
             producer.poll(0)
             if over.wait(max(0.0, began + batch / _BATCHES_PER_S - time.monotonic())):
                 break
@@ -286,7 +282,7 @@ def _arriving(servers: str, record_bytes: int) -> Iterator[None]:
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
     try:
-        yield
+        yield written
     finally:
         over.set()
         thread.join(10)

@@ -36,12 +36,12 @@ comparison, which sees all rows of the parts that differ. So a verdict never res
 its counts is an estimate. Latencies are counted by value, and rounded up to three digits.
 
 How it grows. Work grows with the rows: each is read once and folded once, those of an application's
-topics twice. What is collected grows with producers times blocks, and with seconds times partitions:
-some bytes for thousands of rows. Grains become wider where a long run of many partitions would have more
-than eight million of them. Rows are brought together only where sums differ, by tasks where they are
-many (``MANY`` and ``SMALL`` say from where on).
-What is sampled rather than recorded (states of groups, processes, settings) grows with time alone: it is read
-by Arrow where the audit runs, 256 MiB of files at most, and Spark plans nothing for it.
+topics twice, those of mirrors up to four times. What is collected grows with producers times blocks, and
+with seconds times partitions (of mirrors: milliseconds): some bytes for thousands of rows. Grains become
+wider where a long run of many partitions would have more than eight million of them. Rows are brought
+together only where sums differ, by tasks where they are many (``MANY`` and ``SMALL`` say from where on).
+What is sampled rather than recorded (states of groups, ends of topics, processes, settings) grows with time
+alone: it is read by Arrow where the audit runs, 256 MiB of files at most, and Spark plans nothing for it.
 
 What needs Spark. It starts when something first asks for it: many rows that have to be brought together,
 damaged records, mirrors that differ or whose batches were compressed, evidence that lies elsewhere. Most

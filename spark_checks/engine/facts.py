@@ -175,7 +175,7 @@ def _acknowledged(run: Run, acked: Any) -> Aggregate:
 def rounded(took: Any) -> Any:
     """Round up to three significant digits: what is told is never better than what was."""
 
-    # One division a row: of whole numbers it takes more than all else here.
+    # One division a row: integer division costs more than all the rest here.
     step = pc.scalar(_LAST_STEP)
     for below, finer in reversed(_STEPS):
         step = pc.if_else(took < below, pc.scalar(finer), step)

@@ -25,7 +25,8 @@ _GROUPS: Final = {"kafka": "kedge-kafka", "rest": "kedge-rest"}
 _TOPICS: Final = {"kafka": "kedge.kafka", "rest": "kedge.rest"}
 _OUTPUT: Final = "kedge.made"
 _OUTPUT_US: Final = 5_000  # after its record
-_COPIED_US: Final = 60_000
+#: How late a copy is.
+_COPIED_S: Final = 0.06
 #: Where the copies of a mirror lie.
 _COPIES: Final = {"cluster": "agg", "topic": "leaf.kedge.kafka"}
 
@@ -95,6 +96,7 @@ def write_evidence(
     mirrors = []
     if mirrored:
         held[_COPIES["cluster"], _COPIES["topic"]] = spans["kafka"]
+        _ends(folder, spans["kafka"], seconds)
         source = {"cluster": "leaf", "topic": _TOPICS["kafka"]}
         mirrors = [{"flow": "copies", "source": source, "target": _COPIES}]
     run = {
@@ -191,8 +193,10 @@ def _hop(
             output["timestamp_us"] = append[order] + _OUTPUT_US * (number + 1)
             write_table(folder, "records", appended | output, f"made-{number}-{part}")
         if mirrored:
-            copied = {"timestamp_us": append[order] + _COPIED_US}
-            write_table(folder, "records", appended | _COPIES | copied, f"copies-{part}")
+            # A mirror keeps the timestamps of what it copies.
+            write_table(
+                folder, "records", appended | _COPIES | {"timestamp_type": "create"}, f"copies-{part}"
+            )
         if not consumed:
             continue
         write_table(
@@ -205,6 +209,21 @@ def _hop(
             name,
         )
     return np.bincount(_place(np.arange(count), partitions)[0], minlength=partitions)
+
+
+def _ends(folder: Path, counts: Any, seconds: float) -> None:
+    """Write the ends of a mirror's source and target, sampled every second."""
+    at = np.arange(int(seconds) + 2)
+    places = ({"cluster": "leaf", "topic": _TOPICS["kafka"]}, 0.0), (_COPIES, _COPIED_S)
+    for place, late in places:
+        share = np.clip((at - late) / seconds, 0, 1)
+        ends = 1000 + np.floor(np.outer(counts, share)).astype(np.int64)
+        sampled = {
+            "partition": np.repeat(np.arange(len(counts), dtype=np.int32), len(at)),
+            "at_us": np.tile(STARTED_US + at * 1_000_000, len(counts)),
+            "end_offset": ends.ravel(),
+        }
+        write_table(folder, "end_offsets", {**place, **sampled}, f"ends-{place['cluster']}")
 
 
 def _place(seq: Any, partitions: int) -> tuple[Any, Any]:

@@ -78,7 +78,11 @@ def batches(evidence: Evidence) -> list[Cut]:
     found = []
     for mirror in evidence.run.mirrors:
         here = at_place((mirror.source.cluster, mirror.source.topic)) & (pc.field("bytes") > 0)
-        mine = rows.filter(here).sort_by([("partition", "ascending"), ("ms", "ascending")])
+        mine = (
+            rows.filter(here)
+            .select(["partition", "ms", "bytes"])
+            .sort_by([("partition", "ascending"), ("ms", "ascending")])
+        )
         partition, ms, size = (mine[name].to_numpy() for name in ("partition", "ms", "bytes"))
         edges = np.flatnonzero(np.diff(partition)) + 1
         for of, at, held in zip(*(np.split(each, edges) for each in (partition, ms, size)), strict=True):

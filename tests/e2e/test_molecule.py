@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.playing import ROOT
 
-#: It takes thrice as long as any other: begun last, it would run alone.
+#: It takes three times as long as any other: begun last, it would run alone.
 _FIRST = "mirror_maker2"
 SCENARIOS = sorted(
     (path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")),

@@ -54,7 +54,7 @@ def test_files_and_rows_add_up_to_the_same(tmp_path: Path) -> None:
 
 
 def test_sums_of_many_keys_are_sent_by_what_they_hold() -> None:
-    """Workers send what they sum up: chunks that share buffers were sent with all of them, twenty times over."""
+    """Workers send what they sum up: chunks that share buffers would each be pickled with all of them."""
     rows = 300_000
     nothing = pa.nulls(rows, pa.string())
     table = pa.table(

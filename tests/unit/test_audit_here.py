@@ -51,6 +51,12 @@ def test_a_mirror_that_agrees_is_judged_without_spark(tmp_path: Path) -> None:
     write_evidence(tmp_path, 11_000, mirrored=True)
     (found,) = (result for result in audited(tmp_path).results if result.name == "mirror")
     assert (found.verdict, found.measured["source_records"]) == ("pass", 10_000)
+    seen = found.measured["copies kedge.kafka"]
+    # A record was there at the sample after it, a second later at most and the 0.06 s that a copy takes; what
+    # goes to a partition at once, 20 records, makes that 0.2 s more.
+    assert seen["delay_records"] == 10_000
+    assert 450 < seen["delay_p50_ms"] < 650
+    assert 1_000 < seen["delay_max_ms"] < 1_260
 
 
 def test_outputs_of_applications_are_judged_without_spark(tmp_path: Path) -> None:
