@@ -29,20 +29,21 @@ def derive(base: Path, load: int, vendor: Vendor | None, to: Path) -> Path:
     """
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(base, to)
-    _change(to / "group_vars/all/main.yml", lambda variables: _loaded(variables, load), base)
+    warm_up_s = None if vendor is None else _VENDORS_WARM_UP_S
+    _change(to / "group_vars/all/main.yml", lambda variables: _loaded(variables, load, warm_up_s), base)
     if vendor is not None:
         _change(to / "group_vars/kafka_rest/main.yml", lambda variables: _of_vendor(variables, vendor), base)
-        _change(to / "group_vars/all/main.yml", _warmed_up, base)
     return to
 
 
-def _loaded(variables: dict[str, Any], load: int) -> dict[str, Any]:
+def _loaded(variables: dict[str, Any], load: int, warm_up_s: int | None) -> dict[str, Any]:
     verify, levels = variables["verify"], variables["service_levels"]
     rates = {"kafka": load, "rest": round(load * REST_SHARE)}
     for via, rate in rates.items():
         level = levels["throughput"][via]
         level["records_per_s"] = round(level["records_per_s"] * rate / verify[via]["records_per_s"])
         verify[via]["records_per_s"] = rate
+    verify["warm_up_s"] = warm_up_s or verify["warm_up_s"]
     verify["min_records"] = min(verify["min_records"], sum(rates.values()) * _SECONDS)
     return variables
 
@@ -69,10 +70,6 @@ def _of_vendor(variables: dict[str, Any], vendor: Vendor) -> dict[str, Any]:
         "kafka_rest_archive": str(vendor.archive),
         "kafka_rest_archive_checksum": vendor.checksum,
     }
-
-
-def _warmed_up(variables: dict[str, Any]) -> dict[str, Any]:
-    return variables | {"verify": {**variables["verify"], "warm_up_s": _VENDORS_WARM_UP_S}}
 
 
 def _change(file: Path, change: Any, base: Path) -> None:
