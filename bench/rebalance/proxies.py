@@ -11,14 +11,12 @@ go round by repetition; no new one begins after ``--seconds``.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import signal
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,11 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from bench.jars import broker_jars
-from bench.rest.restarts import Group
+from bench.rest.restarts import Group, steadily
 from evidence.writing import EvidenceWriter
 from local.services.brokers import KAFKA_VERSION, Broker, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, sandbox_archive, unpack
@@ -114,7 +111,8 @@ def _trials(archive: Path, options: argparse.Namespace, until: float) -> Iterato
         top = unpack(archive, home)
         broker = stack.enter_context(running_broker(broker_jars(), heap_mb=512, config=config))
         broker.create_topic(_TOPIC, _PARTITIONS)
-        stack.enter_context(_steady(broker.bootstrap_servers))
+        rate = _A_SECOND * _PARTITIONS
+        stack.enter_context(steadily(broker.bootstrap_servers, _TOPIC, _PARTITIONS, rate))
         names = list(options.arms)
         for repetition in range(options.repetitions):
             at = (options.first + repetition) % len(names)
@@ -285,29 +283,6 @@ def _silence(of_partitions: list[float]) -> dict[str, float]:
 
 def _whole(group: Group, watched: _Watched) -> bool:
     return watched.whole and group.reads(_PARTITIONS, 1.0)
-
-
-@contextmanager
-def _steady(servers: str) -> Iterator[None]:
-    """Write to each partition at a steady rate."""
-    over = threading.Event()
-
-    def write() -> None:
-        producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
-        for number in itertools.count():
-            producer.produce(_TOPIC, value=b"x" * 100, partition=number % _PARTITIONS)
-            producer.poll(0)
-            if over.wait(1 / (_A_SECOND * _PARTITIONS)):
-                break
-        producer.flush(5)
-
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(10)
 
 
 def _await(condition: Any, what: str) -> None:

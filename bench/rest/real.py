@@ -26,14 +26,14 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from confluent_kafka import Producer
 
-from bench.rest.restarts import Group
+from bench.rest.restarts import Group, steadily
 from local.services.brokers import Broker, kafka_jars, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, unpack
 from verify.process import cpu_us as own_cpu_us
@@ -45,7 +45,7 @@ _TURN_S: Final = 20.0
 _WARM_TURNS: Final = 2
 _MEMBERS: Final = 4
 _ARRIVING_PER_S: Final = 5_000
-_BATCHES_PER_S: Final = 100
+_LINGER_MS: Final = 5
 _RECENT_S: Final = 3.0
 _V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
@@ -248,44 +248,25 @@ def _group(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[
     broker.create_topic(_TOPIC, partitions=_PARTITIONS)
     with (
         site.proxy(broker.bootstrap_servers, options) as proxy,
-        _arriving(broker.bootstrap_servers, options.record_bytes) as written,
+        steadily(
+            broker.bootstrap_servers,
+            _TOPIC,
+            _PARTITIONS,
+            _ARRIVING_PER_S,
+            record_bytes=options.record_bytes,
+            linger_ms=_LINGER_MS,
+        ) as written,
         Group((proxy.url,), _TOPIC, _MEMBERS) as group,
     ):
         pid = proxy.process.pid
         for turn in range(_WARM_TURNS + options.repeat):
             used, before = _used_s(pid), written[0]
-            time.sleep(_TURN_S)
+            time.sleep(_TURN_S)  # the turn itself: what is used while it lasts is measured
             used, records = _used_s(pid) - used, written[0] - before
             if not records or not group.reads(_PARTITIONS, _RECENT_S):
                 yield {"turn": turn, "failed": "not every partition was read"}
             elif turn >= _WARM_TURNS:
                 yield {"turn": turn, "records": records, "cpu_us_a_record": round(used / records * 1e6, 1)}
-
-
-@contextmanager
-def _arriving(servers: str, record_bytes: int) -> Iterator[list[int]]:
-    """Write records at a steady rate to all partitions; give how many there are by now."""
-    over, written = threading.Event(), [0]
-
-    def write() -> None:
-        producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
-        value, began = os.urandom(record_bytes), time.monotonic()
-        for batch in count(1):
-            for number in range(_ARRIVING_PER_S // _BATCHES_PER_S):
-                producer.produce(_TOPIC, value, partition=(batch + number) % _PARTITIONS)
-            written[0] = batch * (_ARRIVING_PER_S // _BATCHES_PER_S)
-            producer.poll(0)
-            if over.wait(max(0.0, began + batch / _BATCHES_PER_S - time.monotonic())):
-                break
-        producer.flush(5)
-
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
-        yield written
-    finally:
-        over.set()
-        thread.join(10)
 
 
 def _outage(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -7,14 +7,50 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from confluent_kafka import Producer
 
 _JSON: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
 _READ: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 _AGAIN_S: Final = 0.2
 _ANSWER_S: Final = 5.0
+_TICK_S: Final = 0.005
+
+
+@contextmanager
+def steadily(
+    servers: str,
+    topic: str,
+    partitions: int,
+    records_per_s: float,
+    *,
+    record_bytes: int = 100,
+    linger_ms: int = 0,
+) -> Iterator[list[int]]:
+    """Write records at a steady rate, to one partition after the other; give how many there are by now."""
+    over, written = threading.Event(), [0]
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": servers, "linger.ms": linger_ms})
+        value, began = bytes(record_bytes), time.monotonic()
+        while not over.wait(_TICK_S):
+            for number in range(written[0], int((time.monotonic() - began) * records_per_s)):
+                producer.produce(topic, value, partition=number % partitions)
+                written[0] = number + 1
+            producer.poll(0)
+        producer.flush(5)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield written
+    finally:
+        over.set()
+        thread.join(10)
 
 
 class Group:
