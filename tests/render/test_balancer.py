@@ -70,9 +70,11 @@ class Handler(JsonHandler, BaseHTTPRequestHandler):
         known = self.path.removesuffix("/records") in self.server.consumers
         self.answer(200 if known else 404, {"by": self.server.identity})
 
-    def answer(self, status: int, document: object) -> None:
-        super().answer(status, document)
-        self.close_connection = not self.server.keeps
+    def end_headers(self) -> None:
+        if not self.server.keeps:
+            # Said and not only done: HAProxy would send another request over what closes a moment later.
+            self.send_header("Connection", "close")
+        super().end_headers()
 
 
 class Balancer:
