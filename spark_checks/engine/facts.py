@@ -36,9 +36,6 @@ _WHO: Final = mixed("producer", "seq")
 _SECONDS: Final = ("via", "topic", "partition", "instance", "outcome")
 #: Latencies by second are told of as many seconds at most; longer runs have them by some seconds together.
 _MOST_SECONDS: Final = 2_000
-#: Three significant digits: microseconds below the first bound are counted in steps of the second.
-_STEPS: Final = ((1_000, 1), (10_000, 10), (100_000, 100), (1_000_000, 1_000), (10_000_000, 10_000))
-_LAST_STEP: Final = 100_000
 _NO_SECOND: Final = pc.scalar(pa.scalar(None, pa.int32()))
 _ZERO: Final = pc.scalar(pa.scalar(0, pa.int64()))
 
@@ -150,8 +147,9 @@ def _latencies(table: str, where: Any, at: str, columns: tuple[str, ...]) -> Agg
         table,
         ("producer", at, "intended_us", *columns),
         where,
-        {"producer": pc.field("producer"), "us": rounded(took)},
+        {"producer": pc.field("producer")},
         {"records": (ONE, "sum"), "most": (took, "max")},
+        rounded={"us": "most"},
     )
 
 
@@ -167,19 +165,11 @@ def _acknowledged(run: Run, acked: Any) -> Aggregate:
         "ledger",
         ("via", "outcome", "intended_us", "acked_us"),
         steady(run),
-        keys | {"us": pc.if_else(acked, rounded(took), _ZERO)},
+        keys,
         {"records": (ONE, "sum"), "most": (pc.if_else(acked, took, _ZERO), "max")},
+        rounded={"us": "most"},
+        along=("via", "second"),
     )
-
-
-def rounded(took: Any) -> Any:
-    """Round up to three significant digits: what is told is never better than what was."""
-
-    # One division a row: integer division costs more than all the rest here.
-    step = pc.scalar(_LAST_STEP)
-    for below, finer in reversed(_STEPS):
-        step = pc.if_else(took < below, pc.scalar(finer), step)
-    return pc.multiply(pc.divide(pc.add(took, pc.subtract(step, pc.scalar(1))), step), step)
 
 
 def _grains(table: str, where: Any, who: str, at: str, run: Run) -> Aggregate:
@@ -191,7 +181,7 @@ def _grains(table: str, where: Any, who: str, at: str, run: Run) -> Aggregate:
     values |= {"highest": (pc.field("offset"), "max"), "records": (ONE, "sum")}
     return Aggregate(
         table, (who, "topic", "partition", "offset", at, "outcome" if table == "ledger" else "producer"),
-        where, keys, values,
+        where, keys, values, along=(who, "grain"),
     )  # fmt: skip
 
 
@@ -207,7 +197,7 @@ def fact(evidence: Evidence, name: str) -> Any:
         return parts[name]
     how = sums(evidence.run)[name]
     empty = {column: pa.array([], pa.int64()) for column in how.values}
-    return pa.table({key: pa.array([], _kind(key)) for key in how.keys} | empty)
+    return pa.table({key: pa.array([], _kind(key)) for key in how.names} | empty)
 
 
 def _kind(key: str) -> Any:

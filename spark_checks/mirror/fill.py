@@ -102,6 +102,7 @@ def _by_ms(run: Run) -> Aggregate:
         reduce(operator.or_, places, pc.scalar(False)),
         keys | {"ms": pc.divide(pc.field("timestamp_us"), 1000)},
         {"bytes": (pc.field("bytes"), "sum")},
+        along=("topic", "partition", "ms"),
     )
 
 
