@@ -2,9 +2,10 @@
 
 HOW is ``audit`` (the delivery check of the audit: every kind of anomaly between producer and topic),
 ``duckdb`` (anti-join of acknowledged records without an intact copy, search for duplicates), ``spark`` (the
-same two questions as joins written directly in Spark) or ``whole`` (the audit with every check). ``seconds``
-counts from the evidence to the answer, the beginning of the audit's workers included; ``start_s`` is what a
-tool needs before.
+same two questions as joins written directly in Spark), ``whole`` (the audit with every check) or ``every``
+(what all checks ask of such evidence, one question of DuckDB after the other). ``seconds`` counts from the
+evidence to the answer, the beginning of the audit's workers included; ``start_s`` is what a tool needs
+before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,35 @@ MASTER = f"local[{CORES}]"
 DRIVER_MEMORY = "2g"
 #: As much as the whole audit may take.
 DUCKDB_MEMORY = "8GB"
+
+LOST = """select seq from ledger anti join (select producer, seq from records where crc_ok)
+    using (producer, seq) where outcome = 'acked' order by 1"""
+DUPLICATED = "select seq from records where crc_ok group by producer, seq having count(*) > 1 order by 1"
+#: Records that nobody sent, rows that are there twice, falls of sequence numbers along offsets; rates by
+#: second; latencies until the acknowledgement (whole, and by second) and until the topic; the longest time
+#: without an acknowledgement; and the broker's clock between sending and acknowledgement.
+OTHERS = (
+    "select count(*) from records anti join ledger using (producer, seq) where crc_ok",
+    "select count(*) from (select 1 from ledger group by producer, seq having count(*) > 1)",
+    """select count(*) from (select 1 from records group by cluster, topic, "partition", "offset"
+        having count(*) > 1)""",
+    """select count(*) from (select seq < max(seq) over (partition by topic, "partition", producer
+        order by "offset" rows between unbounded preceding and 1 preceding) as fell from records where crc_ok)
+        where fell""",
+    """select via, topic, "partition", instance, outcome, intended_us // 1000000, acked_us // 1000000,
+        count(*), sum(bytes) from ledger group by all""",
+    """select via, quantile_disc(acked_us - intended_us, [0.5, 0.9, 0.99, 0.999, 1.0]) from ledger
+        where outcome = 'acked' group by via""",
+    """select via, intended_us // 1000000, quantile_disc(acked_us - intended_us, [0.5, 0.99]) from ledger
+        where outcome = 'acked' group by all""",
+    """select producer, quantile_disc(timestamp_us - intended_us, [0.5, 0.9, 0.99, 0.999, 1.0]) from records
+        where crc_ok group by producer""",
+    """select via, topic, "partition", max(acked_us - before) from (select via, topic, "partition", acked_us,
+        lag(acked_us) over (partition by via, topic, "partition" order by acked_us) as before from ledger
+        where outcome = 'acked') group by all""",
+    """select topic, "partition", intended_us // 1000000, avg(timestamp_us) from records where crc_ok
+        group by all""",
+)
 
 #: Sequence numbers by kind of anomaly.
 Found = dict[str, list[int]]
@@ -59,18 +89,25 @@ def _spark() -> SparkSession:
 
 def by_duckdb(folder: Path) -> dict[str, Any]:
     """Return what an exact anti-join and a search for duplicates find."""
+    return _asked(folder, ())
+
+
+def by_duckdb_every_check(folder: Path) -> dict[str, Any]:
+    """Return the same, and ask beside it what all other checks ask."""
+    return _asked(folder, OTHERS)
+
+
+def _asked(folder: Path, others: Sequence[str]) -> dict[str, Any]:
     begin = time.perf_counter()
     connection = duckdb.connect(config={"threads": CORES, "memory_limit": DUCKDB_MEMORY})
     connection.execute("set preserve_insertion_order = false")
+    connection.execute(f"set temp_directory = '{folder}/spilled'")
+    for table in ("ledger", "records"):
+        connection.execute(f"create view {table} as from read_parquet('{folder}/{table}/*.parquet')")
     started = time.perf_counter()
-    ledger, records = (f"read_parquet('{folder}/{table}/*.parquet')" for table in ("ledger", "records"))
-    lost = connection.execute(
-        f"select l.seq from {ledger} l anti join (select producer, seq from {records} where crc_ok) r "  # noqa: S608
-        "using (producer, seq) where l.outcome = 'acked' order by 1"
-    ).fetchall()
-    duplicated = connection.execute(
-        f"select seq from {records} where crc_ok group by producer, seq having count(*) > 1 order by 1"  # noqa: S608
-    ).fetchall()
+    lost, duplicated = (connection.execute(question).fetchall() for question in (LOST, DUPLICATED))
+    for question in others:
+        connection.execute(question).fetchall()
     seconds = time.perf_counter() - started
     found = {"lost": [row[0] for row in lost], "duplicated": [row[0] for row in duplicated]}
     return {"start_s": started - begin, "seconds": seconds, "found": found}
@@ -105,7 +142,13 @@ def _timed(answer: Callable[[SparkSession], Found]) -> dict[str, Any]:
     return {"start_s": started - begin, "seconds": seconds, "found": found}
 
 
-WAYS = {"audit": by_audit, "duckdb": by_duckdb, "spark": by_spark, "whole": by_every_check}
+WAYS = {
+    "audit": by_audit,
+    "duckdb": by_duckdb,
+    "every": by_duckdb_every_check,
+    "spark": by_spark,
+    "whole": by_every_check,
+}
 
 if __name__ == "__main__":
     print(json.dumps(WAYS[sys.argv[1]](Path(sys.argv[2]))))
