@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from bench.rest.cases import ADVICE, COLLECTORS, READS, REQUESTS, SPLIT, Produce, Variant
+from bench.rest.cases import REQUESTS, Produce, Variant, variants
 from bench.rest.drive import LoadError, produce, read
 from bench.rest.fleet import FleetError, Proxies, deployed, end, proxies, put_back
 from bench.rest.restarts import Group
@@ -32,9 +32,8 @@ from sizing.rest.distributions import DISTRIBUTIONS
 
 #: A part's figures: case -> measure -> one value a repetition.
 Figures = dict[str, dict[str, list[float]]]
-_VARIANTS: Final = {"split": SPLIT, "advice": ADVICE, "collectors": COLLECTORS, "reads": READS}
 _READING: Final = ("advice", "reads")
-PARTS: Final = ("requests", *_VARIANTS, "restarts")
+PARTS: Final = ("requests", "split", "advice", "collectors", "reads", "restarts")
 _UNITS: Final = {"records_per_s": "records/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "mb_per_s": "MB/s"}
 #: How long a group is watched, in session time-outs after a KILL, and in seconds after a TERM.
 _AFTER_KILL: Final = 2.0
@@ -131,12 +130,13 @@ def measure(part: str, options: argparse.Namespace) -> dict[str, Figures]:
                 _say(f"{part}: {signal}, {repetition + 1} of {options.repetitions}")
                 _keep(found, part, signal, _restart(options, fleet, signal))
     else:
+        fleet = proxies(options.inventory, {})
         if part in _READING:
-            urls = deployed(options.inventory, {}).urls
+            fleet = deployed(options.inventory, {})
             # More than one answer holds, for those who read.
-            produce(urls, options.topic, Produce(1000), options.record_bytes, options.warm_up)
+            produce(fleet.urls, options.topic, Produce(1000), options.record_bytes, options.warm_up)
         for _ in range(options.repetitions):
-            for variant in _VARIANTS[part]:
+            for variant in variants(part, fleet.distribution):
                 _say(f"{part}: {variant.name}")
                 for table, figures in _variant(part, variant, options).items():
                     _keep(found, table, variant.name, figures)

@@ -51,33 +51,54 @@ _STOCK: Final = {
     "KAFKAREST_JVM_PERFORMANCE_OPTS": "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 "
     "-XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true",
 }
-ADVICE: Final = (
-    Variant("stock", {"kafka_rest_settings": _STOCK, "kafka_rest_heap_mib": 256}),
-    Variant("documented", {"advice": "documented"}),
-    Variant("measured", {"advice": "measured"}),
-)
+#: The bridge's script has neither: Java takes a quarter of a host's memory, here of 4 GiB.
+_STOCK_BRIDGE: Final = {
+    "kafka.consumer.session.timeout.ms": 45000,
+    "kafka.producer.buffer.memory": 33554432,
+    "JAVA_OPTS": "-Xmx1g",
+}
+_FORMS: Final = tuple(Variant(advice, {"advice": advice}) for advice in ("documented", "measured"))
 _G1: Final = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
-COLLECTORS: Final = tuple(
-    Variant(
-        name, {"kafka_rest_heap_mib": 1024, "kafka_rest_settings": {"KAFKAREST_JVM_PERFORMANCE_OPTS": flags}}
-    )
-    for name, flags in {
-        "the guide's set": f"{_G1} -XX:G1HeapRegionSize=16M -XX:MetaspaceSize=96m",
-        "the guide's set without the region size": f"{_G1} -XX:MetaspaceSize=96m",
-        "nothing set": "-Dkedge.bench=nothing",
-        "Parallel": "-XX:+UseParallelGC",
-    }.items()
-)
-
+_COLLECTORS: Final = {
+    "the guide's set": f"{_G1} -XX:G1HeapRegionSize=16M -XX:MetaspaceSize=96m",
+    "the guide's set without the region size": f"{_G1} -XX:MetaspaceSize=96m",
+    "nothing set": "-Dkedge.bench=nothing",
+    "Parallel": "-XX:+UseParallelGC",
+}
 #: How one consumer reads a backlog.
-READS: Final = tuple(
-    Variant(name, {"kafka_rest_settings": settings})
-    for name, settings in {
-        "default": {"consumer.receive.buffer.bytes": 65536},
-        "consumer.iterator.backoff.ms=5": {
-            "consumer.receive.buffer.bytes": 65536,
-            "consumer.iterator.backoff.ms": 5,
-        },
-        "consumer.receive.buffer.bytes=-1": {"consumer.receive.buffer.bytes": -1},
-    }.items()
-)
+_READS: Final = {
+    "default": {"consumer.receive.buffer.bytes": 65536},
+    "consumer.iterator.backoff.ms=5": {
+        "consumer.receive.buffer.bytes": 65536,
+        "consumer.iterator.backoff.ms": 5,
+    },
+    "consumer.receive.buffer.bytes=-1": {"consumer.receive.buffer.bytes": -1},
+}
+_READS_BRIDGE: Final = {
+    "default": {"kafka.consumer.max.poll.records": 500},
+    "kafka.consumer.max.poll.records=5000": {"kafka.consumer.max.poll.records": 5000},
+}
+
+
+def variants(part: str, distribution: str) -> tuple[Variant, ...]:
+    """Return the cases of a part that deploys them, in the keys of a distribution."""
+    bridge = distribution == "strimzi"
+    if part == "split":
+        return SPLIT
+    if part == "advice":
+        if bridge:
+            return (Variant("stock", {"kafka_rest_settings": _STOCK_BRIDGE}), *_FORMS)
+        return (Variant("stock", {"kafka_rest_settings": _STOCK, "kafka_rest_heap_mib": 256}), *_FORMS)
+    if part == "reads":
+        reads = _READS_BRIDGE if bridge else _READS
+        return tuple(Variant(name, {"kafka_rest_settings": settings}) for name, settings in reads.items())
+    if bridge:
+        of = {name: {"JAVA_OPTS": f"-Xms1g -Xmx1g {flags}"} for name, flags in _COLLECTORS.items()}
+        return tuple(Variant(name, {"kafka_rest_settings": settings}) for name, settings in of.items())
+    return tuple(
+        Variant(
+            name,
+            {"kafka_rest_heap_mib": 1024, "kafka_rest_settings": {"KAFKAREST_JVM_PERFORMANCE_OPTS": flags}},
+        )
+        for name, flags in _COLLECTORS.items()
+    )

@@ -12,11 +12,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bench.rest.__main__ import main, report
-from bench.rest.cases import Produce
+from bench.rest.__main__ import PARTS, main, report
+from bench.rest.cases import Produce, variants
 from bench.rest.drive import LoadError, produce
 from bench.rest.fleet import FleetError, Proxies
 from bench.rest.restarts import Group
+from sizing.inventory.reading import read_inventory
+from sizing.plan import make_plan
+from sizing.services import SERVICES
 from tests.answering import JsonHandler
 
 OFFSET: dict[str, Any] = {"partition": 0, "offset": 1, "error_code": None}
@@ -139,3 +142,15 @@ def test_the_report_has_ratios_with_their_spread_and_marks_the_sandbox() -> None
     assert "machine with 2 cores" in text
     assert "figures of the sandbox" in text
     assert "figures of the sandbox" not in report(result | {"distribution": "confluent"})
+
+
+@pytest.mark.parametrize("distribution, version", [("confluent", "8.3.1"), ("strimzi", "0.33.1")])
+def test_each_case_can_be_deployed(distribution: str, version: str) -> None:
+    local = Path(__file__).resolve().parents[2] / "inventories/local"
+    of = {"kafka_rest_distribution": distribution, "kafka_rest_version": version}
+    of |= {"kafka_rest_archive": "/a.tar.gz", "kafka_rest_archive_checksum": "a1" * 32}
+    cases = [variant for part in PARTS[1:-1] for variant in variants(part, distribution)]
+    assert len(cases) >= 11
+    for case in cases:
+        plan = make_plan(read_inventory(local, SERVICES, [json.dumps({**of, **case.extra})]))
+        assert [one.message for one in plan.findings if one.severity == "error"] == [], case.name
