@@ -5,9 +5,11 @@ The functions run in workers (engine/workers.py, or Spark's) and depend on numpy
 
 from __future__ import annotations
 
-from collections import Counter
+import operator
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -91,9 +93,13 @@ def put_together(parts: Sequence[Made], grains: Aggregate) -> Made:
     )
 
 
-def at_place(place: tuple[str, str]) -> Any:
-    """Return as a pyarrow expression whether a record is in that topic of that cluster."""
-    return (pc.field("cluster") == place[0]) & (pc.field("topic") == place[1])
+def at_place(*places: tuple[str, str]) -> Any:
+    """Return as a pyarrow expression whether a record is in one of these topics, each (cluster, topic)."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for cluster, topic in places:
+        names[cluster].append(topic)
+    each = ((pc.field("cluster") == one) & pc.field("topic").isin(some) for one, some in names.items())
+    return reduce(operator.or_, each, pc.scalar(False))
 
 
 def _made(rows: Any, app: Ends, grains: Aggregate, window: tuple[int, int], shown: int) -> Made:

@@ -6,9 +6,7 @@ runs: no check reads a large table for itself.
 
 from __future__ import annotations
 
-import operator
-from collections import defaultdict
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -51,13 +49,8 @@ def of_run(records: DataFrame, run: Run) -> DataFrame:
 
 def intact_of(run: Run) -> Any:
     """Return as a pyarrow expression whether a record is intact and of the run's topics."""
-    names: dict[str, list[str]] = defaultdict(list)
-    for topic in run.source_topics():
-        names[topic.cluster].append(topic.topic)
-    topics = [(pc.field("cluster") == one) & pc.field("topic").isin(some) for one, some in names.items()]
-    return (
-        pc.field("producer").is_valid() & pc.field("crc_ok") & reduce(operator.or_, topics, pc.scalar(False))
-    )
+    here = at_place(*((topic.cluster, topic.topic) for topic in run.source_topics()))
+    return pc.field("producer").is_valid() & pc.field("crc_ok") & here
 
 
 def given_to(run: Run) -> Any:
@@ -240,7 +233,7 @@ def made_by_applications(evidence: Evidence) -> list[Made]:
             for app in run.audited_applications()
             if (one := app.input) and (two := app.output)
         ]
-        ends = reduce(operator.or_, (at_place(place) for app in apps for place in (app.source, app.target)))
+        ends = at_place(*(place for app in apps for place in (app.source, app.target)))
         grains = _grains("deliveries", None, "group", "received_us", run)
         made = partial(
             made_of,

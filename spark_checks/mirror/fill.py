@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -94,12 +92,12 @@ def batches(evidence: Evidence) -> list[Cut]:
 
 def _by_ms(run: Run) -> Aggregate:
     """Sum up the bytes of the mirrors' sources by partition and millisecond."""
-    places = (at_place((mirror.source.cluster, mirror.source.topic)) for mirror in run.mirrors)
+    sources = ((mirror.source.cluster, mirror.source.topic) for mirror in run.mirrors)
     keys = {key: pc.field(key) for key in ("cluster", "topic", "partition")}
     return Aggregate(
         "records",
         ("cluster", "topic", "partition", "timestamp_us", "bytes"),
-        reduce(operator.or_, places, pc.scalar(False)),
+        at_place(*sources),
         keys | {"ms": pc.divide(pc.field("timestamp_us"), 1000)},
         {"bytes": (pc.field("bytes"), "sum")},
         along=("topic", "partition", "ms"),
