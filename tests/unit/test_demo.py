@@ -169,6 +169,13 @@ def test_a_bridge_is_taken_from_its_archive(pack: Pack) -> None:
     parse(["--distribution=strimzi", "--version=0.33.1", f"--archive={pack('mine', STRIMZI)}"])
 
 
+def test_a_bridge_that_the_nodes_java_does_not_start_is_refused_before_a_node_starts(pack: Pack) -> None:
+    archive = pack("kafka-bridge-1.1.0", STRIMZI)
+    asked = parse(["--distribution=strimzi", "--version=1.1.0", f"--archive={archive}", "--load=20000"])
+    with pytest.raises(Problem, match=r"java_version: .* starts on Java 21 or later, and java_version is 17"):
+        demo.inventory_of(asked, lambda _: None)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
