@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sizing.rest.distributions import DISTRIBUTIONS
+
 
 @dataclass(frozen=True)
 class Produce:
@@ -54,6 +56,7 @@ _STOCK: Final = {
 #: The bridge's script has neither: Java takes a quarter of a host's memory, here of 4 GiB.
 _STOCK_BRIDGE: Final = {
     "kafka.consumer.session.timeout.ms": 45000,
+    "kafka.consumer.max.poll.records": 500,
     "kafka.producer.buffer.memory": 33554432,
     "JAVA_OPTS": "-Xmx1g",
 }
@@ -82,7 +85,8 @@ _READS_BRIDGE: Final = {
 
 def variants(part: str, distribution: str) -> tuple[Variant, ...]:
     """Return the cases of a part that deploys them, in the keys of a distribution."""
-    bridge = distribution == "strimzi"
+    # The keys of its clients have a prefix, and one variable has heap and flags.
+    bridge = bool(DISTRIBUTIONS[distribution].keys.prefix)
     if part == "split":
         return SPLIT
     if part == "advice":

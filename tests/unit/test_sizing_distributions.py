@@ -283,6 +283,16 @@ def test_the_buffer_of_each_producer_of_a_bridge_holds_a_request_and_no_more_tha
     assert buffer(connections=10, records_per_request=1000, record_bytes=100_000) == 32 * 2**20
 
 
+def test_a_read_of_a_bridge_answers_5000_records_or_as_many_as_memory_is_counted_for() -> None:
+    def polled(**workload: Any) -> int:
+        return int(planned(bridge(consumers=4, **workload), "kafka.consumer.max.poll.records"))
+
+    assert polled(record_bytes=100) == 5000
+    assert polled(record_bytes=10_000) == 2 * 2**20 // 10_000
+    assert polled(record_bytes=10 * 2**20) == 1
+    assert "kafka.consumer.max.poll.records" not in named(bridge(consumers=0), "application.properties")
+
+
 def test_connections_that_nobody_tells_are_asked_for_where_each_has_a_producer() -> None:
     (warning,) = of_rule(make_plan(bridge(records_per_s=1000)), "rest.connections")
     assert "kafka_rest_workload.connections" in warning.message

@@ -12,7 +12,7 @@ from sizing.keys.catalogue import numbers
 from sizing.rest.clients import put_client_profile
 from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, REAL, Connection, number
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, number
 from sizing.rest.process import SERVICE, Process
 from sizing.rest.producer import plan_waits
 from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Software, Versions
@@ -34,6 +34,8 @@ _CONNECTION: Final = Connection(
 _LEAST_BUFFER: Final = 4 * MIB
 _PRODUCERS: Final = 100
 _POOL: Final = 16
+#: Records a poll: more were not measured.
+_POLLED: Final = 5_000
 _QUEUE: Final = 1000  # bridge.executor.queue.size
 
 
@@ -81,6 +83,8 @@ def _plan(sheet: Sheet, process: Process) -> None:
     sheet.put(properties, "http.timeoutSeconds", "rest.consumer.instance_timeout", forgotten)
     if modern:
         _executor(sheet, properties, process)
+    if workload.consumers:
+        _reads(sheet, properties, workload.record_bytes)
     buffer = _producers(sheet, properties, process)
     put_client_profile(sheet, properties, process)
     plan_groups(sheet, properties, process)
@@ -94,6 +98,24 @@ def _plan(sheet: Sheet, process: Process) -> None:
     put_unit(sheet, process, heap_mib, _POOL, 0)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
+
+
+def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:
+    """Plan how many records a read answers: no more bytes than memory is counted for."""
+    polled = max(1, min(_POLLED, READ_BYTES // record_bytes))
+    sheet.put(
+        file,
+        "kafka.consumer.max.poll.records",
+        "rest.consumer.poll_records",
+        Choice(None, "the documents do not name it; Kafka's default is 500", _DOCUMENTATION, "documented"),
+        Choice(
+            polled,
+            f"a read answers one poll: polls of {_POLLED} records of 100 bytes read 18.5 MB/s, of 500, the "
+            f"default, 10.2; {polled} of {record_bytes} bytes stay within {READ_BYTES // MIB} MiB",
+            f"{REAL}, The advice on a fleet",
+            "measured" if polled == _POLLED else "estimate",
+        ),
+    )
 
 
 def _producers(sheet: Sheet, file: str, process: Process) -> str | None:
