@@ -52,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (InventoryError, FleetError) as error:
         print(error, file=sys.stderr)
         return 2
+    options.out = options.out or Path(__file__).parent / "reports" / before.distribution
     began = time.monotonic()
     found = _kept(options, before)
     failed: list[str] = []
@@ -243,7 +244,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=5, help="measured, each case (default 5)")
     parser.add_argument("--warm-up", type=float, default=5, help="seconds before that (default 5)")
     parser.add_argument("--record-bytes", type=int, default=100)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder of the report")
+    parser.add_argument(
+        "--out", type=Path, help="folder of the report (default bench/rest/reports/DISTRIBUTION)"
+    )
     return parser
 
 

@@ -37,6 +37,8 @@ def test_a_page_says_what_it_does_not_say_and_how_to_repeat_it(path: Path) -> No
         ("mirror-maker.md", "mirror/logs.md"),
         ("mirror-maker.md", "mirror/processes.md"),
         ("rebalance.md", "rebalance/report.md"),
+        ("real-proxies.md", "rest/reports/confluent/report.md"),
+        ("real-proxies.md", "rest/reports/strimzi/report.md"),
     ],
 )
 def test_a_page_has_every_row_of_the_bench_s_last_run(page: str, report: str) -> None:
