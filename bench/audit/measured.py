@@ -14,7 +14,7 @@ RESULT: Final = Path(__file__).with_name("scale.json")
 _WAYS: Final = {
     "audit": "audit (delivery, producer to topic)",
     "duckdb": "DuckDB, anti-join and duplicates",
-    "every": "DuckDB, what every check asks",
+    "every": "DuckDB, twelve questions of the checks",
     "spark": "the same joins in Spark",
     "whole": "the audit with every check",
 }

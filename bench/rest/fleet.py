@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.services import SERVICES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -68,11 +69,10 @@ def proxies(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
         (host, f"kafka-rest@{each.name}", f"http://{found.address(host)}:{each.port}")
         for host, each in planned
     )
-    session_ms = max(
-        (int(each.value("consumer.session.timeout.ms") or _SESSION_MS) for _, each in planned), default=0
-    )
     one = found.hosts[hosts[0]]
     distribution, version = str(one["kafka_rest_distribution"]), str(one["kafka_rest_version"])
+    key = f"{DISTRIBUTIONS[distribution].keys.prefix}consumer.session.timeout.ms"
+    session_ms = max((int(each.value(key) or _SESSION_MS) for _, each in planned), default=0)
     return Proxies(distribution, version, instances, session_ms / 1000)
 
 

@@ -74,7 +74,7 @@ def aggregated(rows: Any, how: Aggregate) -> Any:
 
 
 def added_up(parts: Sequence[Any], how: Aggregate) -> Any:
-    """Return parts as one, a row a key: of rows, or of sums of rows."""
+    """Return parts as one, a row a key: one part of rows, or several of sums, each with a row a key."""
     if len(parts) == 1:
         return _grouped(parts[0], how)
     whole = pa.concat_tables([_plain(part) for part in parts])

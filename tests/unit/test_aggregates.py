@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from spark_checks.engine import aggregates
 from spark_checks.engine.aggregates import ONE, Aggregate, added_up, mixed, rounded, second
 from spark_checks.engine.folds import fold, read
 
@@ -92,7 +93,10 @@ def test_latencies_are_rounded_up_to_three_digits() -> None:
     assert rounded(np.array([], np.int64)).tolist() == []
 
 
-def test_what_one_part_alone_holds_is_added_up_as_if_all_were_grouped() -> None:
+@pytest.mark.parametrize(("most", "regrouped"), [(1 << 24, 2), (1, 8)])
+def test_what_one_part_alone_holds_is_added_up_as_if_all_were_grouped(
+    most: int, regrouped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nulls and values that several parts hold are put together; of the rest no row is lost."""
     how = Aggregate("made", (), None, HOW.keys, HOW.values, along=("who", "second"))
     parts = [
@@ -100,6 +104,7 @@ def test_what_one_part_alone_holds_is_added_up_as_if_all_were_grouped() -> None:
                   "records": [1, 1], "last": [number, number]})
         for number, some in enumerate(([-3, 0], [0, 1], [None, 7], [None, None]))
     ]  # fmt: skip
+    monkeypatch.setattr(aggregates, "_MOST_VALUES", most)
     rows = ("who", "late", "second")
     apart, grouped = (
         sorted(added_up(parts, one).to_pylist(), key=str)
@@ -107,3 +112,6 @@ def test_what_one_part_alone_holds_is_added_up_as_if_all_were_grouped() -> None:
     )
     assert apart == grouped
     assert len({tuple(row[key] for key in rows) for row in apart}) == len(apart) == 7
+    # Those of a without a second are in two parts, and all where too many values were to be told apart.
+    monkeypatch.setattr(aggregates, "_grouped", lambda rows, _: rows.slice(0, 0))
+    assert len(added_up(parts, how)) == 8 - regrouped

@@ -15,7 +15,7 @@ import pytest
 from bench.rest.__main__ import PARTS, main, report
 from bench.rest.cases import Produce, variants
 from bench.rest.drive import LoadError, produce
-from bench.rest.fleet import FleetError, Proxies
+from bench.rest.fleet import FleetError, Proxies, proxies
 from bench.rest.restarts import Group
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
@@ -144,8 +144,11 @@ def test_the_report_has_ratios_with_their_spread_and_marks_the_sandbox() -> None
     assert "figures of the sandbox" not in report(result | {"distribution": "confluent"})
 
 
-@pytest.mark.parametrize("distribution, version", [("confluent", "8.3.1"), ("strimzi", "0.33.1")])
-def test_each_case_can_be_deployed(distribution: str, version: str) -> None:
+# Where groups speak the consumer protocol, the brokers have the session and the proxies' plan says nothing of it.
+@pytest.mark.parametrize(
+    ("distribution", "version", "session_s"), [("confluent", "8.3.1", 45), ("strimzi", "0.33.1", 10)]
+)
+def test_each_case_can_be_deployed(distribution: str, version: str, session_s: float) -> None:
     local = Path(__file__).resolve().parents[2] / "inventories/local"
     of = {"kafka_rest_distribution": distribution, "kafka_rest_version": version}
     of |= {"kafka_rest_archive": "/a.tar.gz", "kafka_rest_archive_checksum": "a1" * 32}
@@ -154,3 +157,4 @@ def test_each_case_can_be_deployed(distribution: str, version: str) -> None:
     for case in cases:
         plan = make_plan(read_inventory(local, SERVICES, [json.dumps({**of, **case.extra})]))
         assert [one.message for one in plan.findings if one.severity == "error"] == [], case.name
+    assert proxies(local, of).session_s == session_s

@@ -101,8 +101,9 @@ def _plan(sheet: Sheet, process: Process) -> None:
 
 
 def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:
-    """Plan how many records a read answers: no more bytes than memory is counted for."""
-    polled = max(1, min(_POLLED, READ_BYTES // record_bytes))
+    """Plan how many records a read answers: no more bytes than the heap is counted for."""
+    counted = max(READ_BYTES, 2 * record_bytes)
+    polled = min(_POLLED, counted // record_bytes)
     sheet.put(
         file,
         "kafka.consumer.max.poll.records",
@@ -111,7 +112,7 @@ def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:
         Choice(
             polled,
             f"a read answers one poll: polls of {_POLLED} records of 100 bytes read 18.5 MB/s, of 500, the "
-            f"default, 10.2; {polled} of {record_bytes} bytes stay within {READ_BYTES // MIB} MiB",
+            f"default, 10.2; {polled} of {record_bytes} bytes stay within {counted / MIB:g} MiB",
             f"{REAL}, The advice on a fleet",
             "measured" if polled == _POLLED else "estimate",
         ),
