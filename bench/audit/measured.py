@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 RESULT: Final = Path(__file__).with_name("scale.json")
-_WAYS: Final = {
+WAYS: Final = {
     "audit": "audit (delivery, producer to topic)",
     "duckdb": "DuckDB, anti-join and duplicates",
     "every": "DuckDB, twelve questions of the checks",
@@ -45,7 +45,7 @@ def tables(kept: Mapping[str, Any]) -> str:
         "| | " + " | ".join(f"{size} million" for size in sizes) + " |",
         "|---|" + "---|" * len(sizes),
     ]
-    for way, name in _WAYS.items():
+    for way, name in WAYS.items():
         cells = []
         for size in sizes:
             one = kept["sizes"][size].get(way)

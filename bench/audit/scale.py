@@ -25,14 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bench.audit.measured import keep
+from bench.audit.measured import WAYS, keep
 from spark_checks.faults.synthetic import write_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
 LOST = (1_234, 500_001, 777_777)
 TWICE = (42, 700_000)
 ROUNDS = {1: 3, 10: 3, 100: 1}
-WAYS = ("audit", "duckdb", "every", "spark", "whole")
 
 
 def make(folder: Path, millions: int) -> None:

@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         with put_back(options.inventory):
             for part in options.parts:
                 try:
-                    found |= measure(part, options)
+                    found |= measure(part, options, before.distribution)
                 except (FleetError, LoadError) as error:
                     failed.append(f"{part}: {error}")
                 # After each part, for there may be an hour to lose.
@@ -112,7 +112,7 @@ def _write(options: argparse.Namespace, before: Proxies, found: Mapping[str, Fig
     return text
 
 
-def measure(part: str, options: argparse.Namespace) -> dict[str, Figures]:
+def measure(part: str, options: argparse.Namespace, distribution: str) -> dict[str, Figures]:
     """Return the tables of one part; its cases take turns, so that none has a machine that is warmer."""
     found: dict[str, Figures] = {}
     if part == "requests":
@@ -131,13 +131,12 @@ def measure(part: str, options: argparse.Namespace) -> dict[str, Figures]:
                 _say(f"{part}: {signal}, {repetition + 1} of {options.repetitions}")
                 _keep(found, part, signal, _restart(options, fleet, signal))
     else:
-        fleet = proxies(options.inventory, {})
         if part in _READING:
-            fleet = deployed(options.inventory, {})
+            urls = deployed(options.inventory, {}).urls
             # More than one answer holds, for those who read.
-            produce(fleet.urls, options.topic, Produce(1000), options.record_bytes, options.warm_up)
+            produce(urls, options.topic, Produce(1000), options.record_bytes, options.warm_up)
         for _ in range(options.repetitions):
-            for variant in variants(part, fleet.distribution):
+            for variant in variants(part, distribution):
                 _say(f"{part}: {variant.name}")
                 for table, figures in _variant(part, variant, options).items():
                     _keep(found, table, variant.name, figures)
