@@ -36,7 +36,7 @@ PLAYBOOKS = {
 }
 
 
-def write_inventory(folder: Path, hosts: int, racks: int = RACKS, **rollout: Any) -> None:
+def write_inventory(folder: Path, hosts: int, racks: int = RACKS, instances: int = 1, **rollout: Any) -> None:
     """Write an inventory of REST hosts in racks behind one balancer, all of them doubles."""
     archive = folder / "proxy.tar.gz"
     archive.write_bytes(b"no archive: the double has it already")
@@ -53,7 +53,7 @@ def write_inventory(folder: Path, hosts: int, racks: int = RACKS, **rollout: Any
         "kafka_rest_version": "8.3.1",
         "kafka_rest_archive": str(archive),
         "kafka_rest_archive_checksum": hashlib.sha256(archive.read_bytes()).hexdigest(),
-        "kafka_rest_instances_per_host": 1,
+        "kafka_rest_instances_per_host": instances,
         "kafka_rest_workload": {"consumers": 20},
         "rollout": {"at_once": "auto", "first": 0} | rollout,
     }

@@ -28,6 +28,19 @@ def test_a_restart_calls_each_host_and_balancer_as_often_whatever_the_fleet(tmp_
     assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs
 
 
+def test_hosts_of_a_wave_restart_together_whatever_their_instances_are_called(tmp_path: Path) -> None:
+    """One instance of rest1 went first, so its second meets the first of another host."""
+    write_inventory(tmp_path, 2, racks=2, instances=3, at_once=2, first=1, hold_seconds=1, room_percent=100)
+    played(tmp_path, ["rolling_restart.yml"])
+    first, *together = called(tmp_path, "kedge_instance")
+    assert first == "rest1"
+    assert [set(together[at : at + 2]) for at in (0, 2, 4)] == [
+        {"rest1", "rest2"},
+        {"rest1", "rest2"},
+        {"rest2"},
+    ]
+
+
 def test_a_failure_stops_the_restart_with_its_wave(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     with pytest.raises(RuntimeError, match="does not become ready"):
