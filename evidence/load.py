@@ -35,7 +35,7 @@ class KafkaLoad(_Model):
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
     """Size of a record's value, of which the first bytes are its identity."""
     producers: int = Field(1, ge=1)
-    """How many send."""
+    """How many send; each is a process."""
     consumers: int = Field(1, ge=0)
     """Members of the group that reads; 0 for none."""
     group: Text = "kedge-kafka"
@@ -69,7 +69,7 @@ class RestLoad(_Model):
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
     """Size of a record's value, of which the first bytes are its identity."""
     producers: int = Field(1, ge=1)
-    """How many send."""
+    """How many send; each is a process."""
     consumers: int = Field(1, ge=0)
     """Members of the group that reads; 0 for none."""
     group: Text = "kedge-rest"

@@ -18,8 +18,11 @@ from evidence.tables import arrow_schema
 #: From this share on a processor is called used up: a queue before a server that is busy for nine tenths of
 #: the time is nine long (M/M/1), and samples are means over seconds.
 BUSY: Final = 0.9
-#: What sends, as run.json names it: all of REST's is one process of one thread, each of Kafka's is one.
+#: What sends, as run.json names it; each producer is a process that can use one core.
 GENERATORS: Final = ("kafka-producer", "rest-producer")
+#: From these on the time of records is the generators': half of it, and more than the ticks they send by.
+OWN_SHARE: Final = 0.5
+OWN_MS: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,10 @@ class Used:
         cores: host -> busy cores of its sampled processes, by service.
         has: host -> its cores, where they were read.
         shared: whether the sampled hosts and the generators are one machine.
-        own: cores of this machine.
+        machine: cores of this machine.
         generators: kind of generator -> busy cores, of each process.
+        own: kind of generator -> the share of its records' time in which they waited for it alone, and that
+            in ms a record.
         load: busy cores of the whole load: generators, consumers and watchers.
         figures: cpu_us_a_record and rss_mib, by service; what each record cost.
     """
@@ -47,8 +52,9 @@ class Used:
     cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     has: Mapping[str, float] = field(default_factory=dict)
     shared: bool = False
-    own: float = 0.0
+    machine: float = 0.0
     generators: Mapping[str, float] = field(default_factory=dict)
+    own: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     load: float = 0.0
     figures: Mapping[str, float] = field(default_factory=dict)
 
@@ -71,10 +77,16 @@ def costs(folder: Path) -> Used:
     cores, rss = _by_host(rows, begin, end)
     # Processes of the load count to its end: from the first record to the last one's answer.
     whole_s = max((run.get("ended_us", end) - run["started_us"]) / 1e6, seconds)
-    spent = {kind: entry["cpu_s"] / whole_s for kind, entry in run.get("cost", {}).items()}
-    processes = {"kafka-producer": (asked.get("kafka") or {}).get("producers", 1)}
-    generators = {kind: spent[kind] / processes.get(kind, 1) for kind in GENERATORS if kind in spent}
-    has, shared, own = _machines(run.get("subject", {}))
+    told = run.get("cost", {})
+    spent = {kind: entry["cpu_s"] / whole_s for kind, entry in told.items()}
+    processes = {kind: (asked.get(kind.partition("-")[0]) or {}).get("producers", 1) for kind in GENERATORS}
+    generators = {kind: spent[kind] / processes[kind] for kind in GENERATORS if kind in spent}
+    own = {
+        kind: (told[kind]["own_share"], told[kind]["own_ms"])
+        for kind in GENERATORS
+        if "own_share" in told.get(kind, {})
+    }
+    has, shared, machine = _machines(run.get("subject", {}))
     figures: dict[str, float] = {}
     by_service: dict[str, float] = defaultdict(float)
     for of_host in cores.values():
@@ -84,7 +96,7 @@ def costs(folder: Path) -> Used:
         if acked:
             figures[f"{service}_cpu_us_a_record"] = round(busy * 1e6 / (acked / seconds), 2)
         figures[f"{service}_rss_mib"] = round(max(rss[service]) / 2**20, 1)
-    return Used(cores, has, shared, own, generators, sum(spent.values()), figures)
+    return Used(cores, has, shared, machine, generators, own, sum(spent.values()), figures)
 
 
 def limit_of(used: Used) -> Limit | None:
@@ -93,10 +105,10 @@ def limit_of(used: Used) -> Limit | None:
         if busy >= BUSY:
             return Limit("generator", f"{kind} used {busy:.2f} cores of the one that it can use")
     whole = sum(busy for of_host in used.cores.values() for busy in of_host.values())
-    if used.shared and used.own and whole + used.load >= BUSY * used.own:
+    if used.shared and used.machine and whole + used.load >= BUSY * used.machine:
         return Limit(
             "cpu of the one machine",
-            f"services used {whole:.1f}, the load {used.load:.1f} of the {used.own:g} cores that all share",
+            f"services used {whole:.1f}, the load {used.load:.1f} of {used.machine:g} cores that all share",
         )
     for host, of_host in sorted(used.cores.items()):
         cores, busy = used.has.get(host), sum(of_host.values())
@@ -104,6 +116,10 @@ def limit_of(used: Used) -> Limit | None:
             most = max(of_host, key=lambda service: of_host[service])
             what = "cpu of a broker" if most == "kafka_broker" else f"cpu of {most}"
             return Limit(what, f"{host} used {busy:.1f} of {cores:g} cores, most by {most}")
+    for kind, (share, ms) in used.own.items():
+        if share >= OWN_SHARE and ms >= OWN_MS:
+            because = f"records waited for {kind} alone for {share:.0%} of their time, {ms:.0f} ms each"
+            return Limit("generator", because)
     return None
 
 

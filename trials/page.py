@@ -80,6 +80,7 @@ def _trial(run_dir: Path, one: Outcome) -> dict[str, Any]:
     p99 = one.figures.get("ack_p99_ms")
     because = "" if one.passed else f"{one.because[:300]}; {said(one.limit)}"
     report = f"trials/{one.folder}/report/report.html"
+    own = one.figures.get("generator_own_share")
     return {
         "number": one.number,
         "passed": one.passed,
@@ -87,6 +88,7 @@ def _trial(run_dir: Path, one: Outcome) -> dict[str, Any]:
         "kind": one.kind,
         "load": f"{one.load:,.0f}",
         "p99": "" if p99 is None else number(p99),
+        "own": "" if own is None else f"{own:.0%}",
         "because": because,
         "report": f"../{report}" if (run_dir / report).exists() else "",
     }

@@ -202,7 +202,9 @@ def run(
         except EvidenceError as error:
             wrong = str(error)
     used = costs(folder)
-    figures = {**_figures(document, way), **used.figures}
+    # Pictures show it; it is no figure of an arm.
+    own = {"generator_own_share": max(share for share, _ in used.own.values())} if used.own else {}
+    figures = {**_figures(document, way), **used.figures, **own}
     if document:
         document["checks"].append(
             {"name": "cost", "verdict": "measured", "measured": used.figures, "anomalies": {}}

@@ -51,6 +51,14 @@ def acked(book: Book, seq: list[int], offset: list[int], at_us: int = 77) -> Non
     book.ledger.settle(np.array(seq), ACKED, np.zeros(len(seq), np.int32), np.array(offset), at_us)
 
 
+def test_a_generators_own_time_is_what_its_service_did_not_cause(book: Book) -> None:
+    # Due at 0, 10, 20 and 30; the service took nothing until 15.
+    book.ledger.sent(0, 4, 40, free_us=15)
+    assert book.cells[Cell.OWN_US] == 25 + 25 + 20 + 10
+    acked(book, [0, 3], [10, 13], at_us=100)
+    assert book.cells[Cell.TOOK_US] == 100 + 70
+
+
 def test_acked_record_has_its_place_and_time(book: Book) -> None:
     book.ledger.sent(0, 4, 50)
     acked(book, [2, 1], [12, 11])

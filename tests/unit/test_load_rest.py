@@ -168,7 +168,8 @@ def test_every_actor_has_one_process(tmp_path: Path) -> None:
         "rest-consumers": ["rest-consumer-0", "rest-consumer-1", "rest-consumer-2"],
         "kafka-producer-0": ["kafka-producer-0"],
         "kafka-producer-1": ["kafka-producer-1"],
-        "rest-producers": ["rest-producer-2", "rest-producer-3"],
+        "rest-producer-2": ["rest-producer-2"],
+        "rest-producer-3": ["rest-producer-3"],
     }
 
 

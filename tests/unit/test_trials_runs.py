@@ -123,7 +123,7 @@ def test_generators_that_are_the_limit_make_it_at_least(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Simulated(monkeypatch, {"healthy": 40_000})
-    site.limit = Limit("generator", "rest-producers used 0.99 cores")
+    site.limit = Limit("generator", "rest-producer used 0.99 cores")
     call(capacity.capacity, begun(tmp_path, conditions=["healthy"]), tmp_path)
     (one,) = json.loads((tmp_path / "r/report/capacity.json").read_text())["answers"]
     assert one["at_least"]

@@ -71,7 +71,4 @@ def workers(load: Load) -> dict[str, list[str]]:
         found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}
     if load.rest and load.rest.consumers:
         found[REST_CONSUMERS] = [f"rest-consumer-{n}" for n in range(load.rest.consumers)]
-    found |= {lane.actor: [lane.actor] for lane in lanes(load) if lane.via == "kafka"}
-    if load.rest:
-        found["rest-producers"] = [lane.actor for lane in lanes(load) if lane.via == "rest"]
-    return found
+    return found | {lane.actor: [lane.actor] for lane in lanes(load)}

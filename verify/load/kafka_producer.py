@@ -102,6 +102,8 @@ def _produce(sender: Sender, board: Board, start_us: int, ending: Ending) -> Non
         behind = sender.planned - sender.handed_over
         if behind > 0 and sender.room() > 0:
             sender.hand_over(min(behind, sender.room(), _AT_ONCE), start_us)
+        elif behind > 0:
+            sender.full_us = now
         sender.serve(0)
         if stop_us and now >= stop_us and sender.handed_over == sender.planned:
             return
@@ -142,6 +144,7 @@ class Sender:
         self.producer = producer
         self.planned = 0
         self.handed_over = 0
+        self.full_us = 0  # when librdkafka last had no room
         self._block = int(max(_BLOCKS[0], min(_BLOCKS[1], lane.rate * _BLOCK_S)))
         self.ledger = Ledger(writer, lane, cells, self._block)
         self._cells = cells
@@ -184,7 +187,7 @@ class Sender:
             for seq in range(first, end)
         ]
         self._cells[Cell.SENT] = end
-        self.ledger.sent(first, end, now_us())
+        self.ledger.sent(first, end, now_us(), self.full_us)
         taken = self.producer.produce_batch(self.lane.topic, batch, on_delivery=self._note)
         self.handed_over = end
         if taken < len(batch):

@@ -88,10 +88,17 @@ class Ledger:
         """Open a block of records."""
         self._blocks[first // self._size] = Block(first, intended_us, crc)
 
-    def sent(self, first: int, end: int, at_us: int) -> None:
-        """Note when the records [first, end) were handed over; they lie in one block."""
+    def sent(self, first: int, end: int, at_us: int, free_us: int = 0) -> None:
+        """Note when the records [first, end) were handed over; they lie in one block.
+
+        ``free_us`` is until when the service kept them from being sent. What is later than that, and than
+        they were due, is the generator's own time.
+        """
         block = self._blocks[first // self._size]
-        block.sent_us[first - block.first : end - block.first] = at_us
+        rows = slice(first - block.first, end - block.first)
+        block.sent_us[rows] = at_us
+        due = np.maximum(block.intended_us[rows], free_us)
+        self._cells[Cell.OWN_US] += int(np.maximum(at_us - due, 0).sum())
 
     def settle(
         self,
@@ -125,6 +132,7 @@ class Ledger:
             self._cells[_CELLS[outcome]] += len(rows)
             if outcome == ACKED:
                 self._cells[Cell.BYTES] += len(rows) * self._lane.record_bytes
+                self._cells[Cell.TOOK_US] += len(rows) * at_us - int(block.intended_us[rows].sum())
             block.open -= len(rows)
             if not block.open:
                 self._writer.append(self._columns(self._blocks.pop(number)))

@@ -116,7 +116,12 @@ def _ledger_rows(board: Board | None, actor: str, facts: RunFacts) -> dict[str, 
 
 
 def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:
-    """Return CPU seconds of each kind of process, and per million records that it sent or delivered."""
+    """Return what each kind of process took of the machine, and generators of their records' time.
+
+    ``cpu_s`` and ``records`` that it sent or delivered, and ``cpu_s_per_million``. Of generators also
+    ``own_share``: of the time from the intended sends to the answers, that in which records waited for their
+    generator alone; and ``own_ms``, the same a record.
+    """
     found: dict[str, dict[str, float]] = {}
     for actors in workers(load).values():
         kind = actors[0].rsplit("-", 1)[0]
@@ -125,9 +130,17 @@ def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:
         entry = found.setdefault(kind, {"cpu_s": 0.0, "records": 0})
         entry["cpu_s"] += sum(int(row[Cell.CPU_US]) for row in cells) / 1e6
         entry["records"] += records
+        took_us = sum(int(row[Cell.TOOK_US]) for row in cells)
+        if took_us:
+            entry["own_us"] = entry.get("own_us", 0) + sum(int(row[Cell.OWN_US]) for row in cells)
+            entry["took_us"] = entry.get("took_us", 0) + took_us
     for entry in found.values():
         if entry["records"]:
             entry["cpu_s_per_million"] = round(entry["cpu_s"] / entry["records"] * 1e6, 2)
+        if took_us := entry.pop("took_us", 0):
+            own_us = entry.pop("own_us")
+            entry["own_share"] = round(own_us / took_us, 3)
+            entry["own_ms"] = round(own_us / entry["records"] / 1e3, 3)
     return found
 
 

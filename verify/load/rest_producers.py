@@ -1,4 +1,4 @@
-"""Open-loop producers through REST proxies: arrays of records in binary format on a reused session.
+"""An open-loop producer through REST proxies: arrays of records in binary format on reused connections.
 
 A request is sent once. What became of its records is what its answer says; where none came, or one that
 leaves open whether the proxy carried it out, they are unknown, and nothing is repeated behind the ledger's
@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -75,48 +73,39 @@ def _entry(entry: dict[str, Any]) -> Entry:
     return Entry(ACKED, int(entry["partition"]), int(entry["offset"]))
 
 
-async def run(load: Load, mine: Sequence[Lane], board: Board, evidence: Path, ending: Ending) -> None:
-    """Run these producers until the board says stop; their ledgers are complete when this returns."""
+async def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending) -> None:
+    """Produce until the board says stop; the ledger is complete when this returns."""
     if load.rest is None:
         raise ValueError("the load has no part through REST")
-    # One process, several producers: the first tells the CPU time of all.
-    producers = [_Producer(load, load.rest, lane, board, evidence, ending, lane is mine[0]) for lane in mine]
-    for lane in mine:
-        board.cells(lane.actor)[Cell.STATE] = State.READY
+    producer = _Producer(load, load.rest, lane, board, writer, ending)
+    cells = board.cells(lane.actor)
+    cells[Cell.STATE] = State.READY
     while not board.head[Head.GO] and not ending:
         await asyncio.sleep(0.02)
-    await asyncio.gather(*(producer.run() for producer in producers))
-    board.cells(mine[0].actor)[Cell.CPU_US] = cpu_us()
-    for lane in mine:
-        board.cells(lane.actor)[Cell.STATE] = State.DONE
+    await producer.run()
+    cells[Cell.CPU_US] = cpu_us()
+    cells[Cell.STATE] = State.DONE
 
 
 class _Producer:
     """One producer with its session, its schedule and its ledger."""
 
     def __init__(
-        self,
-        load: Load,
-        rest: RestLoad,
-        lane: Lane,
-        board: Board,
-        evidence: Path,
-        ending: Ending,
-        tells_cpu: bool,
+        self, load: Load, rest: RestLoad, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending
     ) -> None:
         self._rest = rest
         self._lane = lane
         self._board = board
         self._ending = ending
-        self._tells_cpu = tells_cpu
         self._cells = board.cells(lane.actor)
-        self._writer = EvidenceWriter(evidence, "ledger", lane.actor)
+        self._writer = writer
         self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request)
         self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
         self._keys = [base64.b64encode(key).decode() for key in keys(lane.producer)]
         self._wire = Wire(rest, f"/topics/{quote(lane.topic, safe='')}", PRODUCE_HEADERS)
         self._threads = ThreadPoolExecutor(rest.in_flight)
         self._open: set[asyncio.Task[None]] = set()
+        self._free_us = 0  # when the last request that kept others waiting was answered
 
     async def run(self) -> None:
         """Send every array when it is due, several at once but no more than the bound."""
@@ -144,8 +133,7 @@ class _Producer:
             if self._board.head[Head.FLUSH_UNTIL] and now >= self._board.head[Head.FLUSH_UNTIL]:
                 break
             self._writer.tick()
-            if self._tells_cpu:
-                self._cells[Cell.CPU_US] = cpu_us()
+            self._cells[Cell.CPU_US] = cpu_us()
             await asyncio.sleep(_TICK_S)
         self._add_unsent(sent, planned, start_us)
         return planned
@@ -174,10 +162,15 @@ class _Producer:
         ]
         body = json.dumps({"records": records}).encode()
         self._cells[Cell.SENT] = first + count
-        self._ledger.sent(first, first + count, now_us())
+        self._ledger.sent(first, first + count, now_us(), self._free_us)
         task = asyncio.create_task(self._send(first, body))
         self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        if len(self._open) >= self._rest.in_flight:
+            self._free_us = now_us()
+        self._open.discard(task)
 
     async def _send(self, first: int, body: bytes) -> None:
         count = self._lane.per_request

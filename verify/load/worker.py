@@ -29,9 +29,6 @@ def main(run_dir: Path, name: str, parent: int) -> int:
     try:
         if name == WATCH:
             watch_process.run(load, board, evidence, ending)
-        elif name == "rest-producers":
-            mine = [lane for lane in lanes(load) if lane.via == "rest"]
-            asyncio.run(rest_producers.run(load, mine, board, evidence, ending))
         elif name == REST_CONSUMERS:
             asyncio.run(rest_consumers.run(load, actors, board, evidence, ending))
         elif name.startswith("kafka-consumer-"):
@@ -40,7 +37,11 @@ def main(run_dir: Path, name: str, parent: int) -> int:
             kafka_consumer.run(load, name, board, deliveries, assignments, ending)
         else:
             lane = next(lane for lane in lanes(load) if lane.actor == name)
-            kafka_producer.run(load, lane, board, EvidenceWriter(evidence, "ledger", name), ending)
+            ledger = EvidenceWriter(evidence, "ledger", name)
+            if lane.via == "rest":
+                asyncio.run(rest_producers.run(load, lane, board, ledger, ending))
+            else:
+                kafka_producer.run(load, lane, board, ledger, ending)
     except KafkaException as error:
         print(f"{name}: {error.args[0].str()}", file=sys.stderr, flush=True)
         return 1
