@@ -236,30 +236,17 @@ def recommendation(
     head = f"# Measured by capacity.yml, run {run_dir.name}:\n" + "".join(
         f"#   {words(one)}\n" for one in found
     )
-    if healthy is None or settings.service != "kafka_rest":
+    if healthy is None:
         return f"{head}---\nrecommended: {{}}\n"
-    subject = _subject(run_dir, done)
-    service: dict[str, Any] = next(
-        (one for one in subject.get("services", ()) if one["service"] == settings.service), {}
-    )
-    cores = {
-        host: machine.get("cores")
-        for machine in subject.get("machines", ())
-        for host in machine.get("hosts", ())
-    }
-    if not cores.get(settings.hosts[0]):
-        why = "# Nothing for the plan: the cores of the hosts could not be read.\n"
-        return f"{head}{why}---\nrecommended: {{}}\n"
-    hosts, instances = len(settings.hosts), sum(map(len, settings.instances.values()))
+    try:
+        own = _own_keys(settings, load, _subject(run_dir, done))
+    except LookupError as error:
+        return f"{head}# Nothing for the plan: {error.args[0]}.\n---\nrecommended: {{}}\n"
     value: dict[str, Any] = {
         "run": run_dir.name,
         "date": done[0].began[:10],
-        "distribution": service.get("distribution", ""),
-        "version": service.get("version", ""),
-        "cores": cores[settings.hosts[0]],
-        "hosts": hosts,
-        "instances_per_host": max(1, instances // hosts),
-        "records_per_request": load[way].get("records_per_request", 1),
+        **own,
+        "hosts": len(settings.hosts),
         "record_bytes": load[way].get("record_bytes", 100),
         "records_per_s": round(healthy.carries or 0),
         "at_least": healthy.at_least,
@@ -268,8 +255,47 @@ def recommendation(
         value["one_away_records_per_s"] = round(away.carries or 0)
     if restart := by_condition.get("restart"):
         value["one_restarting_records_per_s"] = round(restart.carries or 0)
-    shown = yaml.safe_dump({"recommended": {"kafka_rest_measured_capacity": value}}, sort_keys=False)
+    recommended = {"recommended": {f"{settings.service}_measured_capacity": value}}
+    shown = yaml.safe_dump(recommended, sort_keys=False)
     return f"{head}# What it would change:\n#   ansible-playbook -i INV plan.yml -e @THIS_FILE\n---\n{shown}"
+
+
+def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any]) -> dict[str, Any]:
+    """Return what a measurement is of, in the words of its service's variable.
+
+    Raises:
+        LookupError: when it says nothing of what the plan could use; its text is the reason.
+    """
+    told: dict[str, Any] = next(
+        (one for one in subject.get("services", ()) if one["service"] == settings.service), {}
+    )
+    cores = {
+        host: machine.get("cores")
+        for machine in subject.get("machines", ())
+        for host in machine.get("hosts", ())
+    }
+    if not cores.get(settings.hosts[0]):
+        raise LookupError("the cores of the hosts could not be read")
+    common = {"version": told.get("version", ""), "cores": cores[settings.hosts[0]]}
+    names = [name for of_host in settings.instances.values() for name in of_host]
+    each = max(1, len(names) // len(settings.hosts))
+    if settings.service == "mirror_maker":
+        copied = sorted({one["flow"] for one in load.get("mirrors", ())})
+        if len(copied) != 1:
+            raise LookupError(
+                f"{' and '.join(copied) or 'no flow'} copied the load, and it is of one flow alone"
+            )
+        processes = sum(name.rpartition("-")[0] == copied[0] for name in names)
+        return {**common, "flow": copied[0], "kind": told.get("distribution", ""), "processes": processes}
+    if settings.service == "streams_app":
+        return {**common, "name": told.get("distribution", ""), "instances_per_host": each}
+    per_request = load["rest"].get("records_per_request", 1)
+    return {
+        **common,
+        "distribution": told.get("distribution", ""),
+        "instances_per_host": each,
+        "records_per_request": per_request,
+    }
 
 
 def _subject(run_dir: Path, done: Sequence[Outcome]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
+from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom, processes_for
 from sizing.mirror.classic import classic
 from sizing.mirror.limits import Limits, limits, matching
 from sizing.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
@@ -52,7 +53,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
             hosts_of.setdefault(name, []).append(host)
     flows = {name: variables[hosts[0]].flows[name] for name, hosts in sorted(hosts_of.items())}
     role = next(iter(variables.values()))
-    findings += _role_findings(role, flows)
+    findings += [*_role_findings(role, flows), *check_flow(role, flows)]
     instances: dict[str, list[Instance]] = {host: [] for host in variables}
     for name, flow in flows.items():
         sheet = Sheet(f"flow {name}", advice, {})
@@ -235,20 +236,32 @@ def _count(
 ) -> int:
     """Return how many processes carry a flow over all its hosts."""
     spec, name, largest = flow.flow, flow.name, flow.limits.largest
+    here, refused = capacity_of(variables[hosts[0]], name, hosts, facts)
+    sheet.findings += refused
+    if here is not None:
+        sheet.findings += flow_headroom(here, name, spec, len(hosts))
     if spec.processes is None and kind == "mirror_maker_2":
         return len(hosts)
     needed = _needed(sheet, flow, brokers)
     cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
-    measured = min(largest, max(len(hosts), cores, needed))
+    carrying = max(processes_for(here, spec) if here else cores, needed)
+    measured = min(largest, max(len(hosts), carrying))
     count = spec.processes or (measured if flow.advice == "measured" else largest)
     each = list(quotas(count, hosts).values())
     spread = ", ".join(map(str, each)) if len(each) <= _SHOWN else f"{min(each)} to {max(each)} each"
     if spec.processes is None and count != largest:
+        because = (
+            f"its hosts have {cores} cores for it, and more processes than cores brought nothing once "
+            f"batches were full; {MEASURED}"
+        )
+        if here is not None:
+            because = (
+                f"{here.processes} carried {here.records_per_s:,} records/s in run {here.run} of {here.date}"
+            )
         sheet.note(
             "mirror.processes",
-            f"flow {name} has {count} processes by measurement (its hosts have {cores} cores for it, and "
-            f"more processes than cores brought nothing once batches were full; {MEASURED}) where "
-            f"{_PARALLEL} says {largest}, the partitions of the largest topic",
+            f"flow {name} has {count} processes by measurement ({because}) where {_PARALLEL} says {largest}, "
+            "the partitions of the largest topic",
             f"set advice: documented to follow the document, or mirror_maker_flows.{name}.processes",
         )
     elif spec.processes is None:

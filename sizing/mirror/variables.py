@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from sizing.clients.profiles import Profile
+from sizing.core.capacity import Measured
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import contradiction, wrong_variable
@@ -112,6 +113,17 @@ class MirrorFlow(Strict):
         return self
 
 
+class MeasuredFlow(Measured):
+    """What the processes of a flow carry, as capacity.yml measured it."""
+
+    flow: str
+    """The flow of mirror_maker_flows that copied the load."""
+    kind: Literal["classic", "mirror_maker_2"]
+    """The kind of its processes."""
+    processes: Positive
+    """Its processes over all hosts."""
+
+
 class MirrorMaker(Strict):
     """The variables of the role mirror_maker."""
 
@@ -123,6 +135,8 @@ class MirrorMaker(Strict):
         dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")], MirrorFlow], Field(min_length=1)
     ]
     """The flows by names of your own; a flow's processes are called mirror-maker@FLOW-N."""
+    measured_capacity: MeasuredFlow | None = None
+    """What a flow was measured to carry, from recommendations.yml of a run of capacity.yml."""
     ready_seconds: Positive = 120
     """How long a process may take until the target has acknowledged records."""
     stop_seconds: Positive = 120

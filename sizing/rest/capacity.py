@@ -1,10 +1,11 @@
-"""What hosts were measured to carry, in place of what others' hosts did: used where it is of these alone."""
+"""What proxies were measured to carry, in place of what others' did: used where it is of these alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
+from sizing.core.capacity import headroom, not_used, of_other_hosts
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
 from sizing.host.variables import HostFacts
@@ -17,12 +18,9 @@ def refused(variables: KafkaRest, facts: HostFacts) -> str | None:
     if measured is None:
         return None
     per_request = variables.workload.records_per_request
-    here = f"{variables.distribution} {variables.version}"
-    there = f"{measured.distribution} {measured.version}"
-    if here != there:
-        return f"it is of {there}, and {here} is planned"
-    if facts.cores != measured.cores:
-        return f"it is of hosts with {measured.cores} cores, and this one has {facts.cores}"
+    was = f"{measured.distribution} {measured.version}"
+    if why := of_other_hosts(measured, was, f"{variables.distribution} {variables.version}", facts.cores):
+        return why
     if per_request != measured.records_per_request:
         return (
             f"it is of {measured.records_per_request} records a request, and the workload has {per_request}"
@@ -38,11 +36,8 @@ def instances_for(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int |
     if measured is None:
         return None
     if why := refused(variables, facts):
-        sheet.warning(
-            "rest.capacity",
-            f"kafka_rest_measured_capacity of run {measured.run} is not used: {why}",
-            "measure again with capacity.yml, or take it out",
-        )
+        name = "kafka_rest_measured_capacity"
+        sheet.findings.append(not_used(sheet.where, name, measured, why, rule="rest.capacity"))
         return None
     if rate is None:
         return None
@@ -55,40 +50,23 @@ def each(measured: MeasuredCapacity) -> float:
     return measured.records_per_s / (measured.hosts * measured.instances_per_host)
 
 
-def headroom(hosts: Sequence[tuple[str, KafkaRest, HostFacts]]) -> Iterator[Finding]:
-    """Say how much of what was measured the workload takes, healthy and with one host away.
-
-    ``hosts`` are those with one configuration. An error where it does not suffice.
-    """
+def rest_headroom(hosts: Sequence[tuple[str, KafkaRest, HostFacts]]) -> Iterator[Finding]:
+    """Say what the workload of hosts with one configuration leaves of what was measured."""
     used = [one for one in hosts if one[1].measured_capacity and not refused(one[1], one[2])]
     if not used or len(used) < len(hosts):
         return
     measured = used[0][1].measured_capacity
+    assert measured is not None
     # The workload of a host is what it carries while another is away.
     others = max(1, len(used) - 1) / len(used)
     load = others * sum(variables.workload.records_per_s or 0 for _, variables, _ in used)
-    assert measured is not None
-    if not load:
-        return
-    where = f"{used[0][0] if len(used) == 1 else 'all'} kafka_rest"
-    of_host = measured.records_per_s / measured.hosts
-    healthy = of_host * len(used)
-    away = of_host * (len(used) - 1)
-    how = "what a host of it does"
-    if len(used) == measured.hosts and measured.one_away_records_per_s is not None:
-        away, how = measured.one_away_records_per_s, "as measured"
-    for what, carried, because in (("healthy", healthy, ""), ("with one host away", away, f", {how}")):
-        if what != "healthy" and len(used) == 1:
-            continue
-        said = (
-            f"{what} {'at least ' if measured.at_least else ''}{carried:,.0f} records/s are carried (run "
-            f"{measured.run} of {measured.date}, {measured.distribution} {measured.version}, "
-            f"{measured.cores} cores{because}), and the workload is {load:,.0f}"
+    if load:
+        yield from headroom(
+            f"{used[0][0] if len(used) == 1 else 'all'} kafka_rest",
+            measured,
+            f"{measured.distribution} {measured.version}",
+            len(used),
+            load,
+            "add hosts, or lower kafka_rest_workload.records_per_s to what they are to carry",
+            rule="rest.capacity",
         )
-        if load <= carried:
-            share = f": {load / carried:.0%} of it, {carried - load:,.0f} are left"
-            yield Finding("note", "rest.capacity", where, said + share, "nothing")
-        else:
-            fix = "add hosts, or lower kafka_rest_workload.records_per_s to what they are to carry"
-            # What carries at least so much may carry more.
-            yield Finding("warning" if measured.at_least else "error", "rest.capacity", where, said, fix)

@@ -16,7 +16,7 @@ from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.values import check_values
-from sizing.rest.capacity import headroom
+from sizing.rest.capacity import rest_headroom
 from sizing.rest.checks import check_settings, check_workload
 from sizing.rest.clients import check_clients
 from sizing.rest.distributions import DISTRIBUTIONS
@@ -80,7 +80,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
         # A stream is created once.
         if distribution.streams and host == inventory.group(SERVICE)[0]:
             services[host] |= distribution.streams(host, inventory.address(host), variables)
-    findings += headroom(planned)
+    findings += rest_headroom(planned)
     findings += _identities(services)
     findings += _ready_topics(inventory, known)
     findings += _balancing(inventory, services)

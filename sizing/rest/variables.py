@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sizing.clients.profiles import Profile
+from sizing.core.capacity import Measured
 from sizing.core.messages import contradiction
 from sizing.core.variables import Count, HeapMib, Planned, Port, Positive, Scalar, Strict
 from sizing.inventory.security import Name, Password, RestTls
@@ -63,35 +64,15 @@ class OtherBalancer(Strict):
     """Whether it sends a consumer's requests to the instance that holds the consumer."""
 
 
-class MeasuredCapacity(Strict):
-    """What hosts of this kind carry, as capacity.yml measured it."""
+class MeasuredCapacity(Measured):
+    """What proxies of this kind carry, as capacity.yml measured it."""
 
-    run: str
-    """The run of capacity.yml."""
-    date: str
-    """Its day."""
     distribution: str
     """Whose proxies were measured."""
-    version: str
-    """Their version."""
-    cores: Positive
-    """Cores of each host."""
-    hosts: Positive
-    """Hosts that were measured together."""
     instances_per_host: Positive
-    """Instances on each of them."""
+    """Instances on each host."""
     records_per_request: Positive
     """Records in one produce request of the load."""
-    record_bytes: Positive
-    """Size of one record."""
-    records_per_s: Positive
-    """Records a second that all hosts carried together within the service levels."""
-    at_least: bool = False
-    """Whether nothing failed, so that they may carry more."""
-    one_away_records_per_s: Count | None = None
-    """The same with one host away, where that was measured."""
-    one_restarting_records_per_s: Count | None = None
-    """The same while an instance restarts, where that was measured."""
 
 
 class Metrics(Strict):

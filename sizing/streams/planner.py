@@ -16,6 +16,7 @@ from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
 from sizing.streams import memory as streams_memory
+from sizing.streams.capacity import application_headroom
 from sizing.streams.memory import FLOOR_MIB, LEFT, STARVED_MIB, State
 from sizing.streams.process import HOST_MIB, plan_memory
 from sizing.streams.properties import BENCH, App, additional_retention_ms, plan_properties
@@ -38,12 +39,15 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
         usable = [h for h in hosts if h not in broken]
         if usable:
             findings += _app_findings(name, usable, variables, known, cluster_names(inventory))
+        known_facts: dict[str, HostFacts] = {}
         for host in usable:
             facts = host_facts(host, inventory.hosts[host])
             spec = variables[host]
             if isinstance(facts, list):
                 findings += facts
-            elif spec.cluster in known:
+                continue
+            known_facts[host] = facts
+            if spec.cluster in known:
                 servers = bootstrap(inventory, spec.cluster, known[spec.cluster])
                 away = (
                     sum(variables[h].instances_per_host for h in hosts if h != host)
@@ -52,6 +56,8 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
                 found = _host(host, spec, facts, len(hosts), away, servers, advice)
                 findings += found.findings
                 services[host] = {SERVICE: found.services[host][SERVICE]}
+        if usable and len(known_facts) == len(usable):
+            findings += application_headroom(name, usable, variables, known_facts)
     return Part(services=services, findings=tuple(findings))
 
 

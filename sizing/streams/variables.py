@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PositiveFloat
 
+from sizing.core.capacity import Measured
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
@@ -83,6 +84,15 @@ class Delivery(Strict):
     """Outputs with the record's own value to which each record of the input leads, each under its own key."""
 
 
+class MeasuredApplication(Measured):
+    """What an application's instances carry, as capacity.yml measured it."""
+
+    name: str
+    """The application, as streams_app_name has it."""
+    instances_per_host: Positive
+    """Its instances on each host."""
+
+
 RocksDbKey = Literal[
     "write.buffer.bytes", "write.buffer.count", "high.priority.ratio", "compaction.style", "compression"
 ]
@@ -119,6 +129,10 @@ class StreamsApp(Strict):
     """Version of the kafka-streams library that it is built with."""
     cluster: str
     """The cluster that it works on, of kafka_clusters."""
+    records_per_s: PositiveFloat | None = None
+    """Records of delivery.input that all instances take at the peak; held against measured_capacity."""
+    measured_capacity: MeasuredApplication | None = None
+    """What the application was measured to carry, from recommendations.yml of a run of capacity.yml."""
     stores: list[Store] = Field(default_factory=list)
     """The state that it keeps, for which memory is planned."""
     instances_per_host: Positive = 1

@@ -13,7 +13,9 @@ import yaml
 from evidence.levels import Levels
 from evidence.load import Load
 from evidence.writing import rows_to_columns, write_table
+from sizing.mirror.variables import MeasuredFlow
 from sizing.rest.variables import MeasuredCapacity
+from sizing.streams.variables import MeasuredApplication
 from spark_checks.compare import compare_all
 from spark_checks.faults.synthetic import write_evidence
 from trials import page, trial
@@ -251,6 +253,21 @@ def test_what_was_used_up_is_told_from_the_samples(
     assert used.figures["kafka_rest_cpu_us_a_record"] == pytest.approx(cores * 500, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("share", "ms", "what"), [(0.6, 40.0, "generator"), (0.6, 3.0, None), (0.3, 40.0, None)]
+)
+def test_a_generator_that_keeps_its_records_waiting_is_the_limit(
+    tmp_path: Path, share: float, ms: float, what: str | None
+) -> None:
+    write_run(tmp_path, 0.5, 2.0, shared=False)
+    path = tmp_path / "evidence" / "run.json"
+    run = json.loads(path.read_text())
+    run["cost"]["rest-producer"] |= {"own_share": share, "own_ms": ms}
+    path.write_text(json.dumps(run))
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == what
+
+
 def test_generators_are_called_as_the_load_calls_them() -> None:
     load = Load.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
     assert {lane.actor.rpartition("-")[0] for lane in lanes(load)} == set(GENERATORS)
@@ -285,6 +302,46 @@ def test_the_plan_reads_what_a_search_recommends(tmp_path: Path) -> None:
     )
     assert measured.records_per_request == 50
     assert "#   healthy: 84,000 records/s (limit 82,000 to 88,000; 84,000 passed; 89,000 failed)" in text
+
+
+def measured_of(service: str, told: dict[str, str], instances: dict[str, list[str]], load: dict[str, Any],
+                tmp_path: Path) -> str:  # fmt: skip
+    subject = {
+        "services": [{"service": service, **told}],
+        "machines": [{"hosts": list(instances), "cores": 8}],
+    }
+    folder = tmp_path / "trials" / "001" / "evidence"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"subject": subject}))
+    found = [Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True)]
+    asked = settings(service=service, instances=instances)
+    return recommendation(asked, tmp_path, "kafka", LOAD | load, found, [outcome(1)])
+
+
+def test_the_plan_reads_what_a_flow_was_measured_to_carry(tmp_path: Path) -> None:
+    told = {"distribution": "classic", "version": "3.9.2"}
+    hosts = {"mm1": ["metrics-1", "metrics-3", "logs-1"], "mm2": ["metrics-2", "logs-2"]}
+    text = measured_of("mirror_maker", told, hosts, {"mirrors": [{"flow": "metrics"}]}, tmp_path)
+    value = yaml.safe_load(text)["recommended"]["mirror_maker_measured_capacity"]
+    measured = MeasuredFlow.model_validate(value)
+    assert (measured.flow, measured.kind, measured.processes, measured.hosts) == ("metrics", "classic", 3, 2)
+    assert (measured.records_per_s, measured.version, measured.cores) == (84_000, "3.9.2", 8)
+
+
+def test_two_flows_that_copy_one_load_are_no_measurement_of_either(tmp_path: Path) -> None:
+    flows = {"mirrors": [{"flow": "metrics"}, {"flow": "logs"}]}
+    text = measured_of("mirror_maker", {}, {"mm1": ["metrics-1"], "mm2": []}, flows, tmp_path)
+    assert "# Nothing for the plan: logs and metrics copied the load, and it is of one flow alone." in text
+    assert yaml.safe_load(text) == {"recommended": {}}
+
+
+def test_the_plan_reads_what_an_application_was_measured_to_carry(tmp_path: Path) -> None:
+    told = {"distribution": "joins", "version": "4.3.1"}
+    text = measured_of("streams_app", told, {"st1": ["joins-1"], "st2": ["joins-1"]}, {}, tmp_path)
+    measured = MeasuredApplication.model_validate(
+        yaml.safe_load(text)["recommended"]["streams_app_measured_capacity"]
+    )
+    assert (measured.name, measured.version, measured.instances_per_host) == ("joins", "4.3.1", 1)
 
 
 def test_an_answer_that_is_not_sure_says_why() -> None:

@@ -1,0 +1,91 @@
+"""What hosts were measured to carry, held against what a service is to carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.core.findings import Finding
+from sizing.core.variables import Count, Positive, Strict
+
+
+class Measured(Strict):
+    """What hosts of one kind carry, as capacity.yml measured it."""
+
+    run: str
+    """The run of capacity.yml."""
+    date: str
+    """Its day."""
+    version: str
+    """The version that was measured."""
+    cores: Positive
+    """Cores of each host."""
+    hosts: Positive
+    """Hosts that were measured together."""
+    record_bytes: Positive
+    """Size of one record."""
+    records_per_s: Positive
+    """Records a second that all hosts carried together within the service levels."""
+    at_least: bool = False
+    """Whether nothing failed, so that they may carry more."""
+    one_away_records_per_s: Count | None = None
+    """The same with one host away, where that was measured."""
+    one_restarting_records_per_s: Count | None = None
+    """The same while an instance restarts, where that was measured."""
+
+
+def of_other_hosts(measured: Measured, was: str, planned: str, cores: int) -> str | None:
+    """Return why a measurement says nothing of a host: another version, other cores; None where it does.
+
+    ``was`` and ``planned`` name what was measured and what the host runs, each with its version.
+    """
+    if was != planned:
+        return f"it is of {was}, and {planned} is planned"
+    if cores != measured.cores:
+        return f"it is of hosts with {measured.cores} cores, and this one has {cores}"
+    return None
+
+
+def not_used(where: str, variable: str, measured: Measured, why: str, *, rule: str) -> Finding:
+    """Return the warning that a measurement is of something else."""
+    return Finding(
+        "warning",
+        rule,
+        where,
+        f"{variable} of run {measured.run} is not used: {why}",
+        "measure again with capacity.yml, or take it out",
+    )
+
+
+def headroom(
+    where: str, measured: Measured, what: str, hosts: int, load: float, fix: str, *, rule: str
+) -> Iterator[Finding]:
+    """Say how much of what was measured a load takes, healthy and with one host away.
+
+    Other numbers of hosts are reckoned from what one of those measured did. Too little is an error.
+
+    Args:
+        where: what the findings are about; ``rule`` is the name of their rule.
+        measured: what was measured; ``what`` names it, with its version.
+        hosts: how many are planned.
+        load: records/s that they are to carry together.
+        fix: how too much of it is mended.
+    """
+    of_host = measured.records_per_s / measured.hosts
+    away, how = of_host * (hosts - 1), "what a host of it does"
+    if hosts == measured.hosts and measured.one_away_records_per_s is not None:
+        away, how = measured.one_away_records_per_s, "as measured"
+    conditions = [("healthy", of_host * hosts, "")]
+    if hosts > 1:
+        conditions.append(("with one host away", away, f", {how}"))
+    for condition, carried, because in conditions:
+        run = f"run {measured.run} of {measured.date}, {what}, {measured.cores} cores{because}"
+        said = (
+            f"{condition} {'at least ' if measured.at_least else ''}{carried:,.0f} records/s are carried "
+            f"({run}), and the workload is {load:,.0f}"
+        )
+        if load <= carried:
+            share = f": {load / carried:.0%} of it, {carried - load:,.0f} are left"
+            yield Finding("note", rule, where, said + share, "nothing")
+        else:
+            # What carries at least so much may carry more.
+            yield Finding("warning" if measured.at_least else "error", rule, where, said, fix)

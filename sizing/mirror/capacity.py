@@ -1,0 +1,55 @@
+"""What a flow was measured to carry, in place of a process a core: used where it is of this flow alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from sizing.core.capacity import headroom, not_used, of_other_hosts
+from sizing.core.findings import Finding
+from sizing.host.variables import HostFacts
+from sizing.mirror.variables import ROLE, MeasuredFlow, MirrorFlow, MirrorMaker
+
+
+def check_flow(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> Iterator[Finding]:
+    """Complain of a measurement of a flow that is not there."""
+    measured = role.measured_capacity
+    if measured is not None and measured.flow not in flows:
+        why = f"it is of flow {measured.flow}, and there are {', '.join(flows)}"
+        yield not_used(ROLE, f"{ROLE}_measured_capacity", measured, why, rule="mirror.capacity")
+
+
+def capacity_of(
+    role: MirrorMaker, name: str, hosts: Sequence[str], facts: Mapping[str, HostFacts]
+) -> tuple[MeasuredFlow | None, list[Finding]]:
+    """Return what was measured of a flow, or the reason why that is not used."""
+    measured = role.measured_capacity
+    if measured is None or measured.flow != name:
+        return None, []
+    was, planned = f"{measured.kind} {measured.version}", f"{role.kind} {role.version}"
+    refusals = (of_other_hosts(measured, was, planned, facts[host].cores) for host in hosts)
+    if why := next(filter(None, refusals), None):
+        variable = f"{ROLE}_measured_capacity"
+        return None, [not_used(f"flow {name}", variable, measured, why, rule="mirror.capacity")]
+    return measured, []
+
+
+def processes_for(measured: MeasuredFlow, flow: MirrorFlow) -> int:
+    """Return how many processes carry a flow's rate by measurement; those that were measured without one."""
+    each = measured.records_per_s / measured.processes
+    wanted = math.ceil(load_of(measured, flow) / each) or measured.processes
+    # What was carried together was measured with these processes; more of them is another configuration.
+    return min(measured.processes, wanted)
+
+
+def load_of(measured: MeasuredFlow, flow: MirrorFlow) -> float:
+    """Return a flow's rate in records/s of the size that was measured; 0 where nobody says what it is."""
+    return (flow.mb_per_s or 0) * 1e6 / measured.record_bytes
+
+
+def flow_headroom(measured: MeasuredFlow, name: str, flow: MirrorFlow, hosts: int) -> Iterator[Finding]:
+    """Say what a flow's rate leaves of what was measured."""
+    if load := load_of(measured, flow):
+        what = f"{measured.kind} {measured.version}, records of {measured.record_bytes} bytes"
+        fix = f"add hosts, or lower mirror_maker_flows.{name}.mb_per_s to what they are to carry"
+        yield from headroom(f"flow {name}", measured, what, hosts, load, fix, rule="mirror.capacity")
