@@ -152,6 +152,8 @@ class Load(_Model):
     """Whether one of its instances is killed before that."""
     client: Client = {}
     """Keys of librdkafka for every Kafka client of the load, over those of kafka_clusters."""
+    generators: list[Text] = []
+    """Hosts that make the load; this machine where there are none."""
     clusters: dict[str, OtherCluster] = {}
     """Clusters that mirrors copy to."""
     mirrors: list[Mirror] = []

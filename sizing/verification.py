@@ -21,7 +21,7 @@ from sizing.inventory.service_levels import check_model, service_levels
 from sizing.topics.variables import topic_names
 
 #: What verify.yml adds to ``verify`` by itself.
-ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications")
+ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications", "generators")
 _URL: Final = "http://the-balancer"
 _SERVER: Final = re.compile(r"[\w.-]+(:\d{1,5})?")
 

@@ -45,7 +45,7 @@ class Used:
         generators: kind of generator -> busy cores, of each process.
         own: kind of generator -> the share of its records' time in which they waited for it alone, and that
             in ms a record.
-        load: busy cores of the whole load: generators, consumers and watchers.
+        load: busy cores of what of the load runs on this machine: generators, consumers and watchers.
         figures: cpu_us_a_record and rss_mib, by service; what each record cost.
     """
 
@@ -79,6 +79,7 @@ def costs(folder: Path) -> Used:
     whole_s = max((run.get("ended_us", end) - run["started_us"]) / 1e6, seconds)
     told = run.get("cost", {})
     spent = {kind: entry["cpu_s"] / whole_s for kind, entry in told.items()}
+    here = {kind: busy for kind, busy in spent.items() if kind == "watch" or not asked.get("generators")}
     processes = {kind: (asked.get(kind.partition("-")[0]) or {}).get("producers", 1) for kind in GENERATORS}
     generators = {kind: spent[kind] / processes[kind] for kind in GENERATORS if kind in spent}
     own = {
@@ -96,7 +97,7 @@ def costs(folder: Path) -> Used:
         if acked:
             figures[f"{service}_cpu_us_a_record"] = round(busy * 1e6 / (acked / seconds), 2)
         figures[f"{service}_rss_mib"] = round(max(rss[service]) / 2**20, 1)
-    return Used(cores, has, shared, machine, generators, own, sum(spent.values()), figures)
+    return Used(cores, has, shared, machine, generators, own, sum(here.values()), figures)
 
 
 def limit_of(used: Used) -> Limit | None:

@@ -283,7 +283,7 @@ def _start(folder: Path, module: str, *more: str) -> subprocess.Popen[bytes]:
 
 def _loaded(folder: Path, asked: Asked, inventory: Path, ending: Ending, restart: Restart | None) -> str:
     """Run the load of a trial to its end, or until it is hopeless; return why it failed, if it did."""
-    load = _start(folder, "verify.load")
+    load = _start(folder, "verify.load", "--inventory", str(inventory))
     watch = _start(folder, "verify.watch.processes", "--inventory", str(inventory))
     restarting: subprocess.Popen[bytes] | None = None
     stop = folder / "stop"

@@ -7,18 +7,25 @@ import ctypes
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _PRIORITY: Final = -5
+_LEAVE_S: Final = 20.0
+#: Names how far this machine's clock is ahead of that of the machine that leads the load, in microseconds.
+AHEAD: Final = "KEDGE_CLOCK_AHEAD_US"
+_AHEAD_US: Final = int(os.environ.get(AHEAD, "0"))
 
 
 def now_us() -> int:
-    """Return microseconds since the epoch."""
-    return time.time_ns() // 1000
+    """Return microseconds since the epoch, by the clock of the machine that leads the load."""
+    return time.time_ns() // 1000 - _AHEAD_US
 
 
 def cpu_us() -> int:
@@ -34,6 +41,32 @@ def go_first() -> None:
     """
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+
+
+def start_module(module: str, *words: object, log: Path) -> subprocess.Popen[bytes]:
+    """Start a module of the kit as a child that prints to a log."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # Ctrl-C reaches a terminal's whole group: the children are told by their parent.
+            start_new_session=True,
+        )
+
+
+def end_all(children: Iterable[subprocess.Popen[bytes]]) -> None:
+    """End children that still run: first they are told, then killed."""
+    running = [child for child in children if child.poll() is None]
+    for child in running:
+        child.terminate()
+    for child in running:
+        try:
+            child.wait(_LEAVE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 def leave(status: int) -> NoReturn:

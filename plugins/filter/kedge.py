@@ -225,19 +225,24 @@ def topics_that_may_grow(topics: Iterable[Mapping[str, Any]], cluster: str) -> l
 
 
 def load_spec(
-    verify: Mapping[str, Any], plan: Mapping[str, Any], run_id: str, balancers: Iterable[str]
+    verify: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    run_id: str,
+    balancers: Iterable[str],
+    generators: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the load of a run (load.json) from the inventory's ``verify`` and the plan.
 
     REST clients go to the first planned balancer, unless ``verify.rest.url`` names another place. They speak
-    the dialect of the planned proxies, unless ``verify.rest.dialect`` has another.
+    the dialect of the planned proxies, unless ``verify.rest.dialect`` has another. ``generators`` make the
+    load; the control machine does where there are none.
 
     Raises:
         ValueError: when there is neither, or proxies of several dialects.
     """
     # load.json is kept with the run; passwords reach the load by its environment.
     verify = public(verify)
-    spec = {"kafka": None, "rest": None, **verify, "run_id": run_id}
+    spec = {"kafka": None, "rest": None, **verify, "run_id": run_id, "generators": list(generators)}
     spec |= _reached(plan, verify["cluster"])
     spec["client"] = {**spec.get("client", {}), **verify.get("client", {})}
     spec["mirrors"] = mirrors_of(plan, spec)

@@ -70,10 +70,8 @@ def certificates(deployed: None) -> Path:
     return folder
 
 
-@pytest.fixture
-def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
-    """A load of single-record requests, warm; what it leaves is judged by ``audited``."""
-    del deployed
+def prepared(folder: Path, **more: Any) -> LoadRun:
+    """A load of single-record requests that is not yet started."""
     rest = {
         "topic": TOPIC,
         "url": BALANCER,
@@ -83,8 +81,8 @@ def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
         "consumers": CONSUMERS,
         "group": GROUP,
     }
-    started = LoadRun(
-        tmp_path,
+    return LoadRun(
+        folder,
         {
             "run_id": f"rest-{time.time_ns()}",
             "cluster": "leaf",
@@ -92,10 +90,18 @@ def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
             "rest": rest,
             "warm_up_s": 3,
             "min_s": 5,
-            "max_s": 240,
+            "max_s": 400,
             "drain_s": 60,
+            **more,
         },
-    ).start()
+    )
+
+
+@pytest.fixture
+def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
+    """A load of single-record requests, warm; what it leaves is judged by ``audited``."""
+    del deployed
+    started = prepared(tmp_path).start()
     try:
         started.await_phase("running")
         yield started
@@ -231,6 +237,60 @@ def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothi
     )
 
 
+def test_another_host_makes_the_load(
+    deployed: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del deployed
+    load = prepared(tmp_path, generators=["load1"])
+    keys = ROOT / ".cache" / "fleet" / "kedge-e2e-rest"
+    reached = {
+        "ansible_host": "10.78.10.41",
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": f"{keys}/id_ed25519",
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={keys}/known_hosts",
+    }
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"load1": reached}}}))
+    load.start("--inventory", str(inventory))
+    try:
+        load.await_phase("running")
+        assert on_node("kedge-e2e-rest", "load1", "pgrep -cf [v]erify.load.worker").strip() == "3"
+        load.await_acked(10 * REQUESTS_PER_S)
+        checks = audited(load)
+    finally:
+        kill_quietly(load)
+    sent = requests(load)
+    stated("a load that another host makes", sent, capsys)
+    assert set(sent["outcome"]) == {"acked"}
+    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    assert load.run_json()["generators"].keys() == {"load1"}
+    assert on_node("kedge-e2e-rest", "load1", "pgrep -cf [v]erify.load", check=False).strip() == "0"
+
+
+def type_of_group() -> str:
+    """What kind of group the brokers say that the load's consumers are in."""
+    listed = AdminClient({"bootstrap.servers": BROKER}).list_consumer_groups().result(timeout=10)
+    return next(str(one.type.name) for one in listed.valid if one.group_id == GROUP)
+
+
+def test_a_running_group_moves_to_the_other_protocol_and_back_and_loses_nothing(
+    load: LoadRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert type_of_group() == "CONSUMER"
+    deploy("-e", json.dumps({"kafka_rest_settings": {"consumer.group.protocol": "classic"}}))
+    await_that(lambda: type_of_group() == "CLASSIC", "the group is a classic one")
+    deploy()
+    await_that(lambda: type_of_group() == "CONSUMER", "the group is of the consumer protocol again")
+    checks = audited(load)
+    sent = requests(load)
+    stated("a group that moves to the classic protocol and back", sent, capsys)
+    with capsys.disabled():
+        print(json.dumps(checks["rebalance"]["measured"]))
+    assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
+    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    assert checks["rebalance"]["verdict"] == "pass", checks["rebalance"]
+
+
 def test_tls_is_refused_at_a_port_in_use_and_turned_on_at_another_without_a_failed_request(
     load: LoadRun, certificates: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,4 +342,4 @@ def test_a_host_killed_under_load_costs_no_acknowledged_record(load: LoadRun) ->
     assert len(missed) < REQUESTS_PER_S
     local_fleet("up", INVENTORY)
     deploy()
-    assert deploy().count("changed=0") == 5  # each host, and the control machine
+    assert deploy().count("changed=0") == 6  # each host, and the control machine

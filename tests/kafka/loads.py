@@ -32,11 +32,11 @@ class LoadRun:
         self.output = folder / "output"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> LoadRun:
+    def start(self, *arguments: str) -> LoadRun:
         """Start it, in a session of its own as Ansible's async does."""
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "verify.load", "--run-dir", str(self.folder)],
+                [sys.executable, "-m", "verify.load", "--run-dir", str(self.folder), *arguments],
                 cwd=ROOT,
                 stdout=output,
                 stderr=subprocess.STDOUT,

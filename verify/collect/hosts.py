@@ -31,6 +31,23 @@ class Access:
     become: bool
 
 
+def ssh(access: Access, argv: Iterable[str]) -> list[str]:
+    """Return the command that runs another one on a host, as root where Ansible becomes that."""
+    options = {
+        "BatchMode": "yes",
+        "ConnectTimeout": "10",
+        "ServerAliveInterval": "5",
+        "StrictHostKeyChecking": access.strict,
+        "Port": str(access.port),
+        "User": access.user,
+        "IdentityFile": access.key,
+        "UserKnownHostsFile": access.known_hosts,
+    }
+    given = [word for name, value in options.items() if value for word in ("-o", f"{name}={value}")]
+    as_root = ["sudo", "-n"] if access.become else []
+    return ["ssh", *given, access.address, shlex.join([*as_root, *argv])]
+
+
 def read_access(inventory: str, names: Iterable[str]) -> list[Access]:
     """Return how each of these hosts is reached.
 

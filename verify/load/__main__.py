@@ -12,7 +12,9 @@ import os
 import sys
 from pathlib import Path
 
-from evidence.load import LoadError, read_load
+from evidence.load import Load, LoadError, read_load
+from verify.collect.hosts import CollectError, read_access
+from verify.load.generators import command
 from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
 from verify.load.progress import write_state
 from verify.process import Ending, leave
@@ -22,17 +24,20 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a load; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m verify.load", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with load.json")
-    run_dir: Path = parser.parse_args(arguments).run_dir
+    parser.add_argument("--inventory", help="how the hosts are reached that make the load, if any")
+    options = parser.parse_args(arguments)
+    run_dir: Path = options.run_dir
     parent = os.environ.get("KEDGE_PARENT_PID")
     ending = Ending(int(parent) if parent else None)
     try:
         load = read_load(run_dir)
-    except LoadError as error:
+        reached = _reached(load, options.inventory)
+    except (LoadError, CollectError) as error:
         if run_dir.is_dir():
             write_state(run_dir, "failed", None, str(error))
         return _say(error, 2)
     try:
-        run_load(load, run_dir.resolve(), ending)
+        run_load(load, run_dir.resolve(), ending, reached)
     except LoadError as error:
         return _say(error, 2)
     except WorkerDiedError as error:
@@ -40,6 +45,15 @@ def main(arguments: list[str] | None = None) -> int:
     except InterruptedLoadError as error:
         return _say(error, 128 + ending.signal)
     return 0
+
+
+def _reached(load: Load, inventory: str | None) -> dict[str, list[str]]:
+    """Return the command that runs the agent on each host that makes the load."""
+    if not load.generators:
+        return {}
+    if inventory is None:
+        raise LoadError(f"--inventory is missing: it says how {', '.join(load.generators)} are reached")
+    return {access.name: command(access) for access in read_access(inventory, load.generators)}
 
 
 def _say(error: Exception, status: int) -> int:

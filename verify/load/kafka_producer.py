@@ -98,7 +98,10 @@ def _produce(sender: Sender, board: Board, start_us: int, ending: Ending) -> Non
     while not ending:
         stop_us = int(board.head[Head.STOP])
         now = now_us()
-        sender.planned = count_due(start_us, rate, min(now, stop_us) if stop_us else now)
+        # What has left belongs to the load, however late it is told to stop.
+        sender.planned = max(
+            count_due(start_us, rate, min(now, stop_us) if stop_us else now), sender.handed_over
+        )
         behind = sender.planned - sender.handed_over
         if behind > 0 and sender.room() > 0:
             sender.hand_over(min(behind, sender.room(), _AT_ONCE), start_us)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +17,12 @@ from evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
 from verify.load.board import Board, Cell, Head, State
+from verify.load.generators import Generator, RemoteWorker, spread
 from verify.load.mirrored import Mirrored
 from verify.load.progress import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
 from verify.load.rest_probe import probe
 from verify.load.unfinished import mend_ledger
-from verify.process import Ending, now_us
+from verify.process import Ending, now_us, start_module
 
 _READY_S: Final = 90.0
 _END_S: Final = 20.0
@@ -30,8 +31,13 @@ _ASK_EVERY_TICKS: Final = 3
 _WATCH_EVERY_S: Final = 1.0
 _STATE_EVERY_S: Final = 1.0
 _LINE_EVERY_S: Final = 2.0
-#: From the order to start until records are due, so that every producer has seen it.
+#: From an order until it holds, so that every producer has seen it; and where orders cross the network.
 _LEAD_US: Final = 200_000
+_FAR_LEAD_US: Final = 2_000_000
+#: What the evidence of generators may take to come here.
+_FETCH_S: Final = 120.0
+
+Worker = subprocess.Popen[bytes] | RemoteWorker
 
 
 class WorkerDiedError(Exception):
@@ -42,26 +48,33 @@ class InterruptedLoadError(Exception):
     """SIGTERM or SIGINT came before the load's end."""
 
 
-def run_load(load: Load, run_dir: Path, ending: Ending) -> None:
-    """Run the load of a run's folder to its end.
+def run_load(
+    load: Load, run_dir: Path, ending: Ending, reached: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Run the load of a run's folder to its end; ``reached`` has the command of each generator's agent.
 
     Raises LoadError when something has to be mended before it can run, WorkerDiedError when one of its
     processes ended by itself, InterruptedLoadError when told to end. In each case all processes have ended,
     evidence and run.json hold what is known, and ``ended_us`` is null.
     """
-    _Run(load, run_dir, ending).run()
+    _Run(load, run_dir, ending, reached or {}).run()
 
 
 class _Run:
-    def __init__(self, load: Load, run_dir: Path, ending: Ending) -> None:
+    def __init__(
+        self, load: Load, run_dir: Path, ending: Ending, reached: Mapping[str, Sequence[str]]
+    ) -> None:
         self._load = load
+        self._reached = reached
+        self._lead_us = _FAR_LEAD_US if load.generators else _LEAD_US
+        self._end_s = _END_S + (_FETCH_S if load.generators else 0)
         self._dir = run_dir
         self._ending = ending
         self._facts = RunFacts()
         self._admins: dict[str, AdminClient] = {}
         self._mirrored = Mirrored(load)
         self._board: Board | None = None
-        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._workers: dict[str, Worker] = {}
         self._watch_due = 0.0
         self._phase: Phase = "starting"
         self._message = ""
@@ -114,20 +127,19 @@ class _Run:
         self._facts.started_us = now_us()
         self._write_run()
         (self._dir / "logs").mkdir(exist_ok=True)
-        for name in plan:
+        afar = spread(self._load)
+        for host, names in afar.items():
+            generator = Generator(host, self._reached[host], names, self._dir)
+            self._workers |= generator.workers
+            generator.begin(json.loads((self._dir / "load.json").read_text(encoding="utf-8")), self._board)
+            self._facts.generators[host] = generator.clock
+        for name in plan.keys() - self._workers.keys():
             self._start_worker(name)
         return self._board
 
     def _start_worker(self, name: str) -> None:
-        with (self._dir / "logs" / f"{name}.log").open("ab") as log:
-            self._workers[name] = subprocess.Popen(
-                [sys.executable, "-m", "verify.load.worker", str(self._dir), name, str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C reaches a terminal's whole group: the children are told by their parent.
-                start_new_session=True,
-            )
+        log = self._dir / "logs" / f"{name}.log"
+        self._workers[name] = start_module("verify.load.worker", self._dir, name, os.getpid(), log=log)
 
     def _await_ready(self, board: Board) -> None:
         actors = [actor for part in workers(self._load).values() for actor in part]
@@ -144,7 +156,7 @@ class _Run:
                 self._tick(board)
 
     def _load_until_enough(self, board: Board) -> None:
-        go = now_us() + _LEAD_US
+        go = now_us() + self._lead_us
         self._facts.started_us = go
         self._write_run()
         board.head[Head.GO] = go
@@ -165,8 +177,8 @@ class _Run:
         return (self._dir / "stop").exists()
 
     def _drain(self, board: Board) -> None:
-        stop = now_us()
-        deadline = time.monotonic() + self._load.drain_s
+        stop = now_us() + self._lead_us
+        deadline = time.monotonic() + self._lead_us / 1e6 + self._load.drain_s
         board.head[Head.FLUSH_UNTIL] = stop + int(self._load.drain_s * 1_000_000)
         board.head[Head.STOP] = stop
         self._facts.measured_until_us = stop
@@ -220,12 +232,12 @@ class _Run:
 
     def _end(self, board: Board) -> None:
         board.head[Head.END] = now_us()
-        deadline = time.monotonic() + _END_S
+        deadline = time.monotonic() + self._end_s
         while any(worker.poll() is None for worker in self._workers.values()):
             if time.monotonic() >= deadline:
                 slow = [name for name, worker in self._workers.items() if worker.poll() is None]
                 raise WorkerDiedError(
-                    f"{', '.join(slow)} did not end within {_END_S:.0f} s; see {self._dir / 'logs'}"
+                    f"{', '.join(slow)} did not end within {self._end_s:.0f} s; see {self._dir / 'logs'}"
                 )
             self._tick(board)
 
@@ -249,7 +261,7 @@ class _Run:
         if board is not None:
             self._say(board)
 
-    def _ended_early(self, name: str, worker: subprocess.Popen[bytes]) -> bool:
+    def _ended_early(self, name: str, worker: Worker) -> bool:
         """Tell whether a process is gone that should not be, whatever its status."""
         status = worker.poll()
         if status is None or self._board is None:
@@ -292,7 +304,7 @@ class _Run:
                 worker.terminate()
         for worker in self._workers.values():
             try:
-                worker.wait(_END_S)
+                worker.wait(self._end_s)
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from evidence.load import Load, Place
 from evidence.writing import write_json
+from verify.collect.clocks import Offset
 from verify.load.actors import group_actor, lanes, workers
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
@@ -36,6 +37,7 @@ class RunFacts:
     measured_until_us: int | None = None
     ended_us: int | None = None
     topics: dict[Place, TopicFacts] = field(default_factory=dict)
+    generators: dict[str, Offset] = field(default_factory=dict)
 
 
 def _by_partition(offsets: Offsets) -> dict[str, int]:
@@ -102,6 +104,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
             for group, (via, topic, _) in load.groups().items()
         },
         "clock_offsets": {},
+        "generators": {host: clock._asdict() for host, clock in facts.generators.items()},
         "sampling_us": sampling,
         "keys_per_producer": KEYS,
         "cost": costs(load, board) if board is not None else {},

@@ -124,7 +124,8 @@ class _Producer:
             stop_us = int(self._board.head[Head.STOP])
             now = now_us()
             until = min(now, stop_us) if stop_us else now
-            planned = count_due(start_us, self._lane.rate, until, self._lane.per_request)
+            # What has left belongs to the load, however late it is told to stop.
+            planned = max(count_due(start_us, self._lane.rate, until, self._lane.per_request), sent)
             while sent < planned and len(self._open) < self._rest.in_flight:
                 self._start(sent, start_us)
                 sent += self._lane.per_request

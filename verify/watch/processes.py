@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from evidence.writing import EvidenceWriter, rows_to_columns
-from verify.collect.hosts import Access, CollectError, read_access
+from verify.collect.hosts import Access, CollectError, read_access, ssh
 from verify.process import Ending
 
 _PROGRAM: Final = Path(__file__).with_name("on_host.py")
@@ -48,22 +47,7 @@ def planned_units(plan: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, str
 
 def ssh_command(access: Access, units: Units) -> list[str]:
     """Return the command that brings a host's samples."""
-    options = {
-        "BatchMode": "yes",
-        "ConnectTimeout": "10",
-        "ServerAliveInterval": "5",
-        "StrictHostKeyChecking": access.strict,
-        "Port": str(access.port),
-        "User": access.user,
-        "IdentityFile": access.key,
-        "UserKnownHostsFile": access.known_hosts,
-    }
-    given = [word for name, value in options.items() if value for word in ("-o", f"{name}={value}")]
-    remote = [
-        *(["sudo", "-n"] if access.become else []),
-        *("python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units),
-    ]
-    return ["ssh", *given, access.address, shlex.join(remote)]
+    return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units])
 
 
 def rows(host: str, units: Units, line: str) -> list[dict[str, Any]]:

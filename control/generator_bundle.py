@@ -1,0 +1,110 @@
+"""``python -m control.generator_bundle``: the load's code and the packages that it imports, for a host.
+
+Prints a JSON object: ``archive``, a .tar.gz that holds them beside one another, and ``key``, which names its
+content. The packages come through pip, so that the indexes of the user's own settings serve here as well, and
+each is held against its checksum in requirements/generator.txt. The hosts need no package index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LOCK: Final = ROOT / "requirements" / "generator.txt"
+#: What the processes of a load import of the kit.
+CODE: Final = ("evidence", "verify")
+#: The C libraries for which wheels are published, and the oldest Python that the kit is written for.
+_PLATFORMS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_27", "manylinux_2_28")
+_OLDEST: Final = (3, 11)
+
+
+class BundleError(Exception):
+    """What has to be mended before a host can make load; its text is one line."""
+
+
+def key(python: str, machine: str) -> str:
+    """Return what names the content: it changes with the code, the lock and the kind of machine."""
+    found = hashlib.sha256(f"{python} {machine}\n".encode() + LOCK.read_bytes())
+    for file in _code():
+        found.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def bundle(python: str, machine: str, cache: Path) -> Path:
+    """Return the archive for a Python (3.11) on a machine (x86_64), made where the cache does not have it.
+
+    Raises:
+        BundleError: when that Python is too old, or a package cannot be had for it.
+    """
+    if not re.fullmatch(r"3\.\d+", python) or tuple(map(int, python.split("."))) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise BundleError(
+            f"its python3 is {python}, and making load needs {oldest} or later: install that there"
+        )
+    archive = cache / f"load-generator-{key(python, machine)}.tar.gz"
+    if archive.exists():
+        return archive
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        packages = Path(folder) / "packages"
+        _install(python, machine, packages)
+        made = Path(folder) / "archive"
+        with tarfile.open(made, "w:gz", compresslevel=1) as file:
+            for one in sorted(packages.iterdir()):
+                file.add(one, one.name)
+            for one in _code():
+                file.add(one, str(one.relative_to(ROOT)))
+        made.replace(archive)
+    return archive
+
+
+def _code() -> list[Path]:
+    return sorted(file for name in CODE for file in (ROOT / name).rglob("*.py"))
+
+
+def _install(python: str, machine: str, packages: Path) -> None:
+    platforms = [word for name in _PLATFORMS for word in ("--platform", f"{name}_{machine}")]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *("--target", str(packages), "--python-version", python, "--implementation", "cp", *platforms),
+            *("--only-binary", ":all:", "--no-deps", "--no-compile", "--require-hashes", "-r", str(LOCK)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
+            done.stderr.strip()
+        ]
+        raise BundleError(f"pip finds no packages for Python {python} on {machine}: {lines[-1][:300]}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print where the archive is; 1 with one line when there is none."""
+    parser = argparse.ArgumentParser(prog="python -m control.generator_bundle", description=__doc__)
+    parser.add_argument("--python", required=True, help="version of the host's Python, such as 3.11")
+    parser.add_argument("--machine", required=True, help="of the host, such as x86_64")
+    parser.add_argument("--cache", type=Path, required=True, help="folder of the archives")
+    options = parser.parse_args(arguments)
+    try:
+        archive = bundle(options.python, options.machine, options.cache)
+    except BundleError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps({"archive": str(archive), "key": key(options.python, options.machine)}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Loads whose processes run on other hosts: a double of ssh runs them here, by clocks that are ahead."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.awaiting import await_that
+from tests.kafka.loads import LoadRun, assert_ledger_is_true
+from tests.kafka.test_kafka_load import RATE, kafka
+
+pytestmark = pytest.mark.kafka
+
+FILES = Path(__file__).resolve().parents[1] / "doubles" / "files"
+HOSTS = ["load1", "load2"]
+AHEAD_S = 100
+#: What a clock that is corrected by round trips on one machine may still be off by.
+CLOSE_US = 1_000_000
+
+
+@pytest.fixture
+def hosts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have ssh be the double, and hosts whose clocks are ahead; return their inventory."""
+    folder = tmp_path_factory.mktemp("hosts")
+    shutil.copy(FILES / "ssh", folder / "ssh")
+    (folder / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (folder / "python3").chmod(0o755)
+    (folder / "sitecustomize.py").write_text(
+        "import os, sys, time\n"
+        "real = time.time_ns\n"
+        "if 'KEDGE_AFAR' in os.environ:\n"
+        f"    time.time_ns = lambda: real() + {AHEAD_S} * 10**9\n"
+    )
+    ssh = folder / "ssh"
+    ssh.write_text(ssh.read_text().replace("exec sh", f"exec env KEDGE_AFAR=1 PYTHONPATH={folder} sh"))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    inventory = folder / "inventory.ini"
+    inventory.write_text("\n".join(["[load_generator]", *HOSTS]) + "\n")
+    return str(inventory)
+
+
+def started(load_run: Callable[..., LoadRun], inventory: str, **parts: Any) -> LoadRun:
+    return load_run(generators=HOSTS, **parts).start("--inventory", inventory)
+
+
+def test_hosts_share_a_load_and_their_records_are_accounted_for_by_one_clock(
+    load_run: Callable[..., LoadRun], topic: str, hosts: str
+) -> None:
+    run = started(load_run, hosts, kafka=kafka(topic), min_records=8000)
+    run.enough()
+    assert run.ended() == 0, run.output.read_text()
+    ledger, truth, deliveries = run.table("ledger"), run.in_topic(topic), run.table("deliveries")
+    assert len(ledger) == len(truth) == len(deliveries) >= 8000
+    assert_ledger_is_true(ledger, truth)
+    facts = run.run_json()
+    assert facts["started_us"] <= ledger["intended_us"].min() < facts["started_us"] + CLOSE_US
+    assert (ledger["sent_us"] > ledger["intended_us"] - CLOSE_US).all()
+    assert deliveries["received_us"].max() < facts["ended_us"] + CLOSE_US
+    assert facts["cost"]["kafka-producer"]["cpu_s"] > 0
+    for clock in facts["generators"].values():
+        assert abs(clock["offset_us"] - AHEAD_S * 1_000_000) < CLOSE_US
+    # Each host has the producer and the consumer of one number; their logs came along.
+    assert (run.folder / "logs" / "kafka-producer-1.log").exists()
+
+
+def test_a_host_that_is_lost_ends_the_load_with_its_name_and_leaves_nothing_running(
+    load_run: Callable[..., LoadRun], topic: str, hosts: str
+) -> None:
+    run = started(load_run, hosts, kafka=kafka(topic))
+    run.await_acked(RATE)
+    agents = [
+        process
+        for process in psutil.Process(run.process.pid).children(recursive=True)  # type: ignore[union-attr]
+        if "verify.load.agent" in process.cmdline()
+    ]
+    children = [child for agent in agents for child in agent.children()]
+    assert len(children) == 4
+    agents[0].kill()
+    assert run.ended() == 1
+    assert "the connection to load" in run.output.read_text()
+    await_that(lambda: not any(child.is_running() for child in children), "nothing is left running")
+    assert run.state()["phase"] == "failed"
+
+
+def test_what_a_host_lacks_is_said_before_anything_is_sent(
+    load_run: Callable[..., LoadRun], topic: str, hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(hosts).parent
+    (folder / "ssh").write_text("#!/bin/sh\necho \"No module named 'verify'\" >&2\nexit 1\n")
+    run = started(load_run, hosts, kafka=kafka(topic))
+    assert run.ended() == 2
+    said = run.output.read_text()
+    assert (
+        "load_generator load1 does not begin: No module named 'verify'; deploy.yml brings the kit's code"
+        in said
+    )
+    assert run.in_topic(topic).empty
+
+
+def test_hosts_need_an_inventory(load_run: Callable[..., LoadRun], topic: str) -> None:
+    run = load_run(generators=HOSTS, kafka=kafka(topic)).start()
+    assert run.ended() == 2
+    assert "--inventory is missing: it says how load1, load2 are reached" in run.output.read_text()
