@@ -79,6 +79,14 @@ PROCESSES: Final = _table(
     "cpu_us:long fds:int"
 )
 
+#: One sample of a host. Times since it started in which some process had to wait for a processor, for memory
+#: (its reclaim, its pages) or for a disk, as the kernel tells (PSI), null where it does not; and what its
+#: network interfaces carried. ``link_bytes_per_s`` is what they can, null where it is not known.
+PRESSURE: Final = _table(
+    "host:string at_us:long cpu_waited_us:long? memory_waited_us:long? io_waited_us:long? "
+    "received_bytes:long sent_bytes:long link_bytes_per_s:long?"
+)
+
 #: One planned setting beside what runs; ``running`` is null when it could not be read.
 SETTINGS: Final = _table(
     "host:string service:string instance:string file:string key:string planned:string running:string?"
@@ -114,6 +122,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "actions": ACTIONS,
     "gc_pauses": GC_PAUSES,
     "processes": PROCESSES,
+    "pressure": PRESSURE,
     "settings": SETTINGS,
     "rocksdb": ROCKSDB,
     "end_offsets": END_OFFSETS,
@@ -132,6 +141,7 @@ TIMES: Final[dict[str, str]] = {
     "actions": "started_us",
     "gc_pauses": "at_us",
     "processes": "at_us",
+    "pressure": "at_us",
     "end_offsets": "at_us",
     "rocksdb": "at_us",
 }

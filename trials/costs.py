@@ -18,6 +18,9 @@ from evidence.tables import arrow_schema
 #: From this share on a processor is called used up: a queue before a server that is busy for nine tenths of
 #: the time is nine long (M/M/1), and samples are means over seconds.
 BUSY: Final = 0.9
+#: From these shares of the time on, what a host waits for is called used up: hardly anything waits for memory
+#: where there is enough; a disk is waited for with every flush; a link's counters are means, as above.
+WAITS: Final = {"memory": 0.1, "disk": 0.5, "network": 0.9}
 #: What sends, as run.json names it; each producer is a process that can use one core.
 GENERATORS: Final = ("kafka-producer", "rest-producer")
 #: From these on the time of records is the generators': half of it, and more than the ticks they send by.
@@ -45,6 +48,8 @@ class Used:
         generators: kind of generator -> busy cores, of each process.
         own: kind of generator -> the share of its records' time in which they waited for it alone, and that
             in ms a record.
+        waits: host -> the share of the time in which some process waited for memory or disk, and the share of
+            its link that was used; of what was not told nothing.
         load: busy cores of what of the load runs on this machine: generators, consumers and watchers.
         figures: cpu_us_a_record and rss_mib, by service; what each record cost.
     """
@@ -55,6 +60,7 @@ class Used:
     machine: float = 0.0
     generators: Mapping[str, float] = field(default_factory=dict)
     own: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    waits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     load: float = 0.0
     figures: Mapping[str, float] = field(default_factory=dict)
 
@@ -70,7 +76,7 @@ def costs(folder: Path) -> Used:
         return Used()
     begin = run["started_us"] + run.get("warm_up_us", 0)
     end = run.get("measured_until_us") or run.get("ended_us")
-    rows = _samples(folder / "evidence" / "processes")
+    rows = _samples(folder, "processes")
     if end is None:
         end = max((row["at_us"] for row in rows), default=begin)
     seconds, acked = max((end - run["started_us"]) / 1e6, 1e-3), state.get("acked", 0)
@@ -97,7 +103,8 @@ def costs(folder: Path) -> Used:
         if acked:
             figures[f"{service}_cpu_us_a_record"] = round(busy * 1e6 / (acked / seconds), 2)
         figures[f"{service}_rss_mib"] = round(max(rss[service]) / 2**20, 1)
-    return Used(cores, has, shared, machine, generators, own, sum(here.values()), figures)
+    waits = _waits(_samples(folder, "pressure"), begin, end)
+    return Used(cores, has, shared, machine, generators, own, waits, sum(here.values()), figures)
 
 
 def limit_of(used: Used) -> Limit | None:
@@ -117,6 +124,15 @@ def limit_of(used: Used) -> Limit | None:
             most = max(of_host, key=lambda service: of_host[service])
             what = "cpu of a broker" if most == "kafka_broker" else f"cpu of {most}"
             return Limit(what, f"{host} used {busy:.1f} of {cores:g} cores, most by {most}")
+    for host, of_host in sorted(used.waits.items()):
+        for what, share in of_host.items():
+            if share >= WAITS[what]:
+                how = (
+                    "of its link was used"
+                    if what == "network"
+                    else f"of the time something waited for its {what}"
+                )
+                return Limit(f"{what} of {host}", f"{share:.0%} {how}")
     for kind, (share, ms) in used.own.items():
         if share >= OWN_SHARE and ms >= OWN_MS:
             because = f"records waited for {kind} alone for {share:.0%} of their time, {ms:.0f} ms each"
@@ -127,15 +143,38 @@ def limit_of(used: Used) -> Limit | None:
 def said(used_up: Limit | None) -> str:
     """Say what bounded a load, or that the samples do not show it."""
     if used_up is None:
-        return "no sampled processor was used up: memory, network, disk, a lock or a host without samples"
+        return "nothing sampled was used up: a lock, a bound of requests in flight, or a host without samples"
     return f"{used_up.what}: {used_up.because}"
 
 
-def _samples(folder: Path) -> list[dict[str, Any]]:
+def _samples(trial: Path, name: str) -> list[dict[str, Any]]:
+    folder = trial / "evidence" / name
     if not folder.is_dir() or not any(folder.glob("*.parquet")):
         return []
-    table: pa.Table = ds.dataset(folder, schema=arrow_schema("processes")).to_table()
+    table: pa.Table = ds.dataset(folder, schema=arrow_schema(name)).to_table()
     return list(table.to_pylist())
+
+
+def _waits(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[str, float]]:
+    """Return what of the time hosts waited, and what of their links was used, from first to last sample."""
+    of_host: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if begin <= row["at_us"] <= end:
+            of_host[row["host"]].append(row)
+    found: dict[str, dict[str, float]] = {}
+    for host, mine in of_host.items():
+        first, last = (pick(mine, key=lambda row: row["at_us"]) for pick in (min, max))
+        if (took_us := last["at_us"] - first["at_us"]) <= 0:
+            continue
+        found[host] = {
+            what: (last[column] - first[column]) / took_us
+            for what, column in (("memory", "memory_waited_us"), ("disk", "io_waited_us"))
+            if last[column] is not None and first[column] is not None
+        }
+        if link := last["link_bytes_per_s"]:
+            ways = (last[column] - first[column] for column in ("received_bytes", "sent_bytes"))
+            found[host]["network"] = max(ways) / (took_us / 1e6) / link
+    return found
 
 
 def _by_host(

@@ -12,9 +12,10 @@ import pytest
 from control import generator_bundle
 from control.generator_bundle import BundleError, bundle, key
 from evidence.load import Load
+from verify.collect.hosts import Access
 from verify.load.agent import FOLDER
 from verify.load.board import Board
-from verify.load.generators import Generator, LoadError, portable, spread
+from verify.load.generators import Generator, LoadError, command, portable, spread
 
 KAFKA = {"topic": "t", "records_per_s": 100, "producers": 2, "consumers": 2, "group": "g"}
 
@@ -49,6 +50,14 @@ def test_files_that_the_load_names_go_along(tmp_path: Path) -> None:
     }
     assert sent["rest"] == {"ca": f"{FOLDER}/1-ca.pem", "topic": "ca"}
     assert base64.b64decode(files["0-ca.pem"]) == b"certificate"
+
+
+def test_the_agent_runs_without_the_rights_of_root_and_gets_no_secret_on_its_command_line() -> None:
+    access = Access("load1", "10.0.0.1", 22, "ops", None, None, "yes", become=True)
+    assert command(access)[-2:] == [
+        "10.0.0.1",
+        "env PYTHONPATH=/opt/kedge/load-generator python3 -m verify.load.agent",
+    ]
 
 
 def agent(tmp_path: Path, said: str) -> Generator:

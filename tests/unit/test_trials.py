@@ -254,6 +254,37 @@ def test_what_was_used_up_is_told_from_the_samples(
 
 
 @pytest.mark.parametrize(
+    ("memory", "disk", "sent", "what"),
+    [
+        (0.2, 0.1, 0.1, "memory of rest1"),
+        (0.01, 0.6, 0.1, "disk of rest1"),
+        (0.01, 0.1, 0.95, "network of rest1"),
+        (0.01, 0.4, 0.8, None),
+    ],
+)
+def test_what_a_host_waited_for_is_the_limit(
+    tmp_path: Path, memory: float, disk: float, sent: float, what: str | None
+) -> None:
+    write_run(tmp_path, 0.5, 2.0, shared=False)
+    rows = [
+        {
+            "host": "rest1",
+            "at_us": second * 1_000_000,
+            "cpu_waited_us": None,
+            "memory_waited_us": int(second * memory * 1e6),
+            "io_waited_us": int(second * disk * 1e6),
+            "received_bytes": 0,
+            "sent_bytes": int(second * sent * 1e9),
+            "link_bytes_per_s": 1_000_000_000,
+        }
+        for second in range(10)
+    ]
+    write_table(tmp_path / "evidence", "pressure", "watch", rows_to_columns("pressure", rows))
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == what
+
+
+@pytest.mark.parametrize(
     ("share", "ms", "what"), [(0.6, 40.0, "generator"), (0.6, 3.0, None), (0.3, 40.0, None)]
 )
 def test_a_generator_that_keeps_its_records_waiting_is_the_limit(

@@ -22,6 +22,10 @@ UNITS = {"kafka-rest@8082": ("kafka_rest", "8082"), "kafka-rest@8083": ("kafka_r
 LIMIT_S = 20
 
 
+def line(*units: list[Any]) -> str:
+    return json.dumps({"units": list(units), "host": [9, 1, None, 2, 3, 4, None]})
+
+
 def plan(**services: list[str]) -> dict[str, Any]:
     return {
         "hosts": {
@@ -85,7 +89,7 @@ def test_process_that_ends_while_it_is_looked_at_ends_nothing(systemctl: Path) -
     command = [sys.executable, on_host.__file__, *UNITS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
-        assert program.stdout.readline() == "[]\n"
+        assert json.loads(program.stdout.readline())["units"] == []
         program.terminate()
 
 
@@ -100,7 +104,7 @@ def test_program_ends_once_nobody_reads_it() -> None:
 
 
 def test_line_becomes_a_row_for_each_process() -> None:
-    (row,) = rows("rest1", UNITS, '[["kafka-rest@8083", 5, 6, 7, 8]]')
+    (row,), of_host = rows("rest1", UNITS, line(["kafka-rest@8083", 5, 6, 7, 8]))
     assert row == {
         "host": "rest1",
         "service": "kafka_rest",
@@ -110,7 +114,42 @@ def test_line_becomes_a_row_for_each_process() -> None:
         "cpu_us": 7,
         "fds": 8,
     }
-    assert rows("rest1", UNITS, "[]") == []
+    assert of_host == {
+        "host": "rest1",
+        "at_us": 9,
+        "cpu_waited_us": 1,
+        "memory_waited_us": None,
+        "io_waited_us": 2,
+        "received_bytes": 3,
+        "sent_bytes": 4,
+        "link_bytes_per_s": None,
+    }
+    assert rows("rest1", UNITS, line()) == ([], of_host)
+
+
+def test_interfaces_of_the_host_alone_are_counted_and_those_that_say_no_speed_have_none(
+    tmp_path: Path,
+) -> None:
+    def interface(name: str, received: int, sent: int, speed: str, *, own: bool) -> None:
+        (tmp_path / name / "statistics").mkdir(parents=True)
+        for file, text in (
+            ("statistics/rx_bytes", received),
+            ("statistics/tx_bytes", sent),
+            ("speed", speed),
+        ):
+            (tmp_path / name / file).write_text(f"{text}\n")
+        if own:
+            (tmp_path / name / "device").mkdir()
+
+    interface("eth0", 100, 10, "-1", own=True)
+    interface("podman0", 5000, 5000, "10000", own=False)
+    assert on_host.carried(str(tmp_path)) == (100, 10, None)
+    interface("eth1", 1, 2, "10000", own=True)
+    assert on_host.carried(str(tmp_path)) == (101, 12, 1_250_000_000)
+
+
+def test_a_kernel_that_does_not_tell_what_waits_is_no_error() -> None:
+    assert on_host.waited_us("no such thing") is None
 
 
 def test_command_follows_the_inventory_and_asks_no_question() -> None:
@@ -139,9 +178,9 @@ def test_connection_that_ends_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(processes, "_AGAIN_S", 0.01)
-    line = json.dumps([["kafka-rest@8082", 5, 6, 7, 8]])
+    answer = line(["kafka-rest@8082", 5, 6, 7, 8])
     opened = tmp_path / "opened"
-    script = f"echo x >> {opened}; echo '{line}'; echo connection lost >&2"
+    script = f"echo x >> {opened}; echo '{answer}'; echo connection lost >&2"
     watcher = HostWatcher("rest1", UNITS, ["sh", "-c", script], tmp_path / "evidence")
     watcher.start()
     await_that(lambda: opened.exists() and len(opened.read_text()) >= 6, "it was opened three times")
@@ -149,6 +188,8 @@ def test_connection_that_ends_is_opened_again(
     found = pq.read_table(tmp_path / "evidence" / "processes").to_pylist()
     assert len(found) >= 2
     assert (found[0]["instance"], found[0]["fds"], found[0]["heap_bytes"]) == ("8082", 8, None)
+    pressure = pq.read_table(tmp_path / "evidence" / "pressure").to_pylist()
+    assert (len(pressure), pressure[0]["host"]) == (len(found), "rest1")
     # The same complaint is made once.
     assert capsys.readouterr().err == "rest1: no samples of its processes: connection lost\n"
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 from evidence.load import read_load
 from verify.load.actors import workers
 from verify.load.board import Board
-from verify.process import AHEAD, end_all, start_module
+from verify.process import AHEAD, end_all, leave, start_module
 
 #: What stands in load.json for the folder of the files that came with it.
 FOLDER: Final = "//of-the-generator//"
@@ -131,4 +131,5 @@ def _last_line(folder: Path, name: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # A thread still reads the input: an orderly end would wait for it.
+    leave(main())

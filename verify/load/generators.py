@@ -9,6 +9,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -41,8 +42,10 @@ def spread(load: Load) -> dict[str, list[str]]:
 
 
 def command(access: Access) -> list[str]:
-    """Return the command that runs the agent on a host."""
-    return ssh(access, ["env", f"PYTHONPATH={LIBRARY}", "python3", "-m", "verify.load.agent"])
+    """Return the command that runs the agent on a host, without the rights of root: it needs none."""
+    return ssh(
+        replace(access, become=False), ["env", f"PYTHONPATH={LIBRARY}", "python3", "-m", "verify.load.agent"]
+    )
 
 
 def portable(value: Any, files: dict[str, str]) -> Any:

@@ -1,8 +1,9 @@
-"""Runs on a host, given to its Python as text: one line a second about the processes of some units.
+"""Runs on a host, given to its Python as text: one line a second about it and the processes of some units.
 
-Each line is a JSON list of ``[unit, at_us, rss_bytes, cpu_us, fds]``, empty while no unit runs, so that the
-program ends soon after nobody reads it any more. Times are by the host's clock. It uses nothing but the
-standard library and what every systemd has.
+Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cpu_us, fds]``, empty while no
+unit runs; ``host`` is ``[at_us, cpu_waited_us, memory_waited_us, io_waited_us, received_bytes, sent_bytes,
+link_bytes_per_s]``, as the evidence table pressure has it. The program ends soon after nobody reads it any
+more. Times are by the host's clock. It uses nothing but the standard library and what every systemd has.
 """
 
 from __future__ import annotations
@@ -42,6 +43,39 @@ def sample(unit: str, pid: int) -> tuple[str, int, int, int, int]:
     return unit, at_us, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu_us, fds
 
 
+def waited_us(what: str) -> int | None:
+    """Return how long some process has waited for ``cpu``, ``memory`` or ``io``; None where nobody tells."""
+    try:
+        with open(f"/proc/pressure/{what}", encoding="utf-8") as file:  # noqa: PTH123
+            # some avg10=0.00 avg60=0.00 avg300=0.00 total=0
+            return int(file.readline().rsplit("=", 1)[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def carried(net: str = "/sys/class/net") -> tuple[int, int, int | None]:
+    """Return bytes received and sent by the host's own interfaces, and what they can carry a second."""
+    received = sent = mbits = 0
+    known = False
+    for name in os.listdir(net):  # noqa: PTH208
+        # Bridges and containers' ends would count the same bytes again.
+        if not os.path.exists(f"{net}/{name}/device"):  # noqa: PTH110
+            continue
+        received += _number(f"{net}/{name}/statistics/rx_bytes")
+        sent += _number(f"{net}/{name}/statistics/tx_bytes")
+        speed = _number(f"{net}/{name}/speed")  # Mbit/s; -1 or nothing where the driver does not say
+        known, mbits = known or speed > 0, mbits + max(0, speed)
+    return received, sent, mbits * 125_000 if known else None
+
+
+def _number(path: str) -> int:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            return int(file.read())
+    except (OSError, ValueError):
+        return 0
+
+
 def main(units: list[str], interval_s: float = 1.0) -> None:
     """Print samples on absolute ticks until the reader is gone; a late one skips ticks, it shifts none."""
     tick = time.monotonic()
@@ -51,7 +85,8 @@ def main(units: list[str], interval_s: float = 1.0) -> None:
             # A process that ends while it is looked at has no sample.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 samples.append(sample(unit, pid))
-        print(json.dumps(samples), flush=True)
+        host = [time.time_ns() // 1000, *map(waited_us, ("cpu", "memory", "io")), *carried()]
+        print(json.dumps({"units": samples, "host": host}), flush=True)
         tick += interval_s * (1 + int((time.monotonic() - tick) / interval_s))
         time.sleep(max(0.0, tick - time.monotonic()))
 

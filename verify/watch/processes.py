@@ -1,7 +1,8 @@
 """`python -m verify.watch.processes --run-dir runs/ID --inventory INV`: every planned process, once a second.
 
-One SSH connection a host brings a line a second (verify.watch.on_host), which becomes rows of the table
-processes: memory, CPU time and open files of each instance's main process. ``heap_bytes`` stays null: asking
+One SSH connection a host brings a line a second (verify.watch.on_host), which becomes rows of the tables
+processes (memory, CPU time and open files of each instance's main process) and pressure (what the host waits
+for and carries). ``heap_bytes`` stays null: asking
 a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and what was
 missed is a gap. Ends with the load, or with the playbook (``KEDGE_PARENT_PID``).
 """
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from evidence.tables import PRESSURE
 from evidence.writing import EvidenceWriter, rows_to_columns
 from verify.collect.hosts import Access, CollectError, read_access, ssh
 from verify.process import Ending
@@ -50,14 +52,20 @@ def ssh_command(access: Access, units: Units) -> list[str]:
     return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units])
 
 
-def rows(host: str, units: Units, line: str) -> list[dict[str, Any]]:
-    """Return the rows that a line of a host's samples makes; raises ValueError when it is not one."""
+def rows(host: str, units: Units, line: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows that a line of a host's samples makes, of processes and of the host.
+
+    Raises:
+        ValueError, KeyError, TypeError: when it is not one.
+    """
+    said = json.loads(line)
     made = []
-    for unit, at_us, rss_bytes, cpu_us, fds in json.loads(line):
+    for unit, at_us, rss_bytes, cpu_us, fds in said["units"]:
         service, instance = units[unit]
         who = {"host": host, "service": service, "instance": instance}
         made.append({**who, "at_us": at_us, "rss_bytes": rss_bytes, "cpu_us": cpu_us, "fds": fds})
-    return made
+    columns = [name for name in PRESSURE.names if name != "host"]
+    return made, {"host": host, **dict(zip(columns, said["host"], strict=True))}
 
 
 class HostWatcher:
@@ -66,6 +74,7 @@ class HostWatcher:
     def __init__(self, host: str, units: Units, command: list[str], evidence: Path) -> None:
         self._host, self._units, self._command = host, units, command
         self._writer = EvidenceWriter(evidence, "processes", f"watch-{host}")
+        self._pressure = EvidenceWriter(evidence, "pressure", f"watch-{host}")
         self._stop = threading.Event()
         self._ssh: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
@@ -84,6 +93,7 @@ class HostWatcher:
                 self._ssh.terminate()
         self._thread.join(_END_S)
         self._writer.close()
+        self._pressure.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -107,13 +117,13 @@ class HostWatcher:
             assert ssh.stderr is not None
             for line in ssh.stdout:
                 try:
-                    found = rows(self._host, self._units, line)
+                    found, of_host = rows(self._host, self._units, line)
                 except (ValueError, KeyError, TypeError):
                     ssh.terminate()
                     return f"not a line of samples: {line.strip()[:80]!r}"
                 if found:
-                    columns = rows_to_columns("processes", found)
-                    self._writer.append(columns)
+                    self._writer.append(rows_to_columns("processes", found))
+                self._pressure.append(rows_to_columns("pressure", [of_host]))
             lines = ssh.stderr.read().strip().splitlines()
         return lines[-1] if lines else f"ssh ended with {ssh.returncode}"
 
