@@ -19,24 +19,32 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+#: For one Python, without conditions: pip judges those by the Python that runs it.
 LOCK: Final = ROOT / "requirements" / "generator.txt"
 #: What the processes of a load import of the kit.
-CODE: Final = ("evidence", "verify")
+CODE: Final = ("control", "evidence", "verify")
 #: The C libraries for which wheels are published, and the oldest Python that the kit is written for.
 _PLATFORMS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_27", "manylinux_2_28")
 _OLDEST: Final = (3, 11)
+_FOLDER, _FILE = 0o755, 0o644
 
 
 class BundleError(Exception):
     """What has to be mended before a host can make load; its text is one line."""
 
 
+def code() -> str:
+    """Return what names the kit's code of a load: two machines that agree in it understand one another."""
+    found = hashlib.sha256()
+    for name in CODE:
+        for file in sorted((ROOT / name).rglob("*.py")):
+            found.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
 def key(python: str, machine: str) -> str:
     """Return what names the content: it changes with the code, the lock and the kind of machine."""
-    found = hashlib.sha256(f"{python} {machine}\n".encode() + LOCK.read_bytes())
-    for file in _code():
-        found.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
-    return found.hexdigest()[:16]
+    return hashlib.sha256(f"{code()} {python} {machine}\n".encode() + LOCK.read_bytes()).hexdigest()[:16]
 
 
 def bundle(python: str, machine: str, cache: Path) -> Path:
@@ -48,7 +56,8 @@ def bundle(python: str, machine: str, cache: Path) -> Path:
     if not re.fullmatch(r"3\.\d+", python) or tuple(map(int, python.split("."))) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         raise BundleError(
-            f"its python3 is {python}, and making load needs {oldest} or later: install that there"
+            f"its Python is {python}, and making load needs {oldest} or later: name one in "
+            "load_generator_python, or take the host out of the group load_generator"
         )
     archive = cache / f"load-generator-{key(python, machine)}.tar.gz"
     if archive.exists():
@@ -60,15 +69,24 @@ def bundle(python: str, machine: str, cache: Path) -> Path:
         made = Path(folder) / "archive"
         with tarfile.open(made, "w:gz", compresslevel=1) as file:
             for one in sorted(packages.iterdir()):
-                file.add(one, one.name)
-            for one in _code():
-                file.add(one, str(one.relative_to(ROOT)))
+                file.add(one, one.name, filter=_for_everybody)
+            for name in CODE:
+                file.add(ROOT / name, name, filter=_code_for_everybody)
         made.replace(archive)
     return archive
 
 
-def _code() -> list[Path]:
-    return sorted(file for name in CODE for file in (ROOT / name).rglob("*.py"))
+def _for_everybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Have a file belong to root and be read by all, whatever it is on this machine."""
+    member.mode = _FOLDER if member.isdir() else _FILE
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    return member
+
+
+def _code_for_everybody(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    wanted = member.name.endswith(".py") or (member.isdir() and not member.name.endswith("__pycache__"))
+    return _for_everybody(member) if wanted else None
 
 
 def _install(python: str, machine: str, packages: Path) -> None:
@@ -84,10 +102,9 @@ def _install(python: str, machine: str, packages: Path) -> None:
         check=False,
     )
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
-            done.stderr.strip()
-        ]
-        raise BundleError(f"pip finds no packages for Python {python} on {machine}: {lines[-1][:300]}")
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        why = (lines or [done.stderr.strip()])[-1][:300]
+        raise BundleError(f"pip finds no packages for Python {python} on {machine}: {why}")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -196,6 +196,7 @@ class Run(_Part):
     producers: dict[int, Producer] = {}
     groups: dict[str, Group] = {}
     clock_offsets: dict[str, Clock] = {}
+    generators: dict[str, Clock] = {}
     sampling_us: dict[str, int] = {}
     measurement: dict[str, Any] | None = None
     keys_per_producer: int | None = None
@@ -228,7 +229,8 @@ class Run(_Part):
     @property
     def clock_error_us(self) -> int:
         """Largest error of a clock measurement, which bounds every time taken across hosts."""
-        return max((abs(clock.error_us) for clock in self.clock_offsets.values()), default=0)
+        clocks = (*self.clock_offsets.values(), *self.generators.values())
+        return max((abs(clock.error_us) for clock in clocks), default=0)
 
     @property
     def loaded(self) -> bool:

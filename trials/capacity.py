@@ -246,7 +246,6 @@ def recommendation(
         "run": run_dir.name,
         "date": done[0].began[:10],
         **own,
-        "hosts": len(settings.hosts),
         "record_bytes": load[way].get("record_bytes", 100),
         "records_per_s": round(healthy.carries or 0),
         "at_least": healthy.at_least,
@@ -266,36 +265,56 @@ def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any])
     Raises:
         LookupError: when it says nothing of what the plan could use; its text is the reason.
     """
-    told: dict[str, Any] = next(
-        (one for one in subject.get("services", ()) if one["service"] == settings.service), {}
+    loaded: dict[str, Sequence[str]] = dict(settings.instances)
+    kind = {"mirror_maker": "flow", "streams_app": "application"}.get(settings.service)
+    name = _alone(load, kind) if kind else ""
+    if kind == "flow":
+        loaded = {
+            host: [one for one in names if one.rpartition("-")[0] == name] for host, names in loaded.items()
+        }
+    elif kind == "application":
+        own = {(one["host"], one["instance"]) for app in load["applications"] if app["name"] == name
+               for one in app["instances"]}  # fmt: skip
+        loaded = {host: [one for one in names if (host, one) in own] for host, names in loaded.items()}
+    loaded = {host: names for host, names in loaded.items() if names}
+    rows = (
+        one
+        for one in subject.get("services", ())
+        if (one["service"] == settings.service and kind != "application") or one.get("distribution") == name
     )
+    told: dict[str, Any] = next(rows, {})
     cores = {
         host: machine.get("cores")
         for machine in subject.get("machines", ())
         for host in machine.get("hosts", ())
     }
-    if not cores.get(settings.hosts[0]):
-        raise LookupError("the cores of the hosts could not be read")
-    common = {"version": told.get("version", ""), "cores": cores[settings.hosts[0]]}
-    names = [name for of_host in settings.instances.values() for name in of_host]
-    each = max(1, len(names) // len(settings.hosts))
-    if settings.service == "mirror_maker":
-        copied = sorted({one["flow"] for one in load.get("mirrors", ())})
-        if len(copied) != 1:
-            raise LookupError(
-                f"{' and '.join(copied) or 'no flow'} copied the load, and it is of one flow alone"
-            )
-        processes = sum(name.rpartition("-")[0] == copied[0] for name in names)
-        return {**common, "flow": copied[0], "kind": told.get("distribution", ""), "processes": processes}
-    if settings.service == "streams_app":
-        return {**common, "name": told.get("distribution", ""), "instances_per_host": each}
-    per_request = load["rest"].get("records_per_request", 1)
+    if not loaded or len(found := {cores.get(host) for host in loaded}) != 1 or not all(found):
+        raise LookupError("the cores of the hosts could not be read, or they differ")
+    count = sum(map(len, loaded.values()))
+    common = {"version": told.get("version", ""), "cores": found.pop(), "hosts": len(loaded)}
+    if kind == "flow":
+        return {**common, "flow": name, "kind": told.get("distribution", ""), "processes": count}
+    each = {"instances_per_host": max(1, count // len(loaded))}
+    if kind == "application":
+        return {**common, "name": name, **each}
     return {
         **common,
         "distribution": told.get("distribution", ""),
-        "instances_per_host": each,
-        "records_per_request": per_request,
+        **each,
+        "records_per_request": load["rest"].get("records_per_request", 1),
     }
+
+
+def _alone(load: dict[str, Any], kind: str) -> str:
+    """Return the one flow or application that the load goes through; raises LookupError."""
+    through: set[str] = {
+        "flow": {one["flow"] for one in load.get("mirrors", ())},
+        "application": {one["name"] for one in load.get("applications", ()) if one.get("input")},
+    }[kind]
+    if len(through) != 1:
+        said = " and ".join(sorted(through)) or f"no {kind}"
+        raise LookupError(f"{said} took the load, and a measurement is of one {kind} alone")
+    return through.pop()
 
 
 def _subject(run_dir: Path, done: Sequence[Outcome]) -> dict[str, Any]:

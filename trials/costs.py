@@ -173,7 +173,7 @@ def _waits(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[s
         }
         if link := last["link_bytes_per_s"]:
             ways = (last[column] - first[column] for column in ("received_bytes", "sent_bytes"))
-            found[host]["network"] = max(ways) / (took_us / 1e6) / link
+            found[host]["network"] = max(0, *ways) / (took_us / 1e6) / link
     return found
 
 

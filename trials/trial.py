@@ -37,7 +37,8 @@ _RESTART_S: Final = 240.0
 #: generator of one core sends more than that.
 _WARM_REQUESTS_S: Final = 1000
 _POLL_S: Final = 0.3
-_LEAVE_S: Final = 90.0
+#: More than a load takes to end and to have its evidence from other hosts (verify.load.parent).
+_LEAVE_S: Final = 180.0
 
 Restart = Callable[[Path], "subprocess.Popen[bytes]"]
 

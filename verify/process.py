@@ -69,6 +69,15 @@ def end_all(children: Iterable[subprocess.Popen[bytes]]) -> None:
             child.wait()
 
 
+def last_line(log: Path) -> str:
+    """Return the last line of a log; nothing where there is none."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return lines[-1] if lines else ""
+
+
 def leave(status: int) -> NoReturn:
     """End the process now: librdkafka's threads may still wait for a broker that is gone.
 

@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -194,7 +195,12 @@ class _Site:
                 time.sleep(_DRAIN_S)
             first.process.send_signal(signal.SIGKILL if signal_name == "kill" else signal.SIGTERM)
             signalled = time.monotonic()
-            first.process.wait(_WAIT_S)
+            try:
+                first.process.wait(_WAIT_S)
+            except subprocess.TimeoutExpired:
+                # As systemd does with a unit that does not stop; the row tells how long it took.
+                first.process.kill()
+                first.process.wait()
             ended = time.monotonic() - signalled
             _await(
                 lambda: time.monotonic() > since + _AFTER_S and all(_whole(g, w) for g, w in groups),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from sizing.core.findings import Finding
 from sizing.core.variables import Count, Positive, Strict
@@ -56,8 +57,28 @@ def not_used(where: str, variable: str, measured: Measured, why: str, *, rule: s
     )
 
 
+class Carriers(NamedTuple):
+    """How many processes are planned, of how many that were measured on so many hosts."""
+
+    planned: int
+    measured: int
+
+    @property
+    def share(self) -> float:
+        """What the planned ones carry of what was measured; more processes are another configuration."""
+        return min(1.0, self.planned / self.measured)
+
+
 def headroom(
-    where: str, measured: Measured, what: str, hosts: int, load: float, fix: str, *, rule: str
+    where: str,
+    measured: Measured,
+    what: str,
+    hosts: int,
+    carriers: Carriers,
+    load: float,
+    fix: str,
+    *,
+    rule: str,
 ) -> Iterator[Finding]:
     """Say how much of what was measured a load takes, healthy and with one host away.
 
@@ -66,7 +87,7 @@ def headroom(
     Args:
         where: what the findings are about; ``rule`` is the name of their rule.
         measured: what was measured; ``what`` names it, with its version.
-        hosts: how many are planned.
+        hosts: how many are planned, with ``carriers``.
         load: records/s that they are to carry together.
         fix: how too much of it is mended.
     """
@@ -77,10 +98,12 @@ def headroom(
     conditions = [("healthy", of_host * hosts, "")]
     if hosts > 1:
         conditions.append(("with one host away", away, f", {how}"))
-    for condition, carried, because in conditions:
+    by = f" by {carriers.planned} of {carriers.measured} processes" if carriers.share < 1 else ""
+    for condition, of_all, because in conditions:
+        carried = carriers.share * of_all
         run = f"run {measured.run} of {measured.date}, {what}, {measured.cores} cores{because}"
         said = (
-            f"{condition} {'at least ' if measured.at_least else ''}{carried:,.0f} records/s are carried "
+            f"{condition} {'at least ' if measured.at_least else ''}{carried:,.0f} records/s are carried{by} "
             f"({run}), and the workload is {load:,.0f}"
         )
         if load <= carried:

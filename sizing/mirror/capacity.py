@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from sizing.core.capacity import headroom, not_used, of_other_hosts
+from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts
 from sizing.core.findings import Finding
 from sizing.host.variables import HostFacts
 from sizing.mirror.variables import ROLE, MeasuredFlow, MirrorFlow, MirrorMaker
@@ -34,12 +34,21 @@ def capacity_of(
     return measured, []
 
 
-def processes_for(measured: MeasuredFlow, flow: MirrorFlow) -> int:
-    """Return how many processes carry a flow's rate by measurement; those that were measured without one."""
+def processes_for(measured: MeasuredFlow, flow: MirrorFlow, hosts: int) -> int:
+    """Return how many processes carry a flow's rate by measurement, also while one of its hosts is away.
+
+    Without a rate it is as many as were measured on so many hosts, and never more: that would be another
+    configuration.
+    """
     each = measured.records_per_s / measured.processes
-    wanted = math.ceil(load_of(measured, flow) / each) or measured.processes
-    # What was carried together was measured with these processes; more of them is another configuration.
-    return min(measured.processes, wanted)
+    stay = max(1, hosts - 1) / hosts
+    wanted = math.ceil(load_of(measured, flow) / each / stay)
+    most = _measured_on(measured, hosts)
+    return min(most, wanted or most)
+
+
+def _measured_on(measured: MeasuredFlow, hosts: int) -> int:
+    return math.ceil(measured.processes * hosts / measured.hosts)
 
 
 def load_of(measured: MeasuredFlow, flow: MirrorFlow) -> float:
@@ -47,9 +56,14 @@ def load_of(measured: MeasuredFlow, flow: MirrorFlow) -> float:
     return (flow.mb_per_s or 0) * 1e6 / measured.record_bytes
 
 
-def flow_headroom(measured: MeasuredFlow, name: str, flow: MirrorFlow, hosts: int) -> Iterator[Finding]:
-    """Say what a flow's rate leaves of what was measured."""
+def flow_headroom(
+    measured: MeasuredFlow, name: str, flow: MirrorFlow, hosts: int, count: int
+) -> Iterator[Finding]:
+    """Say what a flow's rate leaves of what was measured; ``count`` processes are planned."""
     if load := load_of(measured, flow):
         what = f"{measured.kind} {measured.version}, records of {measured.record_bytes} bytes"
-        fix = f"add hosts, or lower mirror_maker_flows.{name}.mb_per_s to what they are to carry"
-        yield from headroom(f"flow {name}", measured, what, hosts, load, fix, rule="mirror.capacity")
+        fix = f"add hosts or processes, or lower mirror_maker_flows.{name}.mb_per_s to what they are to carry"
+        carriers = Carriers(count, _measured_on(measured, hosts))
+        yield from headroom(
+            f"flow {name}", measured, what, hosts, carriers, load, fix, rule="mirror.capacity"
+        )

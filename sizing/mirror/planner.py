@@ -21,7 +21,15 @@ from sizing.mirror.classic import classic
 from sizing.mirror.limits import Limits, limits, matching
 from sizing.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
 from sizing.mirror.producer import ARTICLE, FETCH_WAIT_MS, MEASURED, NUMBER, Flow, batch_bytes, spare_ms
-from sizing.mirror.variables import BESIDE, ROLE, MirrorFlow, MirrorMaker, bare_keys, mirror_makers
+from sizing.mirror.variables import (
+    BESIDE,
+    ROLE,
+    MeasuredFlow,
+    MirrorFlow,
+    MirrorMaker,
+    bare_keys,
+    mirror_makers,
+)
 from sizing.topics.planner import broker_count
 from sizing.topics.variables import topic_names
 
@@ -77,7 +85,11 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
                 known[flow.target].security,
             )
             brokers = broker_count(inventory, known[flow.target]) or 1
-            count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers)
+            here, refused = capacity_of(role, name, hosts_of[name], facts)
+            sheet.findings += refused
+            count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers, here)
+            if here is not None:
+                sheet.findings += flow_headroom(here, name, flow, len(hosts_of[name]), count)
             findings += _add(instances, planned, hosts_of[name], count, inventory, role)
         findings += sheet.findings
     services = {host: {SERVICE: tuple(found)} for host, found in instances.items()}
@@ -233,18 +245,15 @@ def _count(
     variables: Mapping[str, MirrorMaker],
     kind: str,
     brokers: int,
+    here: MeasuredFlow | None,
 ) -> int:
-    """Return how many processes carry a flow over all its hosts."""
+    """Return how many processes carry a flow over all its hosts; ``here`` is what these were measured to."""
     spec, name, largest = flow.flow, flow.name, flow.limits.largest
-    here, refused = capacity_of(variables[hosts[0]], name, hosts, facts)
-    sheet.findings += refused
-    if here is not None:
-        sheet.findings += flow_headroom(here, name, spec, len(hosts))
     if spec.processes is None and kind == "mirror_maker_2":
         return len(hosts)
     needed = _needed(sheet, flow, brokers)
     cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
-    carrying = max(processes_for(here, spec) if here else cores, needed)
+    carrying = max(processes_for(here, spec, len(hosts)) if here else cores, needed)
     measured = min(largest, max(len(hosts), carrying))
     count = spec.processes or (measured if flow.advice == "measured" else largest)
     each = list(quotas(count, hosts).values())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from sizing.core.capacity import headroom, not_used, of_other_hosts
+from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
 from sizing.host.variables import HostFacts
@@ -50,8 +50,13 @@ def each(measured: MeasuredCapacity) -> float:
     return measured.records_per_s / (measured.hosts * measured.instances_per_host)
 
 
-def rest_headroom(hosts: Sequence[tuple[str, KafkaRest, HostFacts]]) -> Iterator[Finding]:
-    """Say what the workload of hosts with one configuration leaves of what was measured."""
+def rest_headroom(
+    hosts: Sequence[tuple[str, KafkaRest, HostFacts]], instances: Mapping[str, int]
+) -> Iterator[Finding]:
+    """Say what the workload of hosts with one configuration leaves of what was measured.
+
+    ``instances`` are those that are planned, by host.
+    """
     used = [one for one in hosts if one[1].measured_capacity and not refused(one[1], one[2])]
     if not used or len(used) < len(hosts):
         return
@@ -66,6 +71,7 @@ def rest_headroom(hosts: Sequence[tuple[str, KafkaRest, HostFacts]]) -> Iterator
             measured,
             f"{measured.distribution} {measured.version}",
             len(used),
+            Carriers(sum(instances[host] for host, _, _ in used), measured.instances_per_host * len(used)),
             load,
             "add hosts, or lower kafka_rest_workload.records_per_s to what they are to carry",
             rule="rest.capacity",

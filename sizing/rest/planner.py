@@ -80,7 +80,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
         # A stream is created once.
         if distribution.streams and host == inventory.group(SERVICE)[0]:
             services[host] |= distribution.streams(host, inventory.address(host), variables)
-    findings += rest_headroom(planned)
+    findings += rest_headroom(planned, {host: len(of[SERVICE]) for host, of in services.items()})
     findings += _identities(services)
     findings += _ready_topics(inventory, known)
     findings += _balancing(inventory, services)

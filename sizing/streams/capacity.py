@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sizing.core.capacity import headroom, not_used, of_other_hosts
+from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts
 from sizing.core.findings import Finding
 from sizing.host.variables import HostFacts
 from sizing.streams.variables import ROLE, StreamsApp
@@ -39,6 +39,14 @@ def application_headroom(
     elif spec.records_per_s:
         what = f"{measured.name} with {measured.version}, records of {measured.record_bytes} bytes"
         fix = f"add hosts, or lower {ROLE}_records_per_s to what they are to carry"
+        count = measured.instances_per_host * len(hosts)
         yield from headroom(
-            where, measured, what, len(hosts), spec.records_per_s, fix, rule="streams.capacity"
+            where,
+            measured,
+            what,
+            len(hosts),
+            Carriers(count, count),
+            spec.records_per_s,
+            fix,
+            rule="streams.capacity",
         )

@@ -39,7 +39,9 @@ def hosts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         f"    time.time_ns = lambda: real() + {AHEAD_S} * 10**9\n"
     )
     ssh = folder / "ssh"
-    ssh.write_text(ssh.read_text().replace("exec sh", f"exec env KEDGE_AFAR=1 PYTHONPATH={folder} sh"))
+    ssh.write_text(
+        ssh.read_text().replace("exec python3", f"exec env KEDGE_AFAR=1 PYTHONPATH={folder} python3")
+    )
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     inventory = folder / "inventory.ini"
     inventory.write_text("\n".join(["[load_generator]", *HOSTS]) + "\n")
@@ -84,7 +86,7 @@ def test_a_host_that_is_lost_ends_the_load_with_its_name_and_leaves_nothing_runn
     assert len(children) == 4
     agents[0].kill()
     assert run.ended() == 1
-    assert "the connection to load" in run.output.read_text()
+    assert "is lost: the connection ended" in run.output.read_text()
     await_that(lambda: not any(child.is_running() for child in children), "nothing is left running")
     assert run.state()["phase"] == "failed"
 
@@ -93,12 +95,12 @@ def test_what_a_host_lacks_is_said_before_anything_is_sent(
     load_run: Callable[..., LoadRun], topic: str, hosts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(hosts).parent
-    (folder / "ssh").write_text("#!/bin/sh\necho \"No module named 'verify'\" >&2\nexit 1\n")
+    (folder / "ssh").write_text("#!/bin/sh\necho 'sh: 1: /opt/kedge/load-agent: not found' >&2\nexit 127\n")
     run = started(load_run, hosts, kafka=kafka(topic))
     assert run.ended() == 2
     said = run.output.read_text()
     assert (
-        "load_generator load1 does not begin: No module named 'verify'; deploy.yml brings the kit's code"
+        "load_generator load1 does not begin: sh: 1: /opt/kedge/load-agent: not found; deploy.yml brings"
         in said
     )
     assert run.in_topic(topic).empty

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from control import generator_bundle
-from control.generator_bundle import BundleError, bundle, key
+from control.generator_bundle import CODE, LOCK, ROOT, BundleError, bundle, code, key
 from evidence.load import Load
+from tests.awaiting import await_that
 from verify.collect.hosts import Access
 from verify.load.agent import FOLDER
 from verify.load.board import Board
@@ -52,32 +60,179 @@ def test_files_that_the_load_names_go_along(tmp_path: Path) -> None:
     assert base64.b64decode(files["0-ca.pem"]) == b"certificate"
 
 
+def test_a_file_that_cannot_go_along_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        LoadError, match=r"ssl\.ca\.location is .*, which cannot go to .*: Is a directory; name a"
+    ):
+        portable({"client": {"ssl.ca.location": str(tmp_path)}}, {})
+
+
 def test_the_agent_runs_without_the_rights_of_root_and_gets_no_secret_on_its_command_line() -> None:
     access = Access("load1", "10.0.0.1", 22, "ops", None, None, "yes", become=True)
-    assert command(access)[-2:] == [
-        "10.0.0.1",
-        "env PYTHONPATH=/opt/kedge/load-generator python3 -m verify.load.agent",
-    ]
+    assert command(access)[-2:] == ["10.0.0.1", "/opt/kedge/load-agent"]
 
 
-def agent(tmp_path: Path, said: str) -> Generator:
-    (tmp_path / "logs").mkdir()
-    return Generator("load1", ["sh", "-c", said], ["kafka-producer-0"], tmp_path)
+NAME = "kafka-producer-0"
+OVER = {"cells": {}, "said": {}, "ended": {NAME: 0}, "over": True}
 
 
-def test_a_host_with_other_code_is_refused(tmp_path: Path) -> None:
-    answer = json.dumps({"clock": 1, "code": "another"})
-    generator = agent(tmp_path, f"while read line; do echo '{answer}'; done")
-    board = Board(tmp_path, ["kafka-producer-0"], create=True)
+class Agents:
+    """Generators whose agent is a line of shell."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "logs").mkdir()
+        self.folder = folder
+        self.board = Board(folder, [NAME], create=True)
+
+    def begun(self, said: str) -> Generator:
+        generator = Generator("load1", ["sh", "-c", said], [NAME], self.folder)
+        generator.begin({}, self.board)
+        return generator
+
+    def log(self) -> str:
+        return (self.folder / "logs" / f"{NAME}.log").read_text()
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Agents:
+    return Agents(tmp_path)
+
+
+def answering(name: str, times: int = 15) -> str:
+    answer = json.dumps({"clock": 1, "code": name})
+    return f"for n in $(seq {times}); do read line; echo '{answer}'; done"
+
+
+def test_a_host_with_other_code_is_refused(agents: Agents) -> None:
     with pytest.raises(LoadError, match=r"load1 has another version of the kit: deploy\.yml brings this one"):
-        generator.begin({}, board)
-    assert generator.workers["kafka-producer-0"].wait(5) == 255
+        agents.begun(answering("another"))
+    assert agents.log() == "load_generator load1 is lost: it did not begin\n"
 
 
-def test_a_host_that_cannot_be_reached_says_why(tmp_path: Path) -> None:
-    generator = agent(tmp_path, "echo 'ssh: connect to host load1 port 22: refused' >&2; exit 255")
-    with pytest.raises(LoadError, match="load_generator load1 does not begin: ssh: connect to host load1"):
-        generator.begin({}, Board(tmp_path, ["kafka-producer-0"], create=True))
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            "echo 'ssh: connect to host load1 port 22: refused' >&2; exit 255",
+            "ssh: connect to host load1 port",
+        ),
+        ("echo Welcome; sleep 60", "it says 'Welcome'"),
+        ("echo 'sh: 1: /opt/kedge/load-agent: not found' >&2", "not found; deploy.yml brings it there"),
+    ],
+)
+def test_a_host_that_does_not_answer_says_why(agents: Agents, said: str, why: str) -> None:
+    with pytest.raises(LoadError, match=f"load_generator load1 does not begin: .*{why}"):
+        agents.begun(said)
+
+
+def test_evidence_that_does_not_come_whole_is_a_host_that_is_lost(agents: Agents) -> None:
+    generator = agents.begun(f"{answering(code())}; echo '{json.dumps(OVER)}'; echo no archive")
+    assert generator.workers[NAME].wait(20) == 255
+    assert agents.log().startswith("load_generator load1 is lost: what it sent cannot be taken: ")
+
+
+def test_a_host_is_told_again_and_again_that_somebody_leads(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("verify.load.generators.REPEAT_S", 0.05)
+    heard = agents.folder / "heard"
+    generator = agents.begun(f"{answering(code())}; while read line; do echo x >> {heard}; done")
+    await_that(lambda: heard.exists() and len(heard.read_text()) > 10, "it hears")
+    generator.kill()
+    assert generator.workers[NAME].wait(20) == 255
+
+
+@pytest.mark.parametrize("end", ["silence", "term", "input"])
+def test_an_agent_ends_with_who_leads_it_and_leaves_nothing(tmp_path: Path, end: str) -> None:
+    script = (
+        f"import verify.load.agent as a; a.SILENCE_S = {1 if end == 'silence' else 60}; a.leave(a.main())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        wanted = {
+            "load": load().model_dump_json(),
+            "files": {"0-key.pem": base64.b64encode(b"secret").decode()},
+            "secrets": {},
+            "ahead_us": 0,
+            "workers": [NAME],
+        }
+        process.stdin.write(json.dumps(wanted) + "\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        (worker,) = psutil.Process(process.pid).children()
+        assert list(tmp_path.glob("kedge-load-*/0-key.pem"))
+        if end == "term":
+            process.terminate()
+        elif end == "input":
+            process.stdin.close()
+        process.stdout.read()
+        assert process.wait(30) != 0
+    assert not worker.is_running()
+    assert not list(tmp_path.glob("kedge-load-*"))
+
+
+def test_the_bundle_has_all_of_the_kit_that_the_processes_import_and_the_lock_the_rest(
+    tmp_path: Path,
+) -> None:
+    for name in CODE:
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    locked = {
+        line.partition("==")[0].replace("-", "_") for line in LOCK.read_text().splitlines() if "==" in line
+    }
+    # What else is installed here hosts do not have.
+    script = f"""
+import sys
+class Only:
+    def find_spec(self, name, path=None, target=None):
+        if path is None and name not in {locked!r} and name in {_installed()!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Only())
+import verify.load.agent, verify.load.worker
+print(verify.__path__[0])
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(tmp_path / "verify")]
+
+
+def _installed() -> set[str]:
+    places = (Path(place) for place in site.getsitepackages())
+    return {one.name.partition(".")[0] for place in places for one in place.iterdir()}
+
+
+def test_the_lock_has_no_conditions_which_pip_would_judge_by_its_own_python() -> None:
+    lines = [line for line in LOCK.read_text().splitlines() if "==" in line and not line.startswith("#")]
+    assert lines
+    assert [line for line in lines if ";" in line] == []
+
+
+def test_what_is_bundled_can_be_read_by_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(_python: str, _machine: str, packages: Path) -> None:
+        (packages / "some").mkdir(parents=True, mode=0o700)
+        (packages / "some" / "package.py").touch(mode=0o600)
+
+    monkeypatch.setattr(generator_bundle, "_install", install)
+    with tarfile.open(bundle("3.11", "x86_64", tmp_path)) as archive:
+        members = {one.name: one for one in archive}
+    assert {"some/package.py", "verify/load/agent.py", "verify/load"} <= members.keys()
+    assert {one.mode for one in members.values()} == {0o755, 0o644}
+    assert {(one.uid, one.gid) for one in members.values()} == {(0, 0)}
 
 
 def test_a_bundle_is_named_after_its_code_and_its_machine(
@@ -94,7 +249,10 @@ def test_a_bundle_is_named_after_its_code_and_its_machine(
 
 @pytest.mark.parametrize("python", ["3.9", "2.7", "none"])
 def test_a_python_that_is_too_old_is_named(python: str, tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match=rf"its python3 is {python}, and making load needs 3\.11 or later"):
+    with pytest.raises(
+        BundleError,
+        match=rf"its Python is {python}, and making load needs 3\.11 or later: name one in load_generator_python",
+    ):
         bundle(python, "x86_64", tmp_path)
 
 

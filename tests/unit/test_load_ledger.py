@@ -10,11 +10,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from evidence.load import Load
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Board, Cell
 from verify.load.ledger import ACKED, FAILED, NEVER_SENT, NO_ANSWER, UNKNOWN, Ledger
+from verify.load.progress import costs
 from verify.load.unfinished import REASON, mend_ledger, missing
 
 LANE = Lane("kafka-producer-0", 0, "kafka", "t", 1000.0, 50, 1)
@@ -54,9 +56,24 @@ def acked(book: Book, seq: list[int], offset: list[int], at_us: int = 77) -> Non
 def test_a_generators_own_time_is_what_its_service_did_not_cause(book: Book) -> None:
     # Due at 0, 10, 20 and 30; the service took nothing until 15.
     book.ledger.sent(0, 4, 40, free_us=15)
-    assert book.cells[Cell.OWN_US] == 25 + 25 + 20 + 10
     acked(book, [0, 3], [10, 13], at_us=100)
+    assert book.cells[Cell.OWN_US] == 25 + 10
     assert book.cells[Cell.TOOK_US] == 100 + 70
+    # Of what has no answer nothing is known.
+    book.ledger.settle(np.array([1, 2]), UNKNOWN)
+    assert book.cells[Cell.OWN_US] == 25 + 10
+
+
+def test_the_load_tells_its_own_share_of_the_time_of_each_kind(tmp_path: Path) -> None:
+    part = {"topic": "t", "records_per_s": 1, "producers": 2, "consumers": 0}
+    load = Load.model_validate({"run_id": "r", "cluster": "c", "bootstrap_servers": "x:1", "kafka": part})
+    board = Board(tmp_path, ["kafka-producer-0", "kafka-producer-1"], create=True)
+    for number, own_ms in enumerate((10, 30)):
+        cells = board.cells(f"kafka-producer-{number}")
+        cells[Cell.SENT] = cells[Cell.ACKED] = 100
+        cells[Cell.OWN_US], cells[Cell.TOOK_US] = 100 * own_ms * 1000, 100 * 80 * 1000
+    told = costs(load, board)["kafka-producer"]
+    assert (told["own_share"], told["own_ms"], told["records"]) == (0.25, 20.0, 200)
 
 
 def test_acked_record_has_its_place_and_time(book: Book) -> None:

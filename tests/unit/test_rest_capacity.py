@@ -58,6 +58,13 @@ def test_other_numbers_of_hosts_are_reckoned_from_what_one_does() -> None:
     assert "what a host of it does" in away.message
 
 
+def test_what_fewer_instances_carry_is_less() -> None:
+    """Of the two that were measured on each host one is planned."""
+    healthy, away = findings(20_000, instances_per_host=1)
+    assert "healthy 50,000 records/s are carried by 2 of 4 processes" in healthy.message
+    assert "with one host away 24,000" in away.message
+
+
 def test_instances_follow_from_the_measurement_and_not_from_the_scaled_constant() -> None:
     def count(rate: int, measured: Any) -> int:
         inventory = plan(rate, measured=measured, groups={"streams_app": ("rest1", "rest2")})

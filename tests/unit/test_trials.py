@@ -362,17 +362,29 @@ def test_the_plan_reads_what_a_flow_was_measured_to_carry(tmp_path: Path) -> Non
 def test_two_flows_that_copy_one_load_are_no_measurement_of_either(tmp_path: Path) -> None:
     flows = {"mirrors": [{"flow": "metrics"}, {"flow": "logs"}]}
     text = measured_of("mirror_maker", {}, {"mm1": ["metrics-1"], "mm2": []}, flows, tmp_path)
-    assert "# Nothing for the plan: logs and metrics copied the load, and it is of one flow alone." in text
+    assert (
+        "# Nothing for the plan: logs and metrics took the load, and a measurement is of one flow alone."
+        in text
+    )
     assert yaml.safe_load(text) == {"recommended": {}}
 
 
 def test_the_plan_reads_what_an_application_was_measured_to_carry(tmp_path: Path) -> None:
     told = {"distribution": "joins", "version": "4.3.1"}
-    text = measured_of("streams_app", told, {"st1": ["joins-1"], "st2": ["joins-1"]}, {}, tmp_path)
+    fed = {"topic": "t", "cluster": "leaf"}
+    joins = [{"host": host, "instance": "joins-0"} for host in ("st1", "st2")]
+    other = [{"host": "st1", "instance": "other-0"}]
+    applications = [
+        {"name": "other", "instances": other},
+        {"name": "joins", "instances": joins, "input": fed, "output": fed},
+    ]
+    hosts = {"st1": ["joins-0", "other-0"], "st2": ["joins-0"]}
+    text = measured_of("streams_app", told, hosts, {"applications": applications}, tmp_path)
     measured = MeasuredApplication.model_validate(
         yaml.safe_load(text)["recommended"]["streams_app_measured_capacity"]
     )
     assert (measured.name, measured.version, measured.instances_per_host) == ("joins", "4.3.1", 1)
+    assert measured.hosts == 2
 
 
 def test_an_answer_that_is_not_sure_says_why() -> None:

@@ -127,7 +127,7 @@ def test_line_becomes_a_row_for_each_process() -> None:
     assert rows("rest1", UNITS, line()) == ([], of_host)
 
 
-def test_interfaces_of_the_host_alone_are_counted_and_those_that_say_no_speed_have_none(
+def test_the_hosts_own_interface_that_carries_most_is_counted(
     tmp_path: Path,
 ) -> None:
     def interface(name: str, received: int, sent: int, speed: str, *, own: bool) -> None:
@@ -141,11 +141,13 @@ def test_interfaces_of_the_host_alone_are_counted_and_those_that_say_no_speed_ha
         if own:
             (tmp_path / name / "device").mkdir()
 
+    assert on_host.carried(str(tmp_path)) == (0, 0, None)
     interface("eth0", 100, 10, "-1", own=True)
     interface("podman0", 5000, 5000, "10000", own=False)
-    assert on_host.carried(str(tmp_path)) == (100, 10, None)
     interface("eth1", 1, 2, "10000", own=True)
-    assert on_host.carried(str(tmp_path)) == (101, 12, 1_250_000_000)
+    assert on_host.carried(str(tmp_path)) == (100, 10, None)
+    interface("eth2", 100, 20, "10000", own=True)
+    assert on_host.carried(str(tmp_path)) == (100, 20, 1_250_000_000)
 
 
 def test_a_kernel_that_does_not_tell_what_waits_is_no_error() -> None:

@@ -2,16 +2,17 @@
 
 It reads on its standard input what to run, JSON by lines, and tells on its standard output what the processes
 count; when they have ended, their evidence and logs follow as a tar archive. verify.load starts it over SSH.
-It ends its processes and itself when its input ends: no load outlives who asked for it.
+It ends its processes and itself when its input ends, or when nothing has come for a while: no load outlives
+who asked for it.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tarfile
@@ -20,49 +21,69 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from types import FrameType
+from typing import Any, Final, NoReturn
 
+from control.generator_bundle import code
 from evidence.load import read_load
 from verify.load.actors import workers
 from verify.load.board import Board
-from verify.process import AHEAD, end_all, leave, start_module
+from verify.process import AHEAD, end_all, last_line, leave, start_module
 
 #: What stands in load.json for the folder of the files that came with it.
 FOLDER: Final = "//of-the-generator//"
 CLOCK: Final = "clock"
 CODE: Final = "code"
 END: Final = "end"
+#: Whoever leads the load says something at least every REPEAT_S; after SILENCE_S it is taken for lost.
+REPEAT_S: Final = 1.0
+SILENCE_S: Final = 20.0
 _TELL_S: Final = 0.1
 
 Lines = queue.SimpleQueue[str | None]
 
 
+class _Input:
+    """What comes, and when something last did."""
+
+    def __init__(self) -> None:
+        self.lines: Lines = queue.SimpleQueue()
+        self.heard = time.monotonic()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self.heard = time.monotonic()
+            self.lines.put(line.strip())
+        self.lines.put(None)
+
+    def watch(self) -> None:
+        """End this process when nothing comes any more, also where nobody reads what it tells."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self.heard < SILENCE_S:
+            time.sleep(_TELL_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main() -> int:
     """Answer, run what is asked for, and send its evidence; 0 when all of it ended in order."""
-    lines: Lines = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(lines,), daemon=True).start()
-    version = code()
-    while (asked := lines.get()) == CLOCK:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+    told, version = _Input(), code()
+    while (asked := told.lines.get()) == CLOCK:
         _tell({CLOCK: time.time_ns() // 1000, CODE: version})
     if asked is None:
         return 0
+    told.watch()
     with tempfile.TemporaryDirectory(prefix="kedge-load-") as folder:
-        return _run(json.loads(asked), Path(folder), lines)
+        return _run(json.loads(asked), Path(folder), told.lines)
 
 
-def code() -> str:
-    """Return what names the code that loads: two machines that agree in it understand one another."""
-    root = Path(__file__).resolve().parents[2]
-    found = hashlib.sha256()
-    for file in sorted((*root.glob("evidence/*.py"), *root.glob("verify/load/*.py"))):
-        found.update(file.name.encode() + file.read_bytes())
-    return found.hexdigest()[:16]
-
-
-def _read(lines: Lines) -> None:
-    for line in sys.stdin:
-        lines.put(line.strip())
-    lines.put(None)
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """End in order: the folder of the run, with what it holds of others' secrets, goes."""
+    raise SystemExit(128 + number)
 
 
 def _tell(what: Mapping[str, Any]) -> None:
@@ -80,14 +101,12 @@ def _run(wanted: dict[str, Any], folder: Path, lines: Lines) -> int:
     board = Board(folder, [actor for actors in plan.values() for actor in actors], create=True)
     for name in ("evidence", "logs"):
         (folder / name).mkdir()
-    running = {
-        name: start_module(
-            "verify.load.worker", folder, name, os.getpid(), log=folder / "logs" / f"{name}.log"
-        )
-        for name in wanted["workers"]
-    }
-    mine = [actor for name in running for actor in plan[name]]
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    mine = [actor for name in wanted["workers"] for actor in plan[name]]
     try:
+        for name in wanted["workers"]:
+            log = folder / "logs" / f"{name}.log"
+            running[name] = start_module("verify.load.worker", folder, name, os.getpid(), log=log)
         while not _ended(running, board, mine, folder):
             try:
                 said = lines.get(timeout=_TELL_S)
@@ -118,18 +137,16 @@ def _ended(
         {
             "cells": {actor: board.cells(actor).tolist() for actor in mine},
             "ended": {name: status for name, status in statuses.items() if status is not None},
-            "said": {name: _last_line(folder, name) for name, status in statuses.items() if status},
+            "said": {name: last_line(folder / "logs" / f"{name}.log") for name, s in statuses.items() if s},
             "over": over,
         }
     )
     return over
 
 
-def _last_line(folder: Path, name: str) -> str:
-    lines = (folder / "logs" / f"{name}.log").read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
-
-
 if __name__ == "__main__":
     # A thread still reads the input: an orderly end would wait for it.
-    leave(main())
+    try:
+        leave(main())
+    except SystemExit as ended:
+        leave(int(ended.code or 0))

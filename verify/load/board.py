@@ -43,8 +43,8 @@ class Cell(IntEnum):
     MEMBERS = 11
     ASSIGNED = 12
     SAMPLED_US = 13  # when the group last was
-    OWN_US = 14  # sum over records: how long they waited for their generator alone
-    TOOK_US = 15  # sum over acked records: from the intended time to the answer
+    OWN_US = 14  # sum over acked records: how long they waited for their generator alone
+    TOOK_US = 15  # the same: from the intended time to the answer
 
 
 class State(IntEnum):

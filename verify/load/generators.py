@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import select
 import subprocess
 import tarfile
 import threading
@@ -13,20 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
+from control.generator_bundle import code
 from evidence.load import Load, LoadError
 from evidence.secrets import from_environment
 from verify.collect.clocks import Offset, RoundTrip, offset
 from verify.collect.hosts import Access, ssh
 from verify.load.actors import WATCH, workers
-from verify.load.agent import CLOCK, CODE, END, FOLDER, code
+from verify.load.agent import CLOCK, CODE, END, FOLDER, REPEAT_S
 from verify.load.board import Board
-from verify.process import now_us
+from verify.process import last_line, now_us
 
-#: Where the role load_generator has the kit's code and the packages that it imports.
-LIBRARY: Final = "/opt/kedge/load-generator"
+#: What the role load_generator puts on a host: it runs the agent.
+AGENT: Final = "/opt/kedge/load-agent"
 _ROUND_TRIPS: Final = 15
+_ANSWER_S: Final = 30.0
 _POLL_S: Final = 0.02
 _LOST: Final = 255  # what ssh ends with
+#: Keys of a client that name a file, beside those that end in .location.
+_FILES: Final = ("ca", "sasl.kerberos.keytab")
 
 
 def spread(load: Load) -> dict[str, list[str]]:
@@ -43,15 +48,14 @@ def spread(load: Load) -> dict[str, list[str]]:
 
 def command(access: Access) -> list[str]:
     """Return the command that runs the agent on a host, without the rights of root: it needs none."""
-    return ssh(
-        replace(access, become=False), ["env", f"PYTHONPATH={LIBRARY}", "python3", "-m", "verify.load.agent"]
-    )
+    return ssh(replace(access, become=False), [AGENT])
 
 
 def portable(value: Any, files: dict[str, str]) -> Any:
     """Return a part of load.json without paths of this machine; ``files`` gets what is there (base64).
 
-    A file is what a key ``ca`` or one that ends in ``.location`` names.
+    Raises:
+        LoadError: for a path that cannot go along.
     """
     if isinstance(value, Mapping):
         return {key: _moved(str(key), one, files) for key, one in value.items()}
@@ -59,12 +63,18 @@ def portable(value: Any, files: dict[str, str]) -> Any:
 
 
 def _moved(key: str, value: Any, files: dict[str, str]) -> Any:
-    if not isinstance(value, str) or not (key == "ca" or key.endswith(".location")):
+    if not isinstance(value, str) or not (key in _FILES or key.endswith(".location")):
         return portable(value, files)
-    if not (path := Path(value)).is_file():
-        return value
+    path = Path(value)
     name = f"{len(files)}-{path.name}"
-    files[name] = base64.b64encode(path.read_bytes()).decode()
+    try:
+        files[name] = base64.b64encode(path.read_bytes()).decode()
+    except FileNotFoundError:
+        return value  # it may be there
+    except OSError as error:
+        raise LoadError(
+            f"{key} is {value}, which cannot go to the hosts that make load: {error.strerror}; name a file"
+        ) from None
     return f"{FOLDER}/{name}"
 
 
@@ -77,10 +87,11 @@ class Generator:
     def __init__(self, host: str, argv: Sequence[str], names: Sequence[str], run_dir: Path) -> None:
         self.host = host
         self.clock = Offset(0, 0)
+        self._logs = run_dir / "logs"
         self._dir = run_dir
         self._statuses: dict[str, int] = {}
         self._over = threading.Event()
-        self._log = run_dir / "logs" / f"generator-{host}.log"
+        self._log = self._logs / f"generator-{host}.log"
         with self._log.open("ab") as log:
             self._ssh = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
@@ -94,97 +105,107 @@ class Generator:
 
     def begin(self, document: Mapping[str, Any], board: Board) -> None:
         """Have the host begin; raises LoadError when it cannot."""
-        self.clock = self._ask_clock()
-        files: dict[str, str] = {}
-        wanted = {
-            "load": json.dumps(portable(document, files)),
-            "files": files,
-            "secrets": from_environment(),
-            "ahead_us": self.clock.offset_us,
-            "workers": list(self.workers),
-        }
-        self._send(json.dumps(wanted))
+        try:
+            self.clock = self._ask_clock()
+            files: dict[str, str] = {}
+            wanted = {
+                "load": json.dumps(portable(document, files)),
+                "files": files,
+                "secrets": from_environment(),
+                "ahead_us": self.clock.offset_us,
+                "workers": list(self.workers),
+            }
+            self._send(json.dumps(wanted))
+        except BaseException:
+            self._ssh.kill()
+            self._ssh.wait()
+            self._lose("it did not begin")
+            raise
         threading.Thread(target=self._read, args=(board,), daemon=True).start()
         threading.Thread(target=self._lead, args=(board,), daemon=True).start()
 
     def _ask_clock(self) -> Offset:
-        trips, said = [], {}
+        trips = []
         for _ in range(_ROUND_TRIPS):
             asked = now_us()
             self._send(CLOCK)
-            line = self._out.readline()
-            try:
-                said = json.loads(line)
-                trips.append(RoundTrip(asked, said[CLOCK], now_us()))
-            except (ValueError, LookupError, TypeError):
-                self._give_up()
-                raise LoadError(f"load_generator {self.host} does not begin: {self.last_line()}") from None
-        if said[CODE] != code():
-            self._give_up()
-            raise LoadError(
-                f"load_generator {self.host} has another version of the kit: deploy.yml brings this one"
-            )
+            said = self._answer()
+            trips.append(RoundTrip(asked, said[CLOCK], now_us()))
+            if said[CODE] != code():
+                raise LoadError(
+                    f"load_generator {self.host} has another version of the kit: deploy.yml brings this one"
+                )
         return offset(trips)
 
-    def _give_up(self) -> None:
-        self._ssh.kill()
-        self._ssh.wait()
-        self._lose()
+    def _answer(self) -> dict[str, Any]:
+        line = b""
+        if select.select([self._out], [], [], _ANSWER_S)[0]:
+            line = self._out.readline()
+            why = f"it says {line.decode(errors='replace').strip()!r}"
+        else:
+            why = f"it says nothing within {_ANSWER_S:.0f} s"
+        try:
+            said = json.loads(line)
+            return {CLOCK: int(said[CLOCK]), CODE: str(said[CODE])}
+        except (ValueError, LookupError, TypeError):
+            raise LoadError(f"load_generator {self.host} does not begin: {self._complaint(why)}") from None
 
-    def last_line(self) -> str:
+    def _complaint(self, otherwise: str) -> str:
         """Return what it last complained of, and what mends what most often ails it."""
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        if lines and "No module named" in lines[-1]:
-            return f"{lines[-1]}; deploy.yml brings the kit's code there"
-        return lines[-1] if lines else f"ssh ended with {self._ssh.poll()}"
+        said = last_line(self._log)
+        if AGENT in said:
+            return f"{said}; deploy.yml brings it there"
+        return said or otherwise
 
     def _send(self, line: str) -> None:
         try:
             with self._lock:
                 self._in.write(line.encode() + b"\n")
                 self._in.flush()
-        except OSError:
+        except (OSError, ValueError):
             pass  # it has ended, which its reader sees
 
     def _lead(self, board: Board) -> None:
-        """Tell it what the parent tells its own processes."""
+        """Tell it what the parent tells its own processes, and that somebody still leads."""
         told: list[int] = []
+        due = 0.0
         while not self._over.is_set():
             now = board.head.tolist()
-            if now != told:
+            if now != told or time.monotonic() >= due:
                 self._send(json.dumps(now))
-                told = now
+                told, due = now, time.monotonic() + REPEAT_S
             time.sleep(_POLL_S)
 
     def _read(self, board: Board) -> None:
-        over = False
+        why = "the connection ended"
         try:
-            while not over and (line := self._out.readline()):
+            while line := self._out.readline():
                 said = json.loads(line)
                 for actor, row in said["cells"].items():
                     board.cells(actor)[:] = row
                 for name, text in said["said"].items():
-                    (self._dir / "logs" / f"{name}.log").write_text(text + "\n", encoding="utf-8")
-                over = said["over"]
+                    (self._logs / f"{name}.log").write_text(text + "\n", encoding="utf-8")
                 # One that ended in order has ended when its evidence is here.
                 self._statuses |= {name: status for name, status in said["ended"].items() if status}
-            if over:
-                with tarfile.open(fileobj=self._out, mode="r|") as archive:
-                    archive.extractall(self._dir, filter="data")
-                self._statuses = dict.fromkeys(self.workers, 0) | self._statuses
-            self._in.close()
+                if said["over"]:
+                    with tarfile.open(fileobj=self._out, mode="r|") as archive:
+                        archive.extractall(self._dir, filter="data")
+                    self._statuses = dict.fromkeys(self.workers, 0) | self._statuses
+                    break
         except (ValueError, LookupError, tarfile.TarError, OSError) as error:
-            with self._log.open("a", encoding="utf-8") as log:
-                log.write(f"what it says cannot be read: {error!r}\n")
+            why = f"what it sent cannot be taken: {error}"
+        # It ends by itself after its last byte; where that was not read, nobody will.
+        if self.workers.keys() - self._statuses.keys():
+            self._ssh.kill()
         self._ssh.wait()
-        self._lose()
+        self._lose(why)
 
-    def _lose(self) -> None:
+    def _lose(self, why: str) -> None:
         """Say of processes of which nothing more will be heard that they are gone."""
         for name in self.workers.keys() - self._statuses.keys():
+            text = f"load_generator {self.host} is lost: {self._complaint(why)}"
+            (self._logs / f"{name}.log").write_text(text + "\n", encoding="utf-8")
             self._statuses[name] = _LOST
-            text = f"the connection to {self.host} ended: {self.last_line()}"
-            (self._dir / "logs" / f"{name}.log").write_text(text + "\n", encoding="utf-8")
         self._over.set()
 
     def status(self, name: str) -> int | None:

@@ -54,6 +54,7 @@ class Block:
     acked_us: Longs = field(init=False)
     partition: npt.NDArray[np.int32] = field(init=False)
     offset: Longs = field(init=False)
+    own_us: Longs = field(init=False)
     outcome: npt.NDArray[np.int8] = field(init=False)
     error: npt.NDArray[np.int16] = field(init=False)
     instance: npt.NDArray[np.int16] = field(init=False)
@@ -63,7 +64,7 @@ class Block:
         """Start with all records open and not sent."""
         size = len(self.crc)
         self.open = size
-        self.sent_us, self.acked_us, self.offset = (np.zeros(size, np.int64) for _ in range(3))
+        self.sent_us, self.acked_us, self.offset, self.own_us = (np.zeros(size, np.int64) for _ in range(4))
         self.partition = np.zeros(size, np.int32)
         self.outcome = np.zeros(size, np.int8)
         self.error, self.instance = np.zeros(size, np.int16), np.zeros(size, np.int16)
@@ -97,8 +98,7 @@ class Ledger:
         block = self._blocks[first // self._size]
         rows = slice(first - block.first, end - block.first)
         block.sent_us[rows] = at_us
-        due = np.maximum(block.intended_us[rows], free_us)
-        self._cells[Cell.OWN_US] += int(np.maximum(at_us - due, 0).sum())
+        block.own_us[rows] = np.maximum(at_us - np.maximum(block.intended_us[rows], free_us), 0)
 
     def settle(
         self,
@@ -132,6 +132,7 @@ class Ledger:
             self._cells[_CELLS[outcome]] += len(rows)
             if outcome == ACKED:
                 self._cells[Cell.BYTES] += len(rows) * self._lane.record_bytes
+                self._cells[Cell.OWN_US] += int(block.own_us[rows].sum())
                 self._cells[Cell.TOOK_US] += len(rows) * at_us - int(block.intended_us[rows].sum())
             block.open -= len(rows)
             if not block.open:

@@ -22,7 +22,7 @@ from verify.load.mirrored import Mirrored
 from verify.load.progress import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
 from verify.load.rest_probe import probe
 from verify.load.unfinished import mend_ledger
-from verify.process import Ending, now_us, start_module
+from verify.process import Ending, last_line, now_us, start_module
 
 _READY_S: Final = 90.0
 _END_S: Final = 20.0
@@ -189,7 +189,7 @@ class _Run:
         answers_s = self._load.rest.request_timeout_s if self._load.rest else 0.0
         self._await(
             lambda: board.all_at_least(producers, State.DONE),
-            self._load.drain_s + answers_s + _END_S,
+            self._lead_us / 1e6 + self._load.drain_s + answers_s + _END_S,
             "the producers do not end",
         )
         while not self._all_delivered(last=time.monotonic() >= deadline):
@@ -294,8 +294,7 @@ class _Run:
         return line
 
     def _last_line(self, name: str) -> str:
-        lines = (self._dir / "logs" / f"{name}.log").read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return last_line(self._dir / "logs" / f"{name}.log") or "it said nothing"
 
     def _leave(self) -> None:
         """End whatever still runs, then complete the evidence with what the board knows."""

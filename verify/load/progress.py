@@ -133,17 +133,15 @@ def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:
         entry = found.setdefault(kind, {"cpu_s": 0.0, "records": 0})
         entry["cpu_s"] += sum(int(row[Cell.CPU_US]) for row in cells) / 1e6
         entry["records"] += records
-        took_us = sum(int(row[Cell.TOOK_US]) for row in cells)
-        if took_us:
-            entry["own_us"] = entry.get("own_us", 0) + sum(int(row[Cell.OWN_US]) for row in cells)
-            entry["took_us"] = entry.get("took_us", 0) + took_us
+        for name, cell in (("own", Cell.OWN_US), ("took", Cell.TOOK_US), ("acked", Cell.ACKED)):
+            entry[name] = entry.get(name, 0) + sum(int(row[cell]) for row in cells)
     for entry in found.values():
         if entry["records"]:
             entry["cpu_s_per_million"] = round(entry["cpu_s"] / entry["records"] * 1e6, 2)
-        if took_us := entry.pop("took_us", 0):
-            own_us = entry.pop("own_us")
+        own_us, took_us, acked = (entry.pop(name) for name in ("own", "took", "acked"))
+        if took_us:
             entry["own_share"] = round(own_us / took_us, 3)
-            entry["own_ms"] = round(own_us / entry["records"] / 1e3, 3)
+            entry["own_ms"] = round(own_us / acked / 1e3, 3)
     return found
 
 

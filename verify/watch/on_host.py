@@ -54,18 +54,20 @@ def waited_us(what: str) -> int | None:
 
 
 def carried(net: str = "/sys/class/net") -> tuple[int, int, int | None]:
-    """Return bytes received and sent by the host's own interfaces, and what they can carry a second."""
-    received = sent = mbits = 0
-    known = False
+    """Return bytes received and sent by the interface that has carried most, and what it can carry a second.
+
+    The others are for management, or wait until this one fails.
+    """
+    found = [(0, 0, 0)]
     for name in os.listdir(net):  # noqa: PTH208
         # Bridges and containers' ends would count the same bytes again.
         if not os.path.exists(f"{net}/{name}/device"):  # noqa: PTH110
             continue
-        received += _number(f"{net}/{name}/statistics/rx_bytes")
-        sent += _number(f"{net}/{name}/statistics/tx_bytes")
-        speed = _number(f"{net}/{name}/speed")  # Mbit/s; -1 or nothing where the driver does not say
-        known, mbits = known or speed > 0, mbits + max(0, speed)
-    return received, sent, mbits * 125_000 if known else None
+        received, sent = (_number(f"{net}/{name}/statistics/{way}_bytes") for way in ("rx", "tx"))
+        # Mbit/s; -1 or nothing where the driver does not say.
+        found.append((received, sent, _number(f"{net}/{name}/speed")))
+    received, sent, speed = max(found, key=lambda one: one[0] + one[1])
+    return received, sent, speed * 125_000 if speed > 0 else None
 
 
 def _number(path: str) -> int:
