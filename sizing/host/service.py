@@ -14,6 +14,7 @@ HOST_TUNING: Final = Service(
 )
 LOAD_GENERATOR: Final = Service(
     name="load_generator",
+    of_role=("load_generator_python", "load_generator_cache"),
     many_connections=True,
     kernel=(
         Kernel(

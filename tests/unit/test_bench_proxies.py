@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.rebalance.proxies import _Watched, table
+from bench.rebalance.proxies import ROWS, _Watched, table
 from bench.rest.restarts import Group
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
@@ -46,6 +47,12 @@ def proxies() -> Iterator[list[Any]]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+def test_the_page_has_the_table_of_the_trials_that_are_kept() -> None:
+    rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+    page = (ROWS.parents[2] / "docs" / "measurements" / "rebalance.md").read_text(encoding="utf-8")
+    assert table(rows) in page
 
 
 def urls(servers: list[Any]) -> tuple[str, ...]:
