@@ -269,7 +269,8 @@ def test_another_host_makes_the_load(
 
 def type_of_group() -> str:
     """What kind of group the brokers say that the load's consumers are in; nothing where they know none."""
-    listed = AdminClient({"bootstrap.servers": BROKER}).list_consumer_groups().result(timeout=10)
+    admin = AdminClient({"bootstrap.servers": BROKER})
+    listed = admin.list_consumer_groups().result(timeout=10)
     return next((str(one.type.name) for one in listed.valid if one.group_id == GROUP), "")
 
 
