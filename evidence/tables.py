@@ -80,11 +80,12 @@ PROCESSES: Final = _table(
 )
 
 #: One sample of a host. Times since it started in which some process had to wait for a processor, for memory
-#: (its reclaim, its pages) or for a disk, as the kernel tells (PSI), null where it does not; and what the
-#: network interface carried that carries most. ``link_bytes_per_s`` is what it can, null where nobody tells.
+#: (its reclaim, its pages) or for a disk, as the kernel tells (PSI), null where it does not. A row for each
+#: network interface of the host's own, and what it carried; ``link_bytes_per_s`` is what it can, null where
+#: nobody tells. A host without one has a row without one.
 PRESSURE: Final = _table(
     "host:string at_us:long cpu_waited_us:long? memory_waited_us:long? io_waited_us:long? "
-    "received_bytes:long sent_bytes:long link_bytes_per_s:long?"
+    "interface:string? received_bytes:long? sent_bytes:long? link_bytes_per_s:long?"
 )
 
 #: One planned setting beside what runs; ``running`` is null when it could not be read.

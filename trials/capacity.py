@@ -252,6 +252,7 @@ def recommendation(
     }
     if away := by_condition.get("away"):
         value["one_away_records_per_s"] = round(away.carries or 0)
+        value["one_away_at_least"] = away.at_least
     if restart := by_condition.get("restart"):
         value["one_restarting_records_per_s"] = round(restart.carries or 0)
     recommended = {"recommended": {f"{settings.service}_measured_capacity": value}}
@@ -280,7 +281,7 @@ def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any])
     rows = (
         one
         for one in subject.get("services", ())
-        if (one["service"] == settings.service and kind != "application") or one.get("distribution") == name
+        if one["service"] == settings.service and (kind != "application" or one.get("distribution") == name)
     )
     told: dict[str, Any] = next(rows, {})
     cores = {

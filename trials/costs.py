@@ -81,10 +81,9 @@ def costs(folder: Path) -> Used:
         end = max((row["at_us"] for row in rows), default=begin)
     seconds, acked = max((end - run["started_us"]) / 1e6, 1e-3), state.get("acked", 0)
     cores, rss = _by_host(rows, begin, end)
-    # Processes of the load count to its end: from the first record to the last one's answer.
-    whole_s = max((run.get("ended_us", end) - run["started_us"]) / 1e6, seconds)
     told = run.get("cost", {})
-    spent = {kind: entry["cpu_s"] / whole_s for kind, entry in told.items()}
+    # Generators count from the first record that is due to the last one.
+    spent = {kind: entry["cpu_s"] / seconds for kind, entry in told.items()}
     here = {kind: busy for kind, busy in spent.items() if kind == "watch" or not asked.get("generators")}
     processes = {kind: (asked.get(kind.partition("-")[0]) or {}).get("producers", 1) for kind in GENERATORS}
     generators = {kind: spent[kind] / processes[kind] for kind in GENERATORS if kind in spent}
@@ -156,25 +155,24 @@ def _samples(trial: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _waits(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[str, float]]:
-    """Return what of the time hosts waited, and what of their links was used, from first to last sample."""
-    of_host: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    """Return what of the time hosts waited, and what of their busiest link was used."""
+    of_link: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if begin <= row["at_us"] <= end:
-            of_host[row["host"]].append(row)
-    found: dict[str, dict[str, float]] = {}
-    for host, mine in of_host.items():
+            of_link[row["host"], row["interface"] or ""].append(row)
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for (host, _), mine in of_link.items():
         first, last = (pick(mine, key=lambda row: row["at_us"]) for pick in (min, max))
         if (took_us := last["at_us"] - first["at_us"]) <= 0:
             continue
-        found[host] = {
-            what: (last[column] - first[column]) / took_us
-            for what, column in (("memory", "memory_waited_us"), ("disk", "io_waited_us"))
-            if last[column] is not None and first[column] is not None
-        }
+        for what, column in (("memory", "memory_waited_us"), ("disk", "io_waited_us")):
+            if last[column] is not None and first[column] is not None:
+                found[host][what] = (last[column] - first[column]) / took_us
         if link := last["link_bytes_per_s"]:
             ways = (last[column] - first[column] for column in ("received_bytes", "sent_bytes"))
-            found[host]["network"] = max(0, *ways) / (took_us / 1e6) / link
-    return found
+            used = max(ways) / (took_us / 1e6) / link
+            found[host]["network"] = max(used, found[host].get("network", 0.0))
+    return dict(found)
 
 
 def _by_host(

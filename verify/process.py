@@ -28,9 +28,18 @@ def now_us() -> int:
     return time.time_ns() // 1000 - _AHEAD_US
 
 
+_cpu_before_us = 0
+
+
 def cpu_us() -> int:
-    """Return the CPU time that this process has used (microseconds, user and system)."""
-    return time.process_time_ns() // 1000
+    """Return the CPU time of this process since it began to work (microseconds, user and system)."""
+    return time.process_time_ns() // 1000 - _cpu_before_us
+
+
+def begin_work() -> None:
+    """Forget the CPU time of the start: it is no share of the work's time."""
+    global _cpu_before_us  # noqa: PLW0603 - it is the process's
+    _cpu_before_us = time.process_time_ns() // 1000
 
 
 def go_first() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sizing.core.findings import Finding
@@ -30,6 +30,8 @@ class Measured(Strict):
     """Whether nothing failed, so that they may carry more."""
     one_away_records_per_s: Count | None = None
     """The same with one host away, where that was measured."""
+    one_away_at_least: bool = False
+    """Whether nothing failed with one host away."""
     one_restarting_records_per_s: Count | None = None
     """The same while an instance restarts, where that was measured."""
 
@@ -58,22 +60,29 @@ def not_used(where: str, variable: str, measured: Measured, why: str, *, rule: s
 
 
 class Carriers(NamedTuple):
-    """How many processes are planned, of how many that were measured on so many hosts."""
+    """Processes by host: those that are planned, and as many as were measured on so many hosts."""
 
-    planned: int
-    measured: int
+    planned: Sequence[int]
+    measured: Sequence[int]
 
-    @property
-    def share(self) -> float:
-        """What the planned ones carry of what was measured; more processes are another configuration."""
-        return min(1.0, self.planned / self.measured)
+    def share(self, *, away: bool) -> float:
+        """Return what of the measured rate the planned ones carry, ``away`` without the fullest host.
+
+        More processes than were measured are another configuration, of which nothing is known.
+        """
+        planned, measured = (_left(one) if away else sum(one) for one in self)
+        return min(1.0, planned / measured) if measured else 0.0
+
+
+def _left(by_host: Sequence[int]) -> int:
+    """Return how many processes are left without the host that has most."""
+    return sum(by_host) - max(by_host)
 
 
 def headroom(
     where: str,
     measured: Measured,
     what: str,
-    hosts: int,
     carriers: Carriers,
     load: float,
     fix: str,
@@ -87,28 +96,32 @@ def headroom(
     Args:
         where: what the findings are about; ``rule`` is the name of their rule.
         measured: what was measured; ``what`` names it, with its version.
-        hosts: how many are planned, with ``carriers``.
+        carriers: what is planned.
         load: records/s that they are to carry together.
         fix: how too much of it is mended.
     """
+    hosts = len(carriers.planned)
     of_host = measured.records_per_s / measured.hosts
-    away, how = of_host * (hosts - 1), "what a host of it does"
+    of_others, how, at_least = of_host * (hosts - 1), "what a host of it does", measured.at_least
     if hosts == measured.hosts and measured.one_away_records_per_s is not None:
-        away, how = measured.one_away_records_per_s, "as measured"
-    conditions = [("healthy", of_host * hosts, "")]
+        of_others, how = measured.one_away_records_per_s, "as measured"
+        at_least = measured.one_away_at_least
+    conditions = [("healthy", of_host * hosts, "", False, measured.at_least)]
     if hosts > 1:
-        conditions.append(("with one host away", away, f", {how}"))
-    by = f" by {carriers.planned} of {carriers.measured} processes" if carriers.share < 1 else ""
-    for condition, of_all, because in conditions:
-        carried = carriers.share * of_all
+        conditions.append(("with one host away", of_others, f", {how}", True, at_least))
+    for condition, of_all, because, away, least in conditions:
+        share = carriers.share(away=away)
+        carried = share * of_all
+        counts = f"{sum(carriers.planned)} of {sum(carriers.measured)} processes"
+        by = f" by {counts}" if share < 1 else ""
         run = f"run {measured.run} of {measured.date}, {what}, {measured.cores} cores{because}"
         said = (
-            f"{condition} {'at least ' if measured.at_least else ''}{carried:,.0f} records/s are carried{by} "
-            f"({run}), and the workload is {load:,.0f}"
+            f"{condition} {'at least ' if least else ''}{carried:,.0f} records/s are carried{by} ({run}), "
+            f"and the workload is {load:,.0f}"
         )
         if load <= carried:
-            share = f": {load / carried:.0%} of it, {carried - load:,.0f} are left"
-            yield Finding("note", rule, where, said + share, "nothing")
+            rest = f": {load / carried:.0%} of it, {carried - load:,.0f} are left"
+            yield Finding("note", rule, where, said + rest, "nothing")
         else:
             # What carries at least so much may carry more.
-            yield Finding("warning" if measured.at_least else "error", rule, where, said, fix)
+            yield Finding("warning" if least else "error", rule, where, said, fix)

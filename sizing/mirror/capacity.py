@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts
 from sizing.core.findings import Finding
+from sizing.core.placement import quotas
 from sizing.host.variables import HostFacts
 from sizing.mirror.variables import ROLE, MeasuredFlow, MirrorFlow, MirrorMaker
 
@@ -35,16 +36,21 @@ def capacity_of(
 
 
 def processes_for(measured: MeasuredFlow, flow: MirrorFlow, hosts: int) -> int:
-    """Return how many processes carry a flow's rate by measurement, also while one of its hosts is away.
+    """Return how many processes carry a flow's rate by measurement, also while the fullest host is away.
 
     Without a rate it is as many as were measured on so many hosts, and never more: that would be another
     configuration.
     """
-    each = measured.records_per_s / measured.processes
-    stay = max(1, hosts - 1) / hosts
-    wanted = math.ceil(load_of(measured, flow) / each / stay)
     most = _measured_on(measured, hosts)
-    return min(most, wanted or most)
+    load = load_of(measured, flow)
+    if not load:
+        return most
+    each = measured.records_per_s / measured.processes
+    left = measured.processes - math.ceil(measured.processes / measured.hosts)
+    if measured.one_away_records_per_s and left:
+        each = min(each, measured.one_away_records_per_s / left)
+    stay = (n - (math.ceil(n / hosts) if hosts > 1 else 0) for n in range(1, most + 1))
+    return next((n for n, left in enumerate(stay, 1) if left * each >= load), most)
 
 
 def _measured_on(measured: MeasuredFlow, hosts: int) -> int:
@@ -57,13 +63,14 @@ def load_of(measured: MeasuredFlow, flow: MirrorFlow) -> float:
 
 
 def flow_headroom(
-    measured: MeasuredFlow, name: str, flow: MirrorFlow, hosts: int, count: int
+    measured: MeasuredFlow, name: str, flow: MirrorFlow, hosts: Sequence[str], count: int
 ) -> Iterator[Finding]:
-    """Say what a flow's rate leaves of what was measured; ``count`` processes are planned."""
+    """Say what a flow's rate leaves of what was measured; ``count`` processes are planned on these hosts."""
     if load := load_of(measured, flow):
         what = f"{measured.kind} {measured.version}, records of {measured.record_bytes} bytes"
         fix = f"add hosts or processes, or lower mirror_maker_flows.{name}.mb_per_s to what they are to carry"
-        carriers = Carriers(count, _measured_on(measured, hosts))
-        yield from headroom(
-            f"flow {name}", measured, what, hosts, carriers, load, fix, rule="mirror.capacity"
+        planned, were = (
+            list(quotas(number, hosts).values()) for number in (count, _measured_on(measured, len(hosts)))
         )
+        carriers = Carriers(planned, were)
+        yield from headroom(f"flow {name}", measured, what, carriers, load, fix, rule="mirror.capacity")

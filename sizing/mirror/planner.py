@@ -89,7 +89,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
             sheet.findings += refused
             count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers, here)
             if here is not None:
-                sheet.findings += flow_headroom(here, name, flow, len(hosts_of[name]), count)
+                sheet.findings += flow_headroom(here, name, flow, hosts_of[name], count)
             findings += _add(instances, planned, hosts_of[name], count, inventory, role)
         findings += sheet.findings
     services = {host: {SERVICE: tuple(found)} for host, found in instances.items()}

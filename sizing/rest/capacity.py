@@ -46,8 +46,13 @@ def instances_for(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int |
 
 
 def each(measured: MeasuredCapacity) -> float:
-    """Return the records/s of one instance."""
-    return measured.records_per_s / (measured.hosts * measured.instances_per_host)
+    """Return the records/s of one instance, also while a host is away."""
+    healthy = measured.records_per_s / (measured.hosts * measured.instances_per_host)
+    if measured.one_away_records_per_s and measured.hosts > 1:
+        return min(
+            healthy, measured.one_away_records_per_s / ((measured.hosts - 1) * measured.instances_per_host)
+        )
+    return healthy
 
 
 def rest_headroom(
@@ -70,9 +75,8 @@ def rest_headroom(
             f"{used[0][0] if len(used) == 1 else 'all'} kafka_rest",
             measured,
             f"{measured.distribution} {measured.version}",
-            len(used),
-            Carriers(sum(instances[host] for host, _, _ in used), measured.instances_per_host * len(used)),
+            Carriers([instances[host] for host, _, _ in used], [measured.instances_per_host] * len(used)),
             load,
-            "add hosts, or lower kafka_rest_workload.records_per_s to what they are to carry",
+            "add hosts or instances, or lower kafka_rest_workload.records_per_s to what they are to carry",
             rule="rest.capacity",
         )

@@ -39,14 +39,6 @@ def application_headroom(
     elif spec.records_per_s:
         what = f"{measured.name} with {measured.version}, records of {measured.record_bytes} bytes"
         fix = f"add hosts, or lower {ROLE}_records_per_s to what they are to carry"
-        count = measured.instances_per_host * len(hosts)
-        yield from headroom(
-            where,
-            measured,
-            what,
-            len(hosts),
-            Carriers(count, count),
-            spec.records_per_s,
-            fix,
-            rule="streams.capacity",
-        )
+        instances = [measured.instances_per_host] * len(hosts)
+        carriers = Carriers(instances, instances)
+        yield from headroom(where, measured, what, carriers, spec.records_per_s, fix, rule="streams.capacity")

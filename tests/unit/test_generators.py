@@ -117,6 +117,7 @@ def test_a_host_with_other_code_is_refused(agents: Agents) -> None:
             "ssh: connect to host load1 port",
         ),
         ("echo Welcome; sleep 60", "it says 'Welcome'"),
+        ("echo Warning: a new host >&2; echo Welcome; sleep 60", "it says 'Welcome'; it said last: Warning"),
         ("echo 'sh: 1: /opt/kedge/load-agent: not found' >&2", "not found; deploy.yml brings it there"),
     ],
 )

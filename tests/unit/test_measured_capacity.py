@@ -51,7 +51,7 @@ def said(inventory: Inventory, rule: str) -> list[Finding]:
     return sorted(findings(inventory, rule), key=lambda one: "healthy" not in one.message)
 
 
-@pytest.mark.parametrize(("mb_per_s", "count"), [(None, 6), (20, 4), (500, 6), (1, 2)])
+@pytest.mark.parametrize(("mb_per_s", "count"), [(None, 6), (20, 4), (21, 6), (500, 6), (1, 2)])
 def test_a_flow_has_the_processes_that_were_measured_to_carry_it(mb_per_s: float | None, count: int) -> None:
     """One host's processes carry it; never less than one a host, never more than were measured of 20."""
     plan = make_plan(of_flow(mb_per_s))
@@ -82,8 +82,17 @@ def test_what_fewer_processes_carry_is_less() -> None:
     inventory = mirrors(flow=flow, measured_capacity=FLOW, common={"advice": "measured"})
     healthy, away = said(inventory, "mirror.capacity")
     assert "healthy 30,000 records/s are carried by 3 of 6 processes" in healthy.message
-    assert "with one host away 16,000 records/s are carried by 3 of 6 processes" in away.message
+    # One host has two of the three.
+    assert "with one host away 10,667 records/s are carried by 3 of 6 processes" in away.message
     assert (healthy.severity, away.severity) == ("note", "error")
+
+
+@pytest.mark.parametrize(("at_least", "severity"), [(True, "warning"), (False, "error")])
+def test_at_least_is_said_of_the_condition_of_which_it_is_true(at_least: bool, severity: str) -> None:
+    measured = {**FLOW, "at_least": not at_least, "one_away_at_least": at_least}
+    healthy, away = said(of_flow(40, measured), "mirror.capacity")
+    assert ("at least" in healthy.message) is not at_least
+    assert away.severity == severity
 
 
 def test_more_hosts_have_as_many_more_processes() -> None:

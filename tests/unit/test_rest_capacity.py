@@ -58,6 +58,13 @@ def test_other_numbers_of_hosts_are_reckoned_from_what_one_does() -> None:
     assert "what a host of it does" in away.message
 
 
+def test_instances_suffice_also_while_a_host_is_away() -> None:
+    """An instance of those that stay carried 1,500 where it carries 2,000 healthy."""
+    measured = {**MEASURED, "instances_per_host": 4, "records_per_s": 16_000, "one_away_records_per_s": 6000}
+    assert len(plan(5000, measured=measured).services["rest1"]["kafka_rest"]) == 4
+    assert [one.severity for one in findings(5000, measured=measured)] == ["note", "note"]
+
+
 def test_what_fewer_instances_carry_is_less() -> None:
     """Of the two that were measured on each host one is planned."""
     healthy, away = findings(20_000, instances_per_host=1)
@@ -92,7 +99,7 @@ def test_a_measurement_of_something_else_is_refused_with_its_reason(change: dict
 
 
 def test_more_than_what_is_carried_at_least_is_no_error() -> None:
-    found = findings(60_000, measured={**MEASURED, "at_least": True})
+    found = findings(60_000, measured={**MEASURED, "at_least": True, "one_away_at_least": True})
     assert [one.severity for one in found] == ["note", "warning"]
     assert "at least 48,000" in found[1].message
 

@@ -273,11 +273,13 @@ def test_what_a_host_waited_for_is_the_limit(
             "cpu_waited_us": None,
             "memory_waited_us": int(second * memory * 1e6),
             "io_waited_us": int(second * disk * 1e6),
+            "interface": interface,
             "received_bytes": 0,
-            "sent_bytes": int(second * sent * 1e9),
+            "sent_bytes": int(second * share * 1e9),
             "link_bytes_per_s": 1_000_000_000,
         }
         for second in range(10)
+        for interface, share in (("eth0", 0.0), ("eth1", sent))
     ]
     write_table(tmp_path / "evidence", "pressure", "watch", rows_to_columns("pressure", rows))
     found = limit_of(costs(tmp_path))
@@ -302,6 +304,14 @@ def test_a_generator_that_keeps_its_records_waiting_is_the_limit(
 def test_generators_are_called_as_the_load_calls_them() -> None:
     load = Load.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
     assert {lane.actor.rpartition("-")[0] for lane in lanes(load)} == set(GENERATORS)
+
+
+def test_of_a_load_that_did_not_end_in_order_is_told_what_is_known(tmp_path: Path) -> None:
+    write_run(tmp_path, 1.9, 2.0, shared=False)
+    path = tmp_path / "evidence" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"ended_us": None, "measured_until_us": None}))
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == "cpu of kafka_rest"
 
 
 def test_without_samples_nothing_is_said_to_be_used_up(tmp_path: Path) -> None:

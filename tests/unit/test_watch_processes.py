@@ -23,7 +23,7 @@ LIMIT_S = 20
 
 
 def line(*units: list[Any]) -> str:
-    return json.dumps({"units": list(units), "host": [9, 1, None, 2, 3, 4, None]})
+    return json.dumps({"units": list(units), "host": [9, 1, None, 2], "links": []})
 
 
 def plan(**services: list[str]) -> dict[str, Any]:
@@ -114,22 +114,15 @@ def test_line_becomes_a_row_for_each_process() -> None:
         "cpu_us": 7,
         "fds": 8,
     }
-    assert of_host == {
-        "host": "rest1",
-        "at_us": 9,
-        "cpu_waited_us": 1,
-        "memory_waited_us": None,
-        "io_waited_us": 2,
-        "received_bytes": 3,
-        "sent_bytes": 4,
-        "link_bytes_per_s": None,
-    }
+    waits = {"host": "rest1", "at_us": 9, "cpu_waited_us": 1, "memory_waited_us": None, "io_waited_us": 2}
+    nothing = dict.fromkeys(("interface", "received_bytes", "sent_bytes", "link_bytes_per_s"))
+    assert of_host == [waits | nothing]
     assert rows("rest1", UNITS, line()) == ([], of_host)
+    two = json.loads(line()) | {"links": [["eth0", 3, 4, None], ["eth1", 5, 6, 7]]}
+    assert [row["interface"] for row in rows("rest1", UNITS, json.dumps(two))[1]] == ["eth0", "eth1"]
 
 
-def test_the_hosts_own_interface_that_carries_most_is_counted(
-    tmp_path: Path,
-) -> None:
+def test_interfaces_of_the_host_alone_are_counted(tmp_path: Path) -> None:
     def interface(name: str, received: int, sent: int, speed: str, *, own: bool) -> None:
         (tmp_path / name / "statistics").mkdir(parents=True)
         for file, text in (
@@ -141,13 +134,11 @@ def test_the_hosts_own_interface_that_carries_most_is_counted(
         if own:
             (tmp_path / name / "device").mkdir()
 
-    assert on_host.carried(str(tmp_path)) == (0, 0, None)
+    assert on_host.links(str(tmp_path)) == []
     interface("eth0", 100, 10, "-1", own=True)
     interface("podman0", 5000, 5000, "10000", own=False)
     interface("eth1", 1, 2, "10000", own=True)
-    assert on_host.carried(str(tmp_path)) == (100, 10, None)
-    interface("eth2", 100, 20, "10000", own=True)
-    assert on_host.carried(str(tmp_path)) == (100, 20, 1_250_000_000)
+    assert on_host.links(str(tmp_path)) == [("eth0", 100, 10, None), ("eth1", 1, 2, 1_250_000_000)]
 
 
 def test_a_kernel_that_does_not_tell_what_waits_is_no_error() -> None:

@@ -149,4 +149,5 @@ if __name__ == "__main__":
     try:
         leave(main())
     except SystemExit as ended:
-        leave(int(ended.code or 0))
+        # Nobody may read what is left to say.
+        os._exit(int(ended.code or 0))

@@ -141,7 +141,7 @@ class Generator:
         line = b""
         if select.select([self._out], [], [], _ANSWER_S)[0]:
             line = self._out.readline()
-            why = f"it says {line.decode(errors='replace').strip()!r}"
+            why = f"it says {line.decode(errors='replace').strip()!r}" if line else "it ended"
         else:
             why = f"it says nothing within {_ANSWER_S:.0f} s"
         try:
@@ -155,7 +155,7 @@ class Generator:
         said = last_line(self._log)
         if AGENT in said:
             return f"{said}; deploy.yml brings it there"
-        return said or otherwise
+        return f"{otherwise}; it said last: {said}" if said else otherwise
 
     def _send(self, line: str) -> None:
         try:

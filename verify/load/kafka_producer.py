@@ -23,7 +23,7 @@ from verify.load.actors import Lane
 from verify.load.board import Board, Cell, Head, State
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
-from verify.process import Ending, cpu_us, now_us
+from verify.process import Ending, begin_work, cpu_us, now_us
 
 SLICE_S: Final = 0.005
 #: Records of the ledger that are settled together: a quarter of a second's, within these bounds.
@@ -82,6 +82,7 @@ def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: En
     while not board.head[Head.GO] and not ending:
         time.sleep(0.02)
     start_us = int(board.head[Head.GO])
+    begin_work()
     if start_us:
         _produce(sender, board, start_us, ending)
     _answers(sender, board, ending)

@@ -315,7 +315,7 @@ class _Run:
         write_state(self._dir, self._phase, self._board, self._message)
 
     def _mend(self, board: Board) -> None:
-        """Give every record that may have left a row in the ledger."""
+        """Give every record that may have left a row in the ledger, of which its host told."""
         go = int(board.head[Head.GO])
         for lane in lanes(self._load) if go else []:
             cells = board.cells(lane.actor)

@@ -25,7 +25,7 @@ from verify.load.board import Board, Cell, Head, State
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
-from verify.process import Ending, cpu_us, now_us
+from verify.process import Ending, begin_work, cpu_us, now_us
 
 PRODUCE_HEADERS: Final = {
     "Content-Type": "application/vnd.kafka.binary.v2+json",
@@ -82,6 +82,7 @@ async def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, endi
     cells[Cell.STATE] = State.READY
     while not board.head[Head.GO] and not ending:
         await asyncio.sleep(0.02)
+    begin_work()
     await producer.run()
     cells[Cell.CPU_US] = cpu_us()
     cells[Cell.STATE] = State.DONE

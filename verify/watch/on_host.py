@@ -1,9 +1,10 @@
 """Runs on a host, given to its Python as text: one line a second about it and the processes of some units.
 
 Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cpu_us, fds]``, empty while no
-unit runs; ``host`` is ``[at_us, cpu_waited_us, memory_waited_us, io_waited_us, received_bytes, sent_bytes,
-link_bytes_per_s]``, as the evidence table pressure has it. The program ends soon after nobody reads it any
-more. Times are by the host's clock. It uses nothing but the standard library and what every systemd has.
+unit runs; ``host`` is ``[at_us, cpu_waited_us, memory_waited_us, io_waited_us]`` and ``links`` a list of
+``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table pressure has them. The
+program ends soon after nobody reads it any more. Times are by the host's clock. It uses nothing but the
+standard library and what every systemd has.
 """
 
 from __future__ import annotations
@@ -53,21 +54,17 @@ def waited_us(what: str) -> int | None:
         return None
 
 
-def carried(net: str = "/sys/class/net") -> tuple[int, int, int | None]:
-    """Return bytes received and sent by the interface that has carried most, and what it can carry a second.
-
-    The others are for management, or wait until this one fails.
-    """
-    found = [(0, 0, 0)]
-    for name in os.listdir(net):  # noqa: PTH208
+def links(net: str = "/sys/class/net") -> list[tuple[str, int, int, int | None]]:
+    """Return what each of the host's own interfaces received and sent, and what it can carry a second."""
+    found = []
+    for name in sorted(os.listdir(net)):  # noqa: PTH208
         # Bridges and containers' ends would count the same bytes again.
-        if not os.path.exists(f"{net}/{name}/device"):  # noqa: PTH110
-            continue
-        received, sent = (_number(f"{net}/{name}/statistics/{way}_bytes") for way in ("rx", "tx"))
-        # Mbit/s; -1 or nothing where the driver does not say.
-        found.append((received, sent, _number(f"{net}/{name}/speed")))
-    received, sent, speed = max(found, key=lambda one: one[0] + one[1])
-    return received, sent, speed * 125_000 if speed > 0 else None
+        if os.path.exists(f"{net}/{name}/device"):  # noqa: PTH110
+            received, sent = (_number(f"{net}/{name}/statistics/{way}_bytes") for way in ("rx", "tx"))
+            # Mbit/s; -1 or nothing where the driver does not say.
+            speed = _number(f"{net}/{name}/speed")
+            found.append((name, received, sent, speed * 125_000 if speed > 0 else None))
+    return found
 
 
 def _number(path: str) -> int:
@@ -87,8 +84,8 @@ def main(units: list[str], interval_s: float = 1.0) -> None:
             # A process that ends while it is looked at has no sample.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 samples.append(sample(unit, pid))
-        host = [time.time_ns() // 1000, *map(waited_us, ("cpu", "memory", "io")), *carried()]
-        print(json.dumps({"units": samples, "host": host}), flush=True)
+        host = [time.time_ns() // 1000, *map(waited_us, ("cpu", "memory", "io"))]
+        print(json.dumps({"units": samples, "host": host, "links": links()}), flush=True)
         tick += interval_s * (1 + int((time.monotonic() - tick) / interval_s))
         time.sleep(max(0.0, tick - time.monotonic()))
 

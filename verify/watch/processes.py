@@ -52,7 +52,7 @@ def ssh_command(access: Access, units: Units) -> list[str]:
     return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units])
 
 
-def rows(host: str, units: Units, line: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def rows(host: str, units: Units, line: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows that a line of a host's samples makes, of processes and of the host.
 
     Raises:
@@ -65,7 +65,8 @@ def rows(host: str, units: Units, line: str) -> tuple[list[dict[str, Any]], dict
         who = {"host": host, "service": service, "instance": instance}
         made.append({**who, "at_us": at_us, "rss_bytes": rss_bytes, "cpu_us": cpu_us, "fds": fds})
     columns = [name for name in PRESSURE.names if name != "host"]
-    return made, {"host": host, **dict(zip(columns, said["host"], strict=True))}
+    links = said["links"] or [[None] * (len(columns) - len(said["host"]))]
+    return made, [{"host": host, **dict(zip(columns, [*said["host"], *link], strict=True))} for link in links]
 
 
 class HostWatcher:
@@ -123,7 +124,7 @@ class HostWatcher:
                     return f"not a line of samples: {line.strip()[:80]!r}"
                 if found:
                     self._writer.append(rows_to_columns("processes", found))
-                self._pressure.append(rows_to_columns("pressure", [of_host]))
+                self._pressure.append(rows_to_columns("pressure", of_host))
             lines = ssh.stderr.read().strip().splitlines()
         return lines[-1] if lines else f"ssh ended with {ssh.returncode}"
 
