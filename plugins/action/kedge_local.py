@@ -63,7 +63,8 @@ class ActionModule(ActionBase):
                     output.write(line)
                     if log is None:
                         display.display(line.rstrip("\n"))
-        result |= {"changed": False, "rc": process.returncode, "last_line": last}
+        # Said, for Ansible takes any status but 0 for a failure where nothing is.
+        result |= {"changed": False, "failed": False, "rc": process.returncode, "last_line": last}
         if process.returncode not in self._task.args.get("ok", [0]):
             where = f"; its output is in {log}" if log else ""
             result |= {
