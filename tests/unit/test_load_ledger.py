@@ -64,6 +64,16 @@ def test_a_generators_own_time_is_what_its_service_did_not_cause(book: Book) -> 
     assert book.cells[Cell.OWN_US] == 25 + 10
 
 
+def test_the_time_of_a_full_block_of_today_fits_its_cell(tmp_path: Path) -> None:
+    # Times since the epoch of 8,192 records do not fit 64 bits when they are added up; what they took does.
+    due_us, count, cells = 1_795_000_000_000_000, 8192, np.zeros(16, np.int64)
+    ledger = Ledger(EvidenceWriter(tmp_path, "ledger", LANE.actor), LANE, cells, count)
+    ledger.add(0, np.full(count, due_us), np.zeros(count, np.int64))
+    ledger.sent(0, count, due_us + 100)
+    ledger.settle(np.arange(count), ACKED, np.zeros(count, np.int32), np.arange(count), due_us + 300)
+    assert (cells[Cell.OWN_US], cells[Cell.TOOK_US]) == (100 * count, 300 * count)
+
+
 def test_the_load_tells_its_own_share_of_the_time_of_each_kind(tmp_path: Path) -> None:
     part = {"topic": "t", "records_per_s": 1, "producers": 2, "consumers": 0}
     load = Load.model_validate({"run_id": "r", "cluster": "c", "bootstrap_servers": "x:1", "kafka": part})

@@ -133,7 +133,7 @@ class Ledger:
             if outcome == ACKED:
                 self._cells[Cell.BYTES] += len(rows) * self._lane.record_bytes
                 self._cells[Cell.OWN_US] += int(block.own_us[rows].sum())
-                self._cells[Cell.TOOK_US] += len(rows) * at_us - int(block.intended_us[rows].sum())
+                self._cells[Cell.TOOK_US] += int((at_us - block.intended_us[rows]).sum())
             block.open -= len(rows)
             if not block.open:
                 self._writer.append(self._columns(self._blocks.pop(number)))
