@@ -25,7 +25,7 @@ from spark_checks.report import output
 from spark_checks.report import page as report
 from trials.costs import Limit, costs, limit_of
 from trials.settings import TrialsError
-from verify.process import Ending
+from verify.process import Ending, end_all
 
 #: The least share of the intended rate that counts as sustained, beside a request at either end.
 SUSTAINED: Final = 0.97
@@ -310,11 +310,11 @@ def _loaded(folder: Path, asked: Asked, inventory: Path, ending: Ending, restart
             ):
                 return f"ended early: {behind:.1f} s of records were not acknowledged"
     finally:
-        _end(load)
+        end_all([load], _LEAVE_S)
         # A restart that was begun is brought to its end: an instance must not stay stopped.
         if restarting is not None:
             restarting.wait()
-        _end(watch)
+        end_all([watch], _LEAVE_S)
     return wrong or _ended(folder, asked)
 
 
@@ -330,16 +330,6 @@ def _ended(folder: Path, asked: Asked) -> str:
 def _began(folder: Path) -> bool:
     """Tell whether records were sent at all: a load that cannot begin says nothing about what is carried."""
     return any((folder / "evidence" / "ledger").glob("*.parquet"))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(_LEAVE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _state(folder: Path) -> dict[str, Any]:

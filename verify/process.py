@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _PRIORITY: Final = -5
@@ -65,14 +65,31 @@ def start_module(module: str, *words: object, log: Path) -> subprocess.Popen[byt
         )
 
 
-def end_all(children: Iterable[subprocess.Popen[bytes]]) -> None:
-    """End children that still run: first they are told, then killed."""
-    running = [child for child in children if child.poll() is None]
-    for child in running:
-        child.terminate()
-    for child in running:
+class Child(Protocol):
+    """What is asked of a process to end it."""
+
+    def poll(self) -> object:
+        """Return what it ended with, None while it runs."""
+
+    def terminate(self) -> None:
+        """Have it end in order."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def wait(self, timeout: float | None = None) -> object:
+        """Wait for its end; raises subprocess.TimeoutExpired."""
+
+
+def end_all(children: Iterable[Child], seconds: float = _LEAVE_S) -> None:
+    """End children that still run, and wait for all: first they are told, after so long they are killed."""
+    told = list(children)
+    for child in told:
+        if child.poll() is None:
+            child.terminate()
+    for child in told:
         try:
-            child.wait(_LEAVE_S)
+            child.wait(seconds)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()

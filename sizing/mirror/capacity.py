@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts
+from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts, rate_of_one
 from sizing.core.findings import Finding
 from sizing.core.placement import quotas
 from sizing.host.variables import HostFacts
@@ -45,10 +45,8 @@ def processes_for(measured: MeasuredFlow, flow: MirrorFlow, hosts: int) -> int:
     load = load_of(measured, flow)
     if not load:
         return most
-    each = measured.records_per_s / measured.processes
     left = measured.processes - math.ceil(measured.processes / measured.hosts)
-    if measured.one_away_records_per_s and left:
-        each = min(each, measured.one_away_records_per_s / left)
+    each = rate_of_one(measured, measured.processes, left)
     stay = (n - (math.ceil(n / hosts) if hosts > 1 else 0) for n in range(1, most + 1))
     return next((n for n, left in enumerate(stay, 1) if left * each >= load), most)
 

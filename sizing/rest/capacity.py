@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts
+from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts, rate_of_one
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
 from sizing.host.variables import HostFacts
@@ -47,12 +47,8 @@ def instances_for(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int |
 
 def each(measured: MeasuredCapacity) -> float:
     """Return the records/s of one instance, also while a host is away."""
-    healthy = measured.records_per_s / (measured.hosts * measured.instances_per_host)
-    if measured.one_away_records_per_s and measured.hosts > 1:
-        return min(
-            healthy, measured.one_away_records_per_s / ((measured.hosts - 1) * measured.instances_per_host)
-        )
-    return healthy
+    of_hosts = measured.instances_per_host
+    return rate_of_one(measured, measured.hosts * of_hosts, (measured.hosts - 1) * of_hosts)
 
 
 def rest_headroom(

@@ -77,9 +77,10 @@ def test_a_host_that_is_lost_ends_the_load_with_its_name_and_leaves_nothing_runn
 ) -> None:
     run = started(load_run, hosts, kafka=kafka(topic))
     run.await_acked(RATE)
+    assert run.process is not None
     agents = [
         process
-        for process in psutil.Process(run.process.pid).children(recursive=True)  # type: ignore[union-attr]
+        for process in psutil.Process(run.process.pid).children(recursive=True)
         if "verify.load.agent" in process.cmdline()
     ]
     children = [child for agent in agents for child in agent.children()]

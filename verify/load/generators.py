@@ -125,13 +125,13 @@ class Generator:
         threading.Thread(target=self._lead, args=(board,), daemon=True).start()
 
     def _ask_clock(self) -> Offset:
-        trips = []
+        trips, own = [], code()
         for _ in range(_ROUND_TRIPS):
             asked = now_us()
             self._send(CLOCK)
             said = self._answer()
             trips.append(RoundTrip(asked, said[CLOCK], now_us()))
-            if said[CODE] != code():
+            if said[CODE] != own:
                 raise LoadError(
                     f"load_generator {self.host} has another version of the kit: deploy.yml brings this one"
                 )

@@ -22,7 +22,7 @@ from verify.load.mirrored import Mirrored
 from verify.load.progress import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
 from verify.load.rest_probe import probe
 from verify.load.unfinished import mend_ledger
-from verify.process import Ending, last_line, now_us, start_module
+from verify.process import Ending, end_all, last_line, now_us, start_module
 
 _READY_S: Final = 90.0
 _END_S: Final = 20.0
@@ -298,15 +298,7 @@ class _Run:
 
     def _leave(self) -> None:
         """End whatever still runs, then complete the evidence with what the board knows."""
-        for worker in self._workers.values():
-            if worker.poll() is None:
-                worker.terminate()
-        for worker in self._workers.values():
-            try:
-                worker.wait(self._end_s)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+        end_all(self._workers.values(), self._end_s)
         if self._board is not None:
             self._mend(self._board)
             self._write_run()
