@@ -18,10 +18,15 @@ ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "
 
 
 class _ByFile(LoadScopeScheduling):
-    """Workers take whole files, whose tests share brokers and fleets; a molecule scenario stands alone."""
+    """Workers take whole files, whose tests share brokers and fleets; a molecule scenario stands alone.
+
+    What needs a Spark session stays with one worker: its JVM compiles for a minute before it is quick.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
+        if path.startswith(("tests/spark/", "tests/faults/")):
+            return "spark"
         return nodeid if path.endswith("test_molecule.py") else path
 
 
