@@ -18,9 +18,11 @@ from evidence.tables import arrow_schema
 #: From this share on a processor is called used up: a queue before a server that is busy for nine tenths of
 #: the time is nine long (M/M/1), and samples are means over seconds.
 BUSY: Final = 0.9
-#: From these shares of the time on, what a host waits for is called used up: hardly anything waits for memory
-#: where there is enough; a disk is waited for with every flush; a link's counters are means, as above.
-WAITS: Final = {"memory": 0.1, "disk": 0.5, "network": 0.9}
+#: From these shares on, something of a host is called used up: the processors' time by all that runs there;
+#: the time in which something waited for memory, which hardly ever happens where there is enough, or for a
+#: disk, which every flush waits for; what a link can carry, by counters that are means, as above.
+FROM: Final = {"cpu": BUSY, "memory": 0.1, "disk": 0.5, "network": 0.9}
+_HOW: Final = {"cpu": "of its processors' time was used", "network": "of its link was used"}
 #: What sends, as run.json names it; each producer is a process that can use one core.
 GENERATORS: Final = ("kafka-producer", "rest-producer")
 #: From these on the time of records is the generators': half of it, and more than the ticks they send by.
@@ -48,8 +50,9 @@ class Used:
         generators: kind of generator -> busy cores, of each process.
         own: kind of generator -> the share of its records' time in which they waited for it alone, and that
             in ms a record.
-        waits: host -> the share of the time in which some process waited for memory or disk, and the share of
-            its link that was used; of what was not told nothing.
+        shares: host -> of its processors' time the used share, of the time that in which some process waited
+            for memory or disk, and of its link the used share; of what was not told nothing.
+        makers: hosts that make the load, and do nothing else.
         load: busy cores of what of the load runs on this machine: generators, consumers and watchers.
         figures: cpu_us_a_record and rss_mib, by service; what each record cost.
     """
@@ -60,7 +63,8 @@ class Used:
     machine: float = 0.0
     generators: Mapping[str, float] = field(default_factory=dict)
     own: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    waits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    makers: frozenset[str] = frozenset()
     load: float = 0.0
     figures: Mapping[str, float] = field(default_factory=dict)
 
@@ -102,8 +106,9 @@ def costs(folder: Path) -> Used:
         if acked:
             figures[f"{service}_cpu_us_a_record"] = round(busy * 1e6 / (acked / seconds), 2)
         figures[f"{service}_rss_mib"] = round(max(rss[service]) / 2**20, 1)
-    waits = _waits(_samples(folder, "pressure"), begin, end)
-    return Used(cores, has, shared, machine, generators, own, waits, sum(here.values()), figures)
+    shares = _shares(_samples(folder, "pressure"), begin, end)
+    makers = frozenset(asked.get("generators", ()))
+    return Used(cores, has, shared, machine, generators, own, shares, makers, sum(here.values()), figures)
 
 
 def limit_of(used: Used) -> Limit | None:
@@ -123,19 +128,25 @@ def limit_of(used: Used) -> Limit | None:
             most = max(of_host, key=lambda service: of_host[service])
             what = "cpu of a broker" if most == "kafka_broker" else f"cpu of {most}"
             return Limit(what, f"{host} used {busy:.1f} of {cores:g} cores, most by {most}")
-    for host, of_host in sorted(used.waits.items()):
-        for what, share in of_host.items():
-            if share >= WAITS[what]:
-                how = (
-                    "of its link was used"
-                    if what == "network"
-                    else f"of the time something waited for its {what}"
-                )
-                return Limit(f"{what} of {host}", f"{share:.0%} {how}")
+    if (of_a_host := _used_up(used)) is not None:
+        return of_a_host
     for kind, (share, ms) in used.own.items():
         if share >= OWN_SHARE and ms >= OWN_MS:
             because = f"records waited for {kind} alone for {share:.0%} of their time, {ms:.0f} ms each"
             return Limit("generator", because)
+    return None
+
+
+def _used_up(used: Used) -> Limit | None:
+    """Return the first host that has no more of something, whatever took it."""
+    for host, of_host in sorted(used.shares.items()):
+        for what, share in of_host.items():
+            if share >= FROM[what]:
+                because = f"{share:.0%} {_HOW.get(what, f'of the time something waited for its {what}')}"
+                if host in used.makers:
+                    return Limit("generator", f"of {host} {because}")
+                where = "the one machine" if used.shared and what == "cpu" else host
+                return Limit(f"{what} of {where}", because)
     return None
 
 
@@ -154,8 +165,8 @@ def _samples(trial: Path, name: str) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
-def _waits(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[str, float]]:
-    """Return what of the time hosts waited, and what of their busiest link was used."""
+def _shares(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[str, float]]:
+    """Return what hosts used of processors and of their busiest link, and how often something waited."""
     of_link: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if begin <= row["at_us"] <= end:
@@ -165,6 +176,9 @@ def _waits(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[s
         first, last = (pick(mine, key=lambda row: row["at_us"]) for pick in (min, max))
         if (took_us := last["at_us"] - first["at_us"]) <= 0:
             continue
+        if last["cpu_used_us"] is not None and first["cpu_used_us"] is not None:
+            cpu, idle = (last[column] - first[column] for column in ("cpu_used_us", "cpu_idle_us"))
+            found[host]["cpu"] = cpu / (cpu + idle) if cpu + idle > 0 else 0.0
         for what, column in (("memory", "memory_waited_us"), ("disk", "io_waited_us")):
             if last[column] is not None and first[column] is not None:
                 found[host][what] = (last[column] - first[column]) / took_us

@@ -13,17 +13,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from evidence.writing import write_json
 from tests.awaiting import await_that
 from verify.collect.hosts import to_access
 from verify.watch import on_host, processes
-from verify.watch.processes import HostWatcher, ended, main, planned_units, rows, ssh_command
+from verify.watch.processes import HostWatcher, ended, main, planned_units, rows, ssh_command, watched
 
 UNITS = {"kafka-rest@8082": ("kafka_rest", "8082"), "kafka-rest@8083": ("kafka_rest", "8083")}
 LIMIT_S = 20
 
 
 def line(*units: list[Any]) -> str:
-    return json.dumps({"units": list(units), "host": [9, 1, None, 2], "links": []})
+    return json.dumps({"units": list(units), "host": [9, 1, 4, None, 2], "links": []})
 
 
 def plan(**services: list[str]) -> dict[str, Any]:
@@ -60,6 +61,13 @@ def test_units_are_those_of_planned_processes() -> None:
     )
     assert planned_units(planned) == {"rest1": {**UNITS, "streams-app@a": ("streams_app", "a")}}
     assert planned_units(plan(host_tuning=["host"])) == {}
+
+
+def test_hosts_that_make_the_load_are_sampled_too(tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", plan(kafka_rest=["8082", "8083"]))
+    write_json(tmp_path / "load.json", {"generators": ["load1", "rest1"]})
+    assert watched(tmp_path) == {"load1": {}, "rest1": UNITS}
+    assert on_host.main_pids([]) == {}
 
 
 def test_sample_tells_memory_cpu_time_and_open_files_of_a_process(tmp_path: Path) -> None:
@@ -114,7 +122,8 @@ def test_line_becomes_a_row_for_each_process() -> None:
         "cpu_us": 7,
         "fds": 8,
     }
-    waits = {"host": "rest1", "at_us": 9, "cpu_waited_us": 1, "memory_waited_us": None, "io_waited_us": 2}
+    used = {"cpu_used_us": 1, "cpu_idle_us": 4}
+    waits = {"host": "rest1", "at_us": 9, **used, "memory_waited_us": None, "io_waited_us": 2}
     nothing = dict.fromkeys(("interface", "received_bytes", "sent_bytes", "link_bytes_per_s"))
     assert of_host == [waits | nothing]
     assert rows("rest1", UNITS, line()) == ([], of_host)
@@ -139,6 +148,14 @@ def test_interfaces_of_the_host_alone_are_counted(tmp_path: Path) -> None:
     interface("podman0", 5000, 5000, "10000", own=False)
     interface("eth1", 1, 2, "10000", own=True)
     assert on_host.links(str(tmp_path)) == [("eth0", 100, 10, None), ("eth1", 1, 2, 1_250_000_000)]
+
+
+def test_a_processor_is_used_where_it_is_not_idle_and_not_the_disks_turn(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    # user nice system idle iowait irq softirq steal; a guest's time is within the user's.
+    stat.write_text("cpu  100 10 50 700 90 1 2 47 30 0\ncpu0 1 2 3\n")
+    tick_us = 1_000_000 // os.sysconf("SC_CLK_TCK")
+    assert on_host.processors_us(str(stat)) == (210 * tick_us, 790 * tick_us)
 
 
 def test_a_kernel_that_does_not_tell_what_waits_is_no_error() -> None:

@@ -1,10 +1,10 @@
 """Runs on a host, given to its Python as text: one line a second about it and the processes of some units.
 
 Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cpu_us, fds]``, empty while no
-unit runs; ``host`` is ``[at_us, cpu_waited_us, memory_waited_us, io_waited_us]`` and ``links`` a list of
-``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table pressure has them. The
-program ends soon after nobody reads it any more. Times are by the host's clock. It uses nothing but the
-standard library and what every systemd has.
+unit runs; ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, memory_waited_us, io_waited_us]`` and ``links`` a
+list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table pressure has
+them. The program ends soon after nobody reads it any more. Times are by the host's clock. It uses nothing but
+the standard library and what every systemd has.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _US = 1_000_000
 
 def main_pids(units: list[str]) -> dict[str, int]:
     """Return the main process of each unit that has one."""
+    if not units:
+        return {}
     shown = subprocess.run(
         ["systemctl", "show", "--property=Id,MainPID", "--", *units],
         stdout=subprocess.PIPE,
@@ -44,8 +46,16 @@ def sample(unit: str, pid: int) -> tuple[str, int, int, int, int]:
     return unit, at_us, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu_us, fds
 
 
+def processors_us(stat: str = "/proc/stat") -> tuple[int, int]:
+    """Return how long the host's processors were used and idle, together, since it started."""
+    with open(stat, encoding="utf-8") as file:  # noqa: PTH123
+        # cpu user nice system idle iowait irq softirq steal ...: what a hypervisor takes is used up as well.
+        ticks = [int(word) * _US // os.sysconf("SC_CLK_TCK") for word in file.readline().split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], ticks[3] + ticks[4]
+
+
 def waited_us(what: str) -> int | None:
-    """Return how long some process has waited for ``cpu``, ``memory`` or ``io``; None where nobody tells."""
+    """Return how long some process has waited for ``memory`` or ``io``; None where nobody tells."""
     try:
         with open(f"/proc/pressure/{what}", encoding="utf-8") as file:  # noqa: PTH123
             # some avg10=0.00 avg60=0.00 avg300=0.00 total=0
@@ -84,7 +94,7 @@ def main(units: list[str], interval_s: float = 1.0) -> None:
             # A process that ends while it is looked at has no sample.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 samples.append(sample(unit, pid))
-        host = [time.time_ns() // 1000, *map(waited_us, ("cpu", "memory", "io"))]
+        host = [time.time_ns() // 1000, *processors_us(), *map(waited_us, ("memory", "io"))]
         print(json.dumps({"units": samples, "host": host, "links": links()}), flush=True)
         tick += interval_s * (1 + int((time.monotonic() - tick) / interval_s))
         time.sleep(max(0.0, tick - time.monotonic()))

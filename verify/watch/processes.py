@@ -47,6 +47,18 @@ def planned_units(plan: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, str
     return found
 
 
+def watched(run_dir: Path) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return the units of each host that is sampled: hosts that make the load have none.
+
+    Raises:
+        OSError, ValueError: when the run's folder does not hold a plan and a load.
+    """
+    plan, load = (
+        json.loads((run_dir / name).read_text(encoding="utf-8")) for name in ("plan.json", "load.json")
+    )
+    return {host: {} for host in load.get("generators", ())} | planned_units(plan)
+
+
 def ssh_command(access: Access, units: Units) -> list[str]:
     """Return the command that brings a host's samples."""
     return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units])
@@ -138,8 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
     parent = os.environ.get("KEDGE_PARENT_PID")
     ending = Ending(int(parent) if parent else None)
     try:
-        plan = json.loads((options.run_dir / "plan.json").read_text(encoding="utf-8"))
-        units = planned_units(plan)
+        units = watched(options.run_dir)
         hosts = read_access(options.inventory, sorted(units))
     except (CollectError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
