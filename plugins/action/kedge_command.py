@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.splitter import parse_kv
 from ansible.plugins.action import ActionBase
-from ansible.utils.vars import load_extra_vars
 
 #: Of capacity.yml and compare.yml themselves: what they start knows nothing of them.
 _OWN = ("resume", "arms")
+#: Options of ansible-playbook, by the name that it gives their values.
+_TYPED = {
+    "ask_pass": "ask-pass",
+    "become_ask_pass": "ask-become-pass",
+    "ask_vault_pass": "ask-vault-pass",
+}
+_REPEATED = {"vault_ids": "--vault-id", "vault_password_files": "--vault-password-file"}
+_ONCE = {
+    "connection_password_file": "--connection-password-file",
+    "become_password_file": "--become-password-file",
+    "remote_user": "--user",
+    "private_key_file": "--private-key",
+    "ssh_common_args": "--ssh-common-args",
+    "ssh_extra_args": "--ssh-extra-args",
+}
+_WITH_BECOME = {"become_method": "--become-method", "become_user": "--become-user"}
 
 
 class ActionModule(ActionBase):
@@ -26,25 +44,47 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Put the words together; what a person would have to type again cannot be among them."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        given = context.CLIARGS
-        for name in ("ask_pass", "become_ask_pass", "ask_vault_pass"):
-            if given.get(name):
-                raise AnsibleActionFail(
-                    f"--{name.replace('_', '-')} cannot be typed for every trial: give the password by a "
-                    "file, as --vault-password-file, --connection-password-file or --become-password-file do"
-                )
-        words = [str(Path(sys.executable).with_name("ansible-playbook"))]
-        for source in (task_vars or {}).get("ansible_inventory_sources", ()):
-            words += ["-i", str(source)]
-        for vault in given.get("vault_ids") or ():
-            words += ["--vault-id", str(vault)]
-        for name in ("connection_password_file", "become_password_file"):
-            if given.get(name):
-                words += [f"--{name.replace('_', '-')}", str(given[name])]
-        own = {key: value for key, value in load_extra_vars(self._loader).items() if not _of_trials(key)}
-        if own:
-            words += ["-e", json.dumps(own)]
-        return result | {"changed": False, "command": words}
+        sources = (task_vars or {}).get("ansible_inventory_sources", ())
+        return result | {"changed": False, "command": words(context.CLIARGS, sources, self._loader)}
+
+
+def words(given: Mapping[str, Any], sources: Iterable[object], loader: DataLoader) -> list[str]:
+    """Return the words that begin another call of ansible-playbook with the options of this one.
+
+    Raises:
+        AnsibleActionFail: naming the option that asks for a password.
+    """
+    typed = [f"--{option}" for name, option in _TYPED.items() if given.get(name)]
+    typed += [f"--vault-id {one}" for one in given.get("vault_ids") or () if str(one).endswith("prompt")]
+    if typed:
+        raise AnsibleActionFail(
+            f"{typed[0]} cannot be typed for every trial: give the password by a file, as "
+            "--vault-password-file, --connection-password-file or --become-password-file do"
+        )
+    found = [str(Path(sys.executable).with_name("ansible-playbook"))]
+    for source in sources:
+        found += ["-i", str(source)]
+    for name, option in _REPEATED.items():
+        for value in given.get(name) or ():
+            found += [option, str(value)]
+    become = _WITH_BECOME if given.get("become") else {}
+    for name, option in {**_ONCE, **become}.items():
+        if given.get(name):
+            found += [option, str(given[name])]
+    if become:
+        found.append("--become")
+    for word in given.get("extra_vars") or ():
+        found += _variables(str(word), loader)
+    return found
+
+
+def _variables(word: str, loader: DataLoader) -> list[str]:
+    """Return the words that give these variables; what lies in a file, encrypted or not, stays there."""
+    if word.startswith("@"):
+        return ["-e", f"@{Path(word[1:]).expanduser().resolve()}"]
+    given = loader.load(word) if word[:1] in ("[", "{") else parse_kv(word)
+    own = {key: value for key, value in given.items() if not _of_trials(key)}
+    return ["-e", json.dumps(own)] if own else []
 
 
 def _of_trials(name: str) -> bool:
