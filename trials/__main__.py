@@ -7,17 +7,19 @@ something has to be mended, 130 when interrupted: the next call on the same fold
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evidence.errors import EvidenceError
 from evidence.levels import Levels
 from trials import arms, capacity
 from trials.progress import Told
-from trials.settings import TrialsError, judging, read_file, read_settings, way_of
+from trials.settings import TrialsError, judging, of_load, read_file, read_settings, way_of
 from verify.process import Ending
 
 
@@ -39,8 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parent = os.environ.get("KEDGE_PARENT_PID")
         ending = Ending(int(parent) if parent else None)
         settings = read_file(options.run_dir / "trials.json")
+        if settings.what not in ("", options.what):
+            raise TrialsError(
+                f"resume={options.run_dir.name} is a run of {settings.what}.yml, which {options.what}.yml "
+                "cannot go on with"
+            )
         run = capacity.capacity if options.what == "capacity" else arms.compare_arms
-        return run(settings, options.run_dir, ending, told)
+        with _alone(options.run_dir.parent / ".trials.lock", told):
+            return run(settings, options.run_dir, ending, told)
     except (TrialsError, EvidenceError) as error:
         told.say(f"error: {error}")
         return 2
@@ -49,9 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+@contextlib.contextmanager
+def _alone(lock: Path, told: Told) -> Iterator[None]:
+    """Wait until no other run has the hosts: one that was interrupted still puts them back."""
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told.say("waits for another run of trials to leave the hosts as they were")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _check(what: str, document: dict[str, object], told: Told) -> int:
     settings = read_settings(json.dumps(document["settings"]))
     load = dict(document["load"])  # type: ignore[call-overload]
+    settings = of_load(settings, load)
     if what == "capacity":
         judging(Levels.model_validate(document["slo"]), way_of(load, settings.service), settings.service)
     describe = capacity.describe if what == "capacity" else arms.describe

@@ -15,7 +15,7 @@ from spark_checks.compare import Blocks, Compared, compare_all, how_sure, interv
 from spark_checks.judgement import as_json, enough
 from trials import page
 from trials.progress import DEPLOY_S, Told, duration, trial_s
-from trials.settings import Settings, TrialsError, way_of
+from trials.settings import Settings, TrialsError, of_load, way_of
 from trials.site import PLANNED, Site, overlay
 from trials.trial import Asked, Auditor, Outcome, note, outcomes, run, warm
 from verify.process import Ending
@@ -96,6 +96,7 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
         InterruptedError: when told to end; the hosts have what they had, and the next call goes on.
     """
     load = json.loads((run_dir / "load.json").read_text(encoding="utf-8"))
+    settings = of_load(settings, load)
     way, arms = way_of(load, settings.service), named(settings.arms)
     order = order_of(arms, settings.blocks)
     for line in describe(settings, load):
@@ -140,15 +141,18 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
                 )
                 restart = site.restart if settings.restarts else None
                 # Each trial begins with fresh processes.
-                warm(asked, run_dir, way, settings.fresh_s, ending)
+                warm(asked, run_dir, way, ending, settings.fresh_s)
                 one = run(asked, run_dir, way, settings.warm_up_s, auditor, ending, restart, report_too=True)
             done.append(one)
             told.say(f"  {'passed' if one.passed else 'failed: ' + one.because[:200]} ({one.took_s:.0f} s)")
     finally:
         auditor.close()
         told.say("putting back what the inventory plans")
-        site.put_back()
-        compared = _leave(settings, arms, order, run_dir, done, told) if done else 0
+        try:
+            site.put_back()
+        finally:
+            # What was measured is not lost where a host cannot be brought back.
+            compared = _leave(settings, arms, order, run_dir, done, told) if done else 0
     if not compared:
         told.say(
             f"nothing to compare: {arms[0]} and another arm need a trial each that was audited in one block"
@@ -223,7 +227,9 @@ def _leave(
     (report / "report.html").write_text(text, encoding="utf-8")
     for arm in arms:
         if failed[arm]:
-            told.say(f"{arm}: {failed[arm]} trials failed")
+            unseen = sum(one.kind == arm and not one.audited for one in done)
+            without = f", {unseen} of them without figures: what is said of it is of the others"
+            told.say(f"{arm}: {failed[arm]} trials failed{without if unseen else ''}")
     for arm, many in found.items():
         told.say(f"{arm} against {arms[0]}; {sure[arm]}")
         for figure in many:

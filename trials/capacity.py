@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,13 +19,17 @@ from trials import page
 from trials.costs import said
 from trials.progress import Told, duration, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
-from trials.settings import CONDITIONS, Settings, judging, way_of
+from trials.settings import CONDITIONS, Settings, judging, of_load, way_of
 from trials.site import Site
 from trials.trial import Asked, Auditor, Outcome, outcomes, run, warm
 from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.
 _FLOOR: Final = 1 / 64
+#: Warming up takes so many times as long at most, and ends where a round takes more than this share of the
+#: processor time a record of the round before: on two cores four times a minute halved it four times.
+_WARM_MOST: Final = 4
+_STEADY: Final = 0.9
 
 
 def rules_of(settings: Settings, load: float) -> Rules:
@@ -45,7 +51,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     way = way_of(load, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     short, full = most_trials(rules)
-    longest = settings.fresh_s + sum(
+    longest = _WARM_MOST * settings.fresh_s + sum(
         settings.most_short * trial_s(settings, one, settings.short_s)
         + settings.most_full * trial_s(settings, one, settings.full_s)
         for one in rules.conditions
@@ -57,7 +63,8 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
         f"{duration(longest)} at the latest",
-        f"warms the processes up before the first trial, for {settings.fresh_s:g} s",
+        f"warms the processes up before the first trial, for {settings.fresh_s:g} s, and for up to "
+        f"{_WARM_MOST * settings.fresh_s:g} s while records take less and less processor time",
     ]
     if "restart" in rules.conditions:
         lines.append(f"restarts one instance of {settings.hosts[0]} in each trial of that condition")
@@ -83,6 +90,7 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
         InterruptedError: when told to end; the next call goes on from here.
     """
     load = json.loads((run_dir / "load.json").read_text(encoding="utf-8"))
+    settings = of_load(settings, load)
     way = way_of(load, settings.service)
     judging(read_levels(run_dir / "slo.yml"), way, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
@@ -96,10 +104,11 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
         while (following := next_trial(rules, tried_of(done))) is not None:
             site.away(settings.hosts[-1] if following.condition == "away" else None)
             asked = _asked(settings, following, len(done) + 1, run_dir)
+            if not done:
+                rounds = partial(warm, asked, run_dir, way, ending)
+                warm_up(rounds, settings.fresh_s, told)
             told.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None
-            if not done:
-                warm(asked, run_dir, way, settings.fresh_s, ending)
             one = run(
                 asked,
                 run_dir,
@@ -114,9 +123,12 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
             told.say(f"  {'passed' if one.passed else 'failed: ' + one.because[:200]} ({one.took_s:.0f} s)")
     finally:
         auditor.close()
-        site.put_back()
-        if done:
-            _leave(settings, rules, run_dir, way, load, done, told)
+        try:
+            site.put_back()
+        finally:
+            # What was measured is not lost where a host cannot be brought back.
+            if done:
+                _leave(settings, rules, run_dir, way, load, done, told)
     return 0 if all(one.closed for one in answers(rules, tried_of(done))) else 1
 
 
@@ -124,6 +136,22 @@ def _asked(settings: Settings, one: Next, number: int, run_dir: Path) -> Asked:
     seconds = settings.short_s if one.kind == "short" else settings.full_s
     name = f"{number:03d}-{one.condition}-{one.load:.0f}"
     return Asked(number, name, one.condition, one.load, seconds, one.kind, run_dir)
+
+
+def warm_up(warmed: Callable[[float], float | None], fresh_s: float, told: Told) -> None:
+    """Load processes until a record takes hardly less of their processors than a moment before.
+
+    A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md).
+    ``warmed`` loads them for so many seconds and returns the processor time a record (microseconds).
+    """
+    before = math.inf
+    for number in range(2 * _WARM_MOST if fresh_s else 0):
+        took = warmed(fresh_s / 2)
+        if took is not None:
+            told.say(f"  warming up: {took:.0f} µs of processor time a record")
+        if number and (took is None or took > _STEADY * before):
+            return
+        before = took or before
 
 
 def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: Asked) -> str:
@@ -253,6 +281,9 @@ def recommendation(
     if away := by_condition.get("away"):
         value["one_away_records_per_s"] = round(away.carries or 0)
         value["one_away_at_least"] = away.at_least
+    elif any(one.condition == "away" and one.failed for one in found):
+        # What is left carried nothing, which the plan has to know.
+        value["one_away_records_per_s"] = 0
     if restart := by_condition.get("restart"):
         value["one_restarting_records_per_s"] = round(restart.carries or 0)
     recommended = {"recommended": {f"{settings.service}_measured_capacity": value}}
@@ -266,18 +297,9 @@ def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any])
     Raises:
         LookupError: when it says nothing of what the plan could use; its text is the reason.
     """
-    loaded: dict[str, Sequence[str]] = dict(settings.instances)
+    loaded = settings.instances
     kind = {"mirror_maker": "flow", "streams_app": "application"}.get(settings.service)
     name = _alone(load, kind) if kind else ""
-    if kind == "flow":
-        loaded = {
-            host: [one for one in names if one.rpartition("-")[0] == name] for host, names in loaded.items()
-        }
-    elif kind == "application":
-        own = {(one["host"], one["instance"]) for app in load["applications"] if app["name"] == name
-               for one in app["instances"]}  # fmt: skip
-        loaded = {host: [one for one in names if (host, one) in own] for host, names in loaded.items()}
-    loaded = {host: names for host, names in loaded.items() if names}
     rows = (
         one
         for one in subject.get("services", ())
@@ -292,10 +314,12 @@ def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any])
     if not loaded or len(found := {cores.get(host) for host in loaded}) != 1 or not all(found):
         raise LookupError("the cores of the hosts could not be read, or they differ")
     count = sum(map(len, loaded.values()))
+    if kind != "flow" and len({len(names) for names in loaded.values()}) != 1:
+        raise LookupError("the hosts run different numbers of instances")
     common = {"version": told.get("version", ""), "cores": found.pop(), "hosts": len(loaded)}
     if kind == "flow":
         return {**common, "flow": name, "kind": told.get("distribution", ""), "processes": count}
-    each = {"instances_per_host": max(1, count // len(loaded))}
+    each = {"instances_per_host": count // len(loaded)}
     if kind == "application":
         return {**common, "name": name, **each}
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,6 +23,7 @@ class Settings(BaseModel):
     """How trials are run.
 
     Attributes:
+        what: capacity or compare, the playbook that began the run.
         command: the words of ansible-playbook that reach these hosts, without a playbook.
         service: the one that is asked about; ``instances`` are its instances by host.
         conditions: of capacity: healthy, restart (one instance restarts meanwhile), away (one host stopped).
@@ -39,6 +40,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    what: Literal["", "capacity", "compare"] = ""
     command: list[str]
     service: str
     instances: dict[str, list[str]]
@@ -69,14 +71,44 @@ def read_settings(text: str) -> Settings:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise TrialsError(f"trials_{name}: {first['msg']}; roles/trials says what it may be") from None
+    if not found.conditions:
+        raise TrialsError("trials_conditions is empty: name healthy, restart or away")
     if not found.instances:
         raise TrialsError(f"no host of the inventory runs {found.service}: verify.service names another")
+    return _with_a_host_left(found)
+
+
+def _with_a_host_left(found: Settings) -> Settings:
     if "away" in found.conditions and len(found.hosts) < 2:
         raise TrialsError(
             f"{found.service} runs on {found.hosts[0]} alone, so nothing is left with it away: "
             "leave away out of trials_conditions"
         )
     return found
+
+
+def of_load(settings: Settings, load: dict[str, Any]) -> Settings:
+    """Return settings with the instances alone that the load goes through: of its flows or applications.
+
+    Raises:
+        TrialsError: when there are none, or all are on the host that is to be away.
+    """
+    found = settings.instances
+    if settings.service == "mirror_maker":
+        flows = {one["flow"] for one in load.get("mirrors", ())}
+        found = {host: [n for n in names if n.rpartition("-")[0] in flows] for host, names in found.items()}
+    elif settings.service == "streams_app":
+        own = {
+            (one["host"], one["instance"])
+            for app in load.get("applications", ())
+            if app.get("input")
+            for one in app["instances"]
+        }
+        found = {host: [name for name in names if (host, name) in own] for host, names in found.items()}
+    found = {host: names for host, names in found.items() if names}
+    if not found:
+        raise TrialsError(f"no instance of {settings.service} takes the load of verify: see its topic")
+    return _with_a_host_left(settings.model_copy(update={"instances": found}))
 
 
 def way_of(load: dict[str, object], service: str) -> Literal["kafka", "rest"]:

@@ -162,6 +162,9 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
     levels = read_levels(run_dir / "slo.yml").model_dump(exclude_unset=True)
     # A producer's request that the steady seconds cut is in them or not: of small loads that is much.
     cut = load[way].get("records_per_request", 1) * load[way].get("producers", 1) / asked.seconds
+    # A level of what is not sent is not met, and not missed.
+    if latency := levels.get("latency"):
+        levels["latency"] = {name: value for name, value in latency.items() if name == way}
     levels["throughput"] = {way: {"records_per_s": max(0.0, round(SUSTAINED * asked.load - cut, 1))}}
     if asked.condition == "restart":
         levels["rebalance"] = {**levels.get("rebalance", {}), "min_restarts": 1}
@@ -228,15 +231,18 @@ def run(
     )
 
 
-def warm(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], seconds: float, ending: Ending) -> None:
+def warm(
+    asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], ending: Ending, seconds: float
+) -> float | None:
     """Have processes that may have just begun compile their code: the load of a trial in many more requests.
 
-    They spend three times as much processor time on a record as after ten minutes of load
-    (docs/measurements/trials.md). Nothing of it is judged or kept. Raises InterruptedError when told to end,
-    TrialsError when the load cannot begin.
+    They spend several times as much processor time on a record as after ten minutes of load
+    (docs/measurements/trials.md), and fall behind at first. Nothing of it is judged or kept. Returns the
+    processor time a record of all that is sampled (microseconds), None where nothing is. Raises
+    InterruptedError when told to end, TrialsError when the load cannot begin.
     """
     if not seconds:
-        return
+        return None
     asked = replace(asked, name="000-warm", condition="healthy", seconds=seconds)
     folder = write_down(asked, run_dir, way, 0)
     load = json.loads((folder / "load.json").read_text(encoding="utf-8"))
@@ -245,7 +251,9 @@ def warm(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], seconds: fl
         load[way]["records_per_request"] = min(in_a_request, fewer)
     write_json(folder / "load.json", load)
     try:
-        _loaded(folder, asked, run_dir / "inventory.yml", ending, None)
+        _loaded(folder, asked, run_dir / "inventory.yml", ending, None, hopeless_s=math.inf)
+        of_services = [us for name, us in costs(folder).figures.items() if name.endswith("_cpu_us_a_record")]
+        return sum(of_services) if of_services else None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -282,8 +290,15 @@ def _start(folder: Path, module: str, *more: str) -> subprocess.Popen[bytes]:
         )
 
 
-def _loaded(folder: Path, asked: Asked, inventory: Path, ending: Ending, restart: Restart | None) -> str:
-    """Run the load of a trial to its end, or until it is hopeless; return why it failed, if it did."""
+def _loaded(
+    folder: Path,
+    asked: Asked,
+    inventory: Path,
+    ending: Ending,
+    restart: Restart | None,
+    hopeless_s: float = BEHIND_S,
+) -> str:
+    """Run the load of a trial to its end, or until it is so far behind; return why it failed, if it did."""
     load = _start(folder, "verify.load", "--inventory", str(inventory))
     watch = _start(folder, "verify.watch.processes", "--inventory", str(inventory))
     restarting: subprocess.Popen[bytes] | None = None
@@ -306,7 +321,7 @@ def _loaded(folder: Path, asked: Asked, inventory: Path, ending: Ending, restart
                     wrong = f"the restart failed with status {restarting.returncode}; see {log}"
             if (
                 state["phase"] in ("warming", "running")
-                and (behind := _behind(folder, asked, state)) > BEHIND_S
+                and (behind := _behind(folder, asked, state)) > hopeless_s
             ):
                 return f"ended early: {behind:.1f} s of records were not acknowledged"
     finally:

@@ -62,7 +62,7 @@ def not_used(where: str, variable: str, measured: Measured, why: str, *, rule: s
 def rate_of_one(measured: Measured, processes: int, left: int) -> float:
     """Return the records/s of one of the processes that were measured, also when ``left`` stay of them."""
     healthy = measured.records_per_s / processes
-    if measured.one_away_records_per_s and left:
+    if measured.one_away_records_per_s is not None and left:
         return min(healthy, measured.one_away_records_per_s / left)
     return healthy
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +16,21 @@ import yaml
 
 from evidence.levels import Levels
 from evidence.load import Load
-from evidence.writing import rows_to_columns, write_table
+from evidence.writing import rows_to_columns, write_json, write_table
 from sizing.mirror.variables import MeasuredFlow
 from sizing.rest.variables import MeasuredCapacity
 from sizing.streams.variables import MeasuredApplication
 from spark_checks.compare import compare_all
 from spark_checks.faults.synthetic import write_evidence
+from tests.awaiting import await_that
 from trials import page, trial
 from trials.__main__ import main
 from trials.arms import blocks_of, named, order_of
-from trials.capacity import recommendation, rules_of, words
+from trials.capacity import recommendation, rules_of, warm_up, words
 from trials.costs import GENERATORS, Limit, Used, costs, limit_of
+from trials.progress import Told
 from trials.search import Answer
-from trials.settings import Settings, TrialsError, judging, read_settings, way_of
+from trials.settings import Settings, TrialsError, judging, of_load, read_settings, way_of
 from trials.site import Site, overlay
 from trials.trial import SUSTAINED, Asked, Auditor, Outcome, note, outcomes, warm, write_down
 from verify.load.actors import lanes
@@ -156,6 +162,15 @@ def test_what_goes_past_the_service_is_not_loaded(tmp_path: Path) -> None:
         way_of({"kafka": {}}, "kafka_rest")
 
 
+def test_levels_of_what_a_trial_does_not_send_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}, kafka: {ack_p99_ms: 20}}\n")
+    folder = write_down(Asked(1, "001", "healthy", 100.0, 10, "full", tmp_path), tmp_path, "rest", 5)
+    levels = json.loads((folder / "slo.yml").read_text())
+    assert levels["latency"] == {"rest": {"ack_p99_ms": 50}}
+
+
 def test_a_good_trial_without_a_restart_passes_its_audit(tmp_path: Path) -> None:
     (tmp_path / "load.json").write_text(json.dumps(LOAD))
     (tmp_path / "plan.json").write_text("{}")
@@ -181,12 +196,14 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
     (tmp_path / "slo.yml").write_text("{}")
     sent = []
 
-    def loaded(folder: Path, asked: Asked, *_: object) -> str:
+    def loaded(folder: Path, asked: Asked, *_: object, hopeless_s: float) -> str:
+        # Cold processes fall behind, and are to catch up.
+        assert hopeless_s == math.inf
         sent.append(json.loads((folder / "load.json").read_text()))
         return f"it may fail: {asked.load} is a guess"
 
     monkeypatch.setattr(trial, "_loaded", loaded)
-    warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", 40, Ending())
+    warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending(), 40)
     (load,) = sent
     assert (load["rest"]["records_per_s"], load["rest"]["records_per_request"]) == (5000, 5)
     assert load["min_s"] == load["max_s"] == 40
@@ -254,23 +271,25 @@ def test_what_was_used_up_is_told_from_the_samples(
 
 
 @pytest.mark.parametrize(
-    ("memory", "disk", "sent", "what"),
+    ("memory", "disk", "sent", "used", "what"),
     [
-        (0.2, 0.1, 0.1, "memory of rest1"),
-        (0.01, 0.6, 0.1, "disk of rest1"),
-        (0.01, 0.1, 0.95, "network of rest1"),
-        (0.01, 0.4, 0.8, None),
+        (0.2, 0.1, 0.1, 0.5, "memory of rest1"),
+        (0.01, 0.6, 0.1, 0.5, "disk of rest1"),
+        (0.01, 0.1, 0.95, 0.5, "network of rest1"),
+        (0.01, 0.1, 0.1, 0.95, "cpu of rest1"),
+        (0.01, 0.4, 0.8, 0.8, None),
     ],
 )
-def test_what_a_host_waited_for_is_the_limit(
-    tmp_path: Path, memory: float, disk: float, sent: float, what: str | None
+def test_what_a_host_used_up_or_waited_for_is_the_limit(
+    tmp_path: Path, memory: float, disk: float, sent: float, used: float, what: str | None
 ) -> None:
     write_run(tmp_path, 0.5, 2.0, shared=False)
     rows = [
         {
             "host": "rest1",
             "at_us": second * 1_000_000,
-            "cpu_waited_us": None,
+            "cpu_used_us": int(second * used * 8e6),
+            "cpu_idle_us": int(second * (1 - used) * 8e6),
             "memory_waited_us": int(second * memory * 1e6),
             "io_waited_us": int(second * disk * 1e6),
             "interface": interface,
@@ -284,6 +303,11 @@ def test_what_a_host_waited_for_is_the_limit(
     write_table(tmp_path / "evidence", "pressure", "watch", rows_to_columns("pressure", rows))
     found = limit_of(costs(tmp_path))
     assert (found.what if found else None) == what
+    # A host that makes the load is no host of the service.
+    path = tmp_path / "load.json"
+    write_json(path, json.loads(path.read_text()) | {"generators": ["rest1"]})
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == ("generator" if what else None)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +379,7 @@ def measured_of(service: str, told: dict[str, str], instances: dict[str, list[st
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"subject": subject}))
     found = [Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True)]
-    asked = settings(service=service, instances=instances)
+    asked = of_load(settings(service=service, instances=instances, conditions=["healthy"]), load)
     return recommendation(asked, tmp_path, "kafka", LOAD | load, found, [outcome(1)])
 
 
@@ -371,7 +395,7 @@ def test_the_plan_reads_what_a_flow_was_measured_to_carry(tmp_path: Path) -> Non
 
 def test_two_flows_that_copy_one_load_are_no_measurement_of_either(tmp_path: Path) -> None:
     flows = {"mirrors": [{"flow": "metrics"}, {"flow": "logs"}]}
-    text = measured_of("mirror_maker", {}, {"mm1": ["metrics-1"], "mm2": []}, flows, tmp_path)
+    text = measured_of("mirror_maker", {}, {"mm1": ["metrics-1"], "mm2": ["logs-1"]}, flows, tmp_path)
     assert (
         "# Nothing for the plan: logs and metrics took the load, and a measurement is of one flow alone."
         in text
@@ -395,6 +419,85 @@ def test_the_plan_reads_what_an_application_was_measured_to_carry(tmp_path: Path
     )
     assert (measured.name, measured.version, measured.instances_per_host) == ("joins", "4.3.1", 1)
     assert measured.hosts == 2
+
+
+def test_what_carries_nothing_with_a_host_away_is_told_to_the_plan(tmp_path: Path) -> None:
+    subject = {
+        "services": [{"service": "kafka_rest", "distribution": "strimzi", "version": "1.0.0"}],
+        "machines": [{"hosts": ["rest1", "rest2"], "cores": 8}],
+    }
+    folder = tmp_path / "trials" / "001" / "evidence"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"subject": subject}))
+    found = [
+        Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
+        Answer("away", None, None, 80.0, None, 80.0, because="no load passed, down to 80 records/s"),
+    ]
+    text = recommendation(settings(), tmp_path, "rest", LOAD, found, [outcome(1)])
+    value = yaml.safe_load(text)["recommended"]["kafka_rest_measured_capacity"]
+    assert value["one_away_records_per_s"] == 0
+    # Of hosts with different numbers of instances the plan could not tell what one carries.
+    uneven = settings(instances={"rest1": ["8082", "8083"], "rest2": ["8082"]})
+    text = recommendation(uneven, tmp_path, "rest", LOAD, found, [outcome(1)])
+    assert "# Nothing for the plan: the hosts run different numbers of instances." in text
+
+
+def test_instances_that_the_load_does_not_go_through_are_left_alone() -> None:
+    hosts = {"mm1": ["logs-1", "metrics-1"], "mm2": ["metrics-2"], "mm3": ["logs-2"]}
+    asked = of_load(settings(service="mirror_maker", instances=hosts), {"mirrors": [{"flow": "metrics"}]})
+    assert asked.instances == {"mm1": ["metrics-1"], "mm2": ["metrics-2"]}
+    alone = settings(service="mirror_maker", instances={"mm1": ["a-1"], "mm2": ["b-1"]})
+    with pytest.raises(TrialsError, match="leave away out"):
+        of_load(alone, {"mirrors": [{"flow": "a"}]})
+    with pytest.raises(TrialsError, match="no instance of mirror_maker takes the load"):
+        of_load(settings(service="mirror_maker", instances=hosts), {"mirrors": []})
+
+
+@pytest.mark.parametrize(
+    ("took", "rounds"),
+    [
+        ([100, 95], 2),
+        ([100, 50, 48], 3),
+        ([512, 256, 128, 64, 32, 16, 8, 4, 2], 8),
+        ([None, None], 2),
+    ],
+)
+def test_processes_warm_up_until_they_get_no_quicker(took: list[float | None], rounds: int) -> None:
+    asked = []
+
+    def warmed(seconds: float) -> float | None:
+        asked.append(seconds)
+        return took[len(asked) - 1]
+
+    warm_up(warmed, 60, Told())
+    assert asked == [30] * rounds
+    warm_up(warmed, 0, Told())
+    assert len(asked) == rounds
+
+
+def test_a_run_of_the_other_playbook_is_not_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(tmp_path / "trials.json", {**SETTINGS, "what": "compare"})
+    assert main(["capacity", "--run-dir", str(tmp_path)]) == 2
+    said = capsys.readouterr().out
+    assert f"resume={tmp_path.name} is a run of compare.yml, which capacity.yml cannot go on with" in said
+
+
+def test_a_run_waits_for_another_that_still_puts_the_hosts_back(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "r"
+    run.mkdir(parents=True)
+    write_json(run / "trials.json", {**SETTINGS, "what": "capacity"})
+    with (run.parent / ".trials.lock").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "trials", "capacity", "--run-dir", str(run)], stderr=subprocess.DEVNULL
+        )
+        log = run / "trials.log"
+        await_that(lambda: log.exists() and "waits for another run" in log.read_text(), "it waits")
+        assert waiting.poll() is None
+    # It goes on, and finds that it has no load.
+    assert waiting.wait(60) != 0
 
 
 def test_an_answer_that_is_not_sure_says_why() -> None:

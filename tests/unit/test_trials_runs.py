@@ -94,8 +94,8 @@ def test_a_search_of_three_conditions_leaves_what_it_found(
     said = capsys.readouterr().out
     assert "trial 1 of 72 at most: healthy, 5,000 records/s, short; ends at" in said
     assert "Latency over load" in (tmp_path / "r/report/report.html").read_text()
-    # Processes may have just begun: once, before all trials.
-    assert site.warmed == [5000]
+    # Processes may have just begun: before all trials.
+    assert site.warmed == [5000, 5000]
     # The host that was away is back, and nothing else was touched.
     assert site.done[-1].startswith("trials/host.yml main")
     assert not (tmp_path / "r/trials/changed.json").exists()
@@ -117,6 +117,20 @@ def test_an_interrupted_search_brings_the_host_back_and_goes_on(
     assert call(capacity.capacity, settings, tmp_path) == 0
     numbers = [one.number for one in outcomes(tmp_path / "r")]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_host_that_does_not_come_back_costs_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Simulated(monkeypatch, {"away": 20_000})
+
+    def lost(_: Site) -> None:
+        raise TrialsError("trials/host.yml ended with 4: unreachable")
+
+    monkeypatch.setattr(Site, "put_back", lost)
+    with pytest.raises(TrialsError, match="unreachable"):
+        call(capacity.capacity, begun(tmp_path, conditions=["away"]), tmp_path)
+    assert (tmp_path / "r/report/report.html").exists()
 
 
 def test_generators_that_are_the_limit_make_it_at_least(
