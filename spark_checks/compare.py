@@ -163,10 +163,10 @@ def _measures(blocks: Blocks, assumed: float) -> Iterator[Compared]:
         ]
         before = tuple(value for one, _ in values for value in one)
         after = tuple(value for _, two in values for value in two)
+        whole: list[Block] = [(one, two) for one, two in values if one and two]
         if not before or not after:
             yield Compared(name, before, after, "gone" if before else "new")
-        elif min(len(before), len(after)) > 1:
-            whole: list[Block] = [(one, two) for one, two in values if one and two]
+        elif whole and min(len(before), len(after)) > 1:
             yield Compared(name, before, after, _appeared(name, before, after), None, difference(whole))
         else:
             noise = assumed * abs(statistics.median(before))

@@ -105,12 +105,7 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
     done = outcomes(run_dir)
     if done:
         told.say(f"going on after {len(done)} trials of {run_dir.name}")
-    # An interrupted run may have left an arm behind; then what was before is what the inventory plans.
-    if not site.changed() and (differs := site.unchanged()):
-        raise TrialsError(
-            f"the hosts do not run what the inventory plans ({differs}): deploy it first, so that it can be "
-            "put back at the end"
-        )
+    site.deployed()
     dead: dict[str, str] = {one.kind: one.because for one in done if one.because.startswith(_NO_START)}
     try:
         for number, (block, arm) in enumerate(order[len(done) :], len(done) + 1):

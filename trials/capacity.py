@@ -100,6 +100,7 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
     done = outcomes(run_dir)
     if done:
         told.say(f"going on after {len(done)} trials of {run_dir.name}")
+    site.deployed()
     try:
         while (following := next_trial(rules, tried_of(done))) is not None:
             site.away(settings.hosts[-1] if following.condition == "away" else None)

@@ -71,11 +71,17 @@ class Site:
         self._note(arm=arm)
         self._play("trials/arm.yml", {"trials_arm_dir": str(folder)}, overlay(arm))
 
-    def unchanged(self) -> str:
-        """Return what a deploy of the inventory would change; empty when the hosts run what is planned."""
-        said = self._play("deploy.yml", {}, ["--check"])
-        changed = sum(int(count) for count in _RECAP.findall(said))
-        return f"{changed} tasks of deploy.yml would change something" if changed else ""
+    def deployed(self) -> None:
+        """Raise TrialsError where the hosts do not run what the inventory plans, to put back at the end."""
+        # What an interrupted run left behind is known, and was what the inventory plans before.
+        if self.changed():
+            return
+        tasks = sum(int(count) for count in _RECAP.findall(self._play("deploy.yml", {}, ["--check"])))
+        if tasks:
+            raise TrialsError(
+                f"the hosts do not run what the inventory plans ({tasks} tasks of deploy.yml would change "
+                "something): deploy it first"
+            )
 
     def changed(self) -> dict[str, Any]:
         """Return what is not as before: the host that is away, the arm that is deployed."""

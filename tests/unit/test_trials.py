@@ -97,7 +97,7 @@ localhost : ok=1 failed=1
     with pytest.raises(
         TrialsError, match=r"ended with 2: the plan has errors.*rest1: kafka_rest_heap_mib: 5"
     ):
-        site.unchanged()
+        site.deployed()
 
 
 def test_arms_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def test_a_search_of_three_conditions_leaves_what_it_found(
     # The host that was away is back, and nothing else was touched.
     assert site.done[-1].startswith("trials/host.yml main")
     assert not (tmp_path / "r/trials/changed.json").exists()
-    assert {one.partition(" ")[0] for one in site.done} == {"trials/host.yml"}
+    assert site.done[0].startswith("deploy.yml")  # with --check
+    assert {one.partition(" ")[0] for one in site.done[1:]} == {"trials/host.yml"}
     # Cores were not read, so nothing goes to the plan.
     assert yaml.safe_load((tmp_path / "r/report/recommendations.yml").read_text()) == {"recommended": {}}
 
@@ -112,7 +113,7 @@ def test_an_interrupted_search_brings_the_host_back_and_goes_on(
     site.interrupt_at = 4
     with pytest.raises(InterruptedError):
         call(capacity.capacity, settings, tmp_path)
-    assert [one.split()[1] for one in site.done] == ["stop", "main"]
+    assert [one.split()[1] for one in site.done] == ["planned", "stop", "main"]
     assert len(outcomes(tmp_path / "r")) == 3
     assert call(capacity.capacity, settings, tmp_path) == 0
     numbers = [one.number for one in outcomes(tmp_path / "r")]
@@ -230,4 +231,6 @@ def test_hosts_that_run_something_else_are_left_alone(
     site.differs = "yes"
     with pytest.raises(TrialsError, match=r"3 tasks of deploy\.yml would change something"):
         call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"]), tmp_path)
-    assert site.done == ["deploy.yml  planned"]
+    with pytest.raises(TrialsError, match="deploy it first"):
+        call(capacity.capacity, begun(tmp_path / "capacity"), tmp_path / "capacity")
+    assert site.done == ["deploy.yml  planned"] * 2
