@@ -228,6 +228,8 @@ def _leave(
 def _with_generator(one: Answer, done: Sequence[Outcome]) -> Answer:
     """Return an answer that is "at least" where it was the generators that could do no more."""
     failed = [each for each in done if each.condition == one.condition and not each.passed]
+    # Short trials only say where to look.
+    failed = [each for each in failed if each.kind != "short"] or failed
     if (
         one.carries is not None
         and failed
