@@ -42,7 +42,8 @@ def instances_for(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int |
     if rate is None:
         return None
     # What the hosts carry together was measured with these instances; more of them is another configuration.
-    return min(measured.instances_per_host, math.ceil(rate / each(measured)))
+    most, one = measured.instances_per_host, each(measured)
+    return min(most, math.ceil(rate / one)) if one else most
 
 
 def each(measured: MeasuredCapacity) -> float:

@@ -65,6 +65,13 @@ def test_instances_suffice_also_while_a_host_is_away() -> None:
     assert [one.severity for one in findings(5000, measured=measured)] == ["note", "note"]
 
 
+def test_what_carries_nothing_with_a_host_away_has_all_instances_and_is_an_error() -> None:
+    measured = {**MEASURED, "one_away_records_per_s": 0}
+    instances = plan(5000, measured=measured).services["rest1"]["kafka_rest"]
+    assert len(instances) == MEASURED["instances_per_host"]
+    assert [one.severity for one in findings(5000, measured=measured)] == ["note", "error"]
+
+
 def test_what_fewer_instances_carry_is_less() -> None:
     """Of the two that were measured on each host one is planned."""
     healthy, away = findings(20_000, instances_per_host=1)
