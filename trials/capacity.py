@@ -19,7 +19,7 @@ from trials import page
 from trials.costs import said
 from trials.progress import Told, duration, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
-from trials.settings import CONDITIONS, Settings, judging, of_load, way_of
+from trials.settings import CONDITIONS, Settings, judging, of_load, through, way_of
 from trials.site import Site
 from trials.trial import Asked, Auditor, Outcome, outcomes, run, warm
 from verify.process import Ending
@@ -302,7 +302,7 @@ def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any])
     """
     loaded = settings.instances
     kind = {"mirror_maker": "flow", "streams_app": "application"}.get(settings.service)
-    name = _alone(load, kind) if kind else ""
+    name = _alone(load, settings.service, kind) if kind else ""
     rows = (
         one
         for one in subject.get("services", ())
@@ -333,16 +333,13 @@ def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any])
     }
 
 
-def _alone(load: dict[str, Any], kind: str) -> str:
+def _alone(load: dict[str, Any], service: str, kind: str) -> str:
     """Return the one flow or application that the load goes through; raises LookupError."""
-    through: set[str] = {
-        "flow": {one["flow"] for one in load.get("mirrors", ())},
-        "application": {one["name"] for one in load.get("applications", ()) if one.get("input")},
-    }[kind]
-    if len(through) != 1:
-        said = " and ".join(sorted(through)) or f"no {kind}"
+    names = through(load, service)
+    if len(names) != 1:
+        said = " and ".join(sorted(names)) or f"no {kind}"
         raise LookupError(f"{said} took the load, and a measurement is of one {kind} alone")
-    return through.pop()
+    return names.pop()
 
 
 def _subject(run_dir: Path, done: Sequence[Outcome]) -> dict[str, Any]:

@@ -23,6 +23,15 @@ BUSY: Final = 0.9
 #: disk, which every flush waits for; what a link can carry, by counters that are means, as above.
 FROM: Final = {"cpu": BUSY, "memory": 0.1, "disk": 0.5, "network": 0.9}
 _HOW: Final = {"cpu": "of its processors' time was used", "network": "of its link was used"}
+#: Columns of the table pressure that only grow.
+_COUNTERS: Final = (
+    "cpu_used_us",
+    "cpu_idle_us",
+    "memory_waited_us",
+    "io_waited_us",
+    "received_bytes",
+    "sent_bytes",
+)
 #: What sends, as run.json names it; each producer is a process that can use one core.
 GENERATORS: Final = ("kafka-producer", "rest-producer")
 #: From these on the time of records is the generators': half of it, and more than the ticks they send by.
@@ -176,15 +185,19 @@ def _shares(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[
         first, last = (pick(mine, key=lambda row: row["at_us"]) for pick in (min, max))
         if (took_us := last["at_us"] - first["at_us"]) <= 0:
             continue
-        if last["cpu_used_us"] is not None and first["cpu_used_us"] is not None:
-            cpu, idle = (last[column] - first[column] for column in ("cpu_used_us", "cpu_idle_us"))
-            found[host]["cpu"] = cpu / (cpu + idle) if cpu + idle > 0 else 0.0
+        # What was told at both ends.
+        more = {
+            column: last[column] - first[column]
+            for column in _COUNTERS
+            if last[column] is not None and first[column] is not None
+        }
+        if ticked := more.get("cpu_used_us", 0) + more.get("cpu_idle_us", 0):
+            found[host]["cpu"] = more["cpu_used_us"] / ticked
         for what, column in (("memory", "memory_waited_us"), ("disk", "io_waited_us")):
-            if last[column] is not None and first[column] is not None:
-                found[host][what] = (last[column] - first[column]) / took_us
+            if column in more:
+                found[host][what] = more[column] / took_us
         if link := last["link_bytes_per_s"]:
-            ways = (last[column] - first[column] for column in ("received_bytes", "sent_bytes"))
-            used = max(ways) / (took_us / 1e6) / link
+            used = max(more["received_bytes"], more["sent_bytes"]) / (took_us / 1e6) / link
             found[host]["network"] = max(used, found[host].get("network", 0.0))
     return dict(found)
 

@@ -87,25 +87,33 @@ def _with_a_host_left(found: Settings) -> Settings:
     return found
 
 
+def through(load: dict[str, Any], service: str) -> set[str]:
+    """Return the flows of mirrors, or the applications, that a load goes through; of proxies nothing."""
+    if service == "mirror_maker":
+        return {one["flow"] for one in load.get("mirrors", ())}
+    if service == "streams_app":
+        return {one["name"] for one in load.get("applications", ()) if one.get("input")}
+    return set()
+
+
 def of_load(settings: Settings, load: dict[str, Any]) -> Settings:
     """Return settings with the instances alone that the load goes through: of its flows or applications.
 
     Raises:
         TrialsError: when there are none, or all are on the host that is to be away.
     """
-    found = settings.instances
+    found, names = settings.instances, through(load, settings.service)
     if settings.service == "mirror_maker":
-        flows = {one["flow"] for one in load.get("mirrors", ())}
-        found = {host: [n for n in names if n.rpartition("-")[0] in flows] for host, names in found.items()}
+        found = {host: [n for n in of if n.rpartition("-")[0] in names] for host, of in found.items()}
     elif settings.service == "streams_app":
         own = {
             (one["host"], one["instance"])
             for app in load.get("applications", ())
-            if app.get("input")
+            if app["name"] in names
             for one in app["instances"]
         }
-        found = {host: [name for name in names if (host, name) in own] for host, names in found.items()}
-    found = {host: names for host, names in found.items() if names}
+        found = {host: [n for n in of if (host, n) in own] for host, of in found.items()}
+    found = {host: of for host, of in found.items() if of}
     if not found:
         raise TrialsError(f"no instance of {settings.service} takes the load of verify: see its topic")
     return _with_a_host_left(settings.model_copy(update={"instances": found}))

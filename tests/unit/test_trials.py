@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from evidence.levels import Levels
-from evidence.load import Load
-from evidence.writing import rows_to_columns, write_json, write_table
+from evidence.writing import write_json
 from sizing.mirror.variables import MeasuredFlow
 from sizing.rest.variables import MeasuredCapacity
 from sizing.streams.variables import MeasuredApplication
@@ -27,13 +26,12 @@ from trials import page, trial
 from trials.__main__ import main
 from trials.arms import blocks_of, named, order_of
 from trials.capacity import recommendation, rules_of, warm_up, words
-from trials.costs import GENERATORS, Limit, Used, costs, limit_of
+from trials.costs import Limit
 from trials.progress import Told
 from trials.search import Answer
 from trials.settings import Settings, TrialsError, judging, of_load, read_settings, way_of
 from trials.site import Site, overlay
 from trials.trial import SUSTAINED, Asked, Auditor, Outcome, note, outcomes, warm, write_down
-from verify.load.actors import lanes
 from verify.process import Ending
 
 LOAD: dict[str, Any] = {
@@ -48,6 +46,8 @@ SETTINGS: dict[str, Any] = {
     "service": "kafka_rest",
     "instances": {"rest1": ["8082", "8083"], "rest2": ["8082", "8083"]},
 }
+
+PROXY = {"distribution": "strimzi", "version": "1.0.0"}
 
 
 def settings(**more: Any) -> Settings:
@@ -218,139 +218,16 @@ def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
     assert outcomes(tmp_path) == [one]
 
 
-def write_run(folder: Path, cpu_cores: float, generator_s: float, *, shared: bool) -> None:
-    """Ten seconds of load; one proxy on rest1, which has two cores, uses so many of them."""
-    machines = [{"hosts": ["rest1"], "load": shared, "cores": 2}] + (
-        [] if shared else [{"load": True, "cores": 8}]
-    )
-    run = {
-        "started_us": 0,
-        "warm_up_us": 0,
-        "measured_until_us": 10_000_000,
-        "cost": {"rest-producer": {"cpu_s": generator_s, "records": 1}, "rest-consumer": {"cpu_s": 0.5}},
-        "subject": {"machines": machines},
-    }
-    (folder / "evidence").mkdir(parents=True)
-    (folder / "evidence" / "run.json").write_text(json.dumps(run))
-    (folder / "load.state").write_text(json.dumps({"acked": 20_000}))
-    (folder / "load.json").write_text(json.dumps(LOAD))
-    rows = [
-        {
-            "host": "rest1",
-            "service": "kafka_rest",
-            "instance": "8082",
-            "at_us": second * 1_000_000,
-            "rss_bytes": 300 * 2**20,
-            "cpu_us": int(cpu_cores * second * 1_000_000),
-            "fds": 10,
-        }
-        for second in range(10)
-    ]
-    write_table(folder / "evidence", "processes", "watch", rows_to_columns("processes", rows))
-
-
-@pytest.mark.parametrize(
-    ("cores", "generator_s", "shared", "what"),
-    [
-        (0.5, 2.0, False, None),
-        (1.9, 2.0, False, "cpu of kafka_rest"),
-        (0.5, 9.5, False, "generator"),
-        (1.4, 5.0, True, "cpu of the one machine"),
-    ],
-)
-def test_what_was_used_up_is_told_from_the_samples(
-    tmp_path: Path, cores: float, generator_s: float, shared: bool, what: str | None
-) -> None:
-    write_run(tmp_path, cores, generator_s, shared=shared)
-    used = costs(tmp_path)
-    found = limit_of(used)
-    assert (found.what if found else None) == what
-    assert used.figures["kafka_rest_rss_mib"] == 300
-    # 2,000 records/s.
-    assert used.figures["kafka_rest_cpu_us_a_record"] == pytest.approx(cores * 500, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("memory", "disk", "sent", "used", "what"),
-    [
-        (0.2, 0.1, 0.1, 0.5, "memory of rest1"),
-        (0.01, 0.6, 0.1, 0.5, "disk of rest1"),
-        (0.01, 0.1, 0.95, 0.5, "network of rest1"),
-        (0.01, 0.1, 0.1, 0.95, "cpu of rest1"),
-        (0.01, 0.4, 0.8, 0.8, None),
-    ],
-)
-def test_what_a_host_used_up_or_waited_for_is_the_limit(
-    tmp_path: Path, memory: float, disk: float, sent: float, used: float, what: str | None
-) -> None:
-    write_run(tmp_path, 0.5, 2.0, shared=False)
-    rows = [
-        {
-            "host": "rest1",
-            "at_us": second * 1_000_000,
-            "cpu_used_us": int(second * used * 8e6),
-            "cpu_idle_us": int(second * (1 - used) * 8e6),
-            "memory_waited_us": int(second * memory * 1e6),
-            "io_waited_us": int(second * disk * 1e6),
-            "interface": interface,
-            "received_bytes": 0,
-            "sent_bytes": int(second * share * 1e9),
-            "link_bytes_per_s": 1_000_000_000,
-        }
-        for second in range(10)
-        for interface, share in (("eth0", 0.0), ("eth1", sent))
-    ]
-    write_table(tmp_path / "evidence", "pressure", "watch", rows_to_columns("pressure", rows))
-    found = limit_of(costs(tmp_path))
-    assert (found.what if found else None) == what
-    # A host that makes the load is no host of the service.
-    path = tmp_path / "load.json"
-    write_json(path, json.loads(path.read_text()) | {"generators": ["rest1"]})
-    found = limit_of(costs(tmp_path))
-    assert (found.what if found else None) == ("generator" if what else None)
-
-
-@pytest.mark.parametrize(
-    ("share", "ms", "what"), [(0.6, 40.0, "generator"), (0.6, 3.0, None), (0.3, 40.0, None)]
-)
-def test_a_generator_that_keeps_its_records_waiting_is_the_limit(
-    tmp_path: Path, share: float, ms: float, what: str | None
-) -> None:
-    write_run(tmp_path, 0.5, 2.0, shared=False)
-    path = tmp_path / "evidence" / "run.json"
-    run = json.loads(path.read_text())
-    run["cost"]["rest-producer"] |= {"own_share": share, "own_ms": ms}
-    path.write_text(json.dumps(run))
-    found = limit_of(costs(tmp_path))
-    assert (found.what if found else None) == what
-
-
-def test_generators_are_called_as_the_load_calls_them() -> None:
-    load = Load.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
-    assert {lane.actor.rpartition("-")[0] for lane in lanes(load)} == set(GENERATORS)
-
-
-def test_of_a_load_that_did_not_end_in_order_is_told_what_is_known(tmp_path: Path) -> None:
-    write_run(tmp_path, 1.9, 2.0, shared=False)
-    path = tmp_path / "evidence" / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"ended_us": None, "measured_until_us": None}))
-    found = limit_of(costs(tmp_path))
-    assert (found.what if found else None) == "cpu of kafka_rest"
-
-
-def test_without_samples_nothing_is_said_to_be_used_up(tmp_path: Path) -> None:
-    assert costs(tmp_path) == Used()
-    assert limit_of(Used()) is None
+def subject_of(tmp_path: Path, service: str, told: dict[str, str], hosts: list[str]) -> None:
+    """Leave what the first trial was of: a service on hosts with eight cores."""
+    folder = tmp_path / "trials" / "001" / "evidence"
+    folder.mkdir(parents=True)
+    subject = {"services": [{"service": service, **told}], "machines": [{"hosts": hosts, "cores": 8}]}
+    (folder / "run.json").write_text(json.dumps({"subject": subject}))
 
 
 def test_the_plan_reads_what_a_search_recommends(tmp_path: Path) -> None:
-    subject = {
-        "services": [{"service": "kafka_rest", "distribution": "strimzi", "version": "1.0.0"}],
-        "machines": [{"hosts": ["rest1", "rest2"], "cores": 8}],
-    }
-    folder = tmp_path / "trials" / "001" / "evidence"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps({"subject": subject}))
+    subject_of(tmp_path, "kafka_rest", PROXY, ["rest1", "rest2"])
     found = [
         Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
         Answer("away", 41_000.0, 40_000.0, 43_000.0, 41_000.0, 44_000.0, closed=True),
@@ -371,13 +248,7 @@ def test_the_plan_reads_what_a_search_recommends(tmp_path: Path) -> None:
 
 def measured_of(service: str, told: dict[str, str], instances: dict[str, list[str]], load: dict[str, Any],
                 tmp_path: Path) -> str:  # fmt: skip
-    subject = {
-        "services": [{"service": service, **told}],
-        "machines": [{"hosts": list(instances), "cores": 8}],
-    }
-    folder = tmp_path / "trials" / "001" / "evidence"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps({"subject": subject}))
+    subject_of(tmp_path, service, told, list(instances))
     found = [Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True)]
     asked = of_load(settings(service=service, instances=instances, conditions=["healthy"]), load)
     return recommendation(asked, tmp_path, "kafka", LOAD | load, found, [outcome(1)])
@@ -422,13 +293,7 @@ def test_the_plan_reads_what_an_application_was_measured_to_carry(tmp_path: Path
 
 
 def test_what_carries_nothing_with_a_host_away_is_told_to_the_plan(tmp_path: Path) -> None:
-    subject = {
-        "services": [{"service": "kafka_rest", "distribution": "strimzi", "version": "1.0.0"}],
-        "machines": [{"hosts": ["rest1", "rest2"], "cores": 8}],
-    }
-    folder = tmp_path / "trials" / "001" / "evidence"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps({"subject": subject}))
+    subject_of(tmp_path, "kafka_rest", PROXY, ["rest1", "rest2"])
     found = [
         Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
         Answer("away", None, None, 80.0, None, 80.0, because="no load passed, down to 80 records/s"),
@@ -548,10 +413,3 @@ def test_the_pages_show_every_trial_and_load_nothing(tmp_path: Path) -> None:
     text = page.of_comparison(tmp_path, settings(), ["a", "b"], found, {"b": "sure"}, done)
     assert "latency.rest.ack_p99_ms" in text
     assert ">worse<" in text
-
-
-def test_the_table_of_samples_may_be_empty(tmp_path: Path) -> None:
-    write_run(tmp_path, 1.0, 1.0, shared=False)
-    for file in (tmp_path / "evidence" / "processes").glob("*.parquet"):
-        file.unlink()
-    assert costs(tmp_path).figures == {}

@@ -37,10 +37,10 @@ def main_pids(units: list[str]) -> dict[str, int]:
 
 def sample(unit: str, pid: int) -> tuple[str, int, int, int, int]:
     """Return one sample of a process; raises OSError when it has ended or may not be looked into."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:  # noqa: PTH123 - starts sooner without pathlib
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         # A process's name may hold blanks and brackets: the fields are counted after it.
         fields = file.read().rsplit(")", 1)[1].split()
-    fds = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+    fds = len(os.listdir(f"/proc/{pid}/fd"))
     at_us = time.time_ns() // 1000
     cpu_us = (int(fields[11]) + int(fields[12])) * _US // os.sysconf("SC_CLK_TCK")
     return unit, at_us, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu_us, fds
@@ -48,7 +48,7 @@ def sample(unit: str, pid: int) -> tuple[str, int, int, int, int]:
 
 def processors_us(stat: str = "/proc/stat") -> tuple[int, int]:
     """Return how long the host's processors were used and idle, together, since it started."""
-    with open(stat, encoding="utf-8") as file:  # noqa: PTH123
+    with open(stat, encoding="utf-8") as file:
         # cpu user nice system idle iowait irq softirq steal ...: what a hypervisor takes is used up as well.
         ticks = [int(word) * _US // os.sysconf("SC_CLK_TCK") for word in file.readline().split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], ticks[3] + ticks[4]
@@ -57,7 +57,7 @@ def processors_us(stat: str = "/proc/stat") -> tuple[int, int]:
 def waited_us(what: str) -> int | None:
     """Return how long some process has waited for ``memory`` or ``io``; None where nobody tells."""
     try:
-        with open(f"/proc/pressure/{what}", encoding="utf-8") as file:  # noqa: PTH123
+        with open(f"/proc/pressure/{what}", encoding="utf-8") as file:
             # some avg10=0.00 avg60=0.00 avg300=0.00 total=0
             return int(file.readline().rsplit("=", 1)[1])
     except (OSError, ValueError, IndexError):
@@ -67,9 +67,9 @@ def waited_us(what: str) -> int | None:
 def links(net: str = "/sys/class/net") -> list[tuple[str, int, int, int | None]]:
     """Return what each of the host's own interfaces received and sent, and what it can carry a second."""
     found = []
-    for name in sorted(os.listdir(net)):  # noqa: PTH208
+    for name in sorted(os.listdir(net)):
         # Bridges and containers' ends would count the same bytes again.
-        if os.path.exists(f"{net}/{name}/device"):  # noqa: PTH110
+        if os.path.exists(f"{net}/{name}/device"):
             received, sent = (_number(f"{net}/{name}/statistics/{way}_bytes") for way in ("rx", "tx"))
             # Mbit/s; -1 or nothing where the driver does not say.
             speed = _number(f"{net}/{name}/speed")
@@ -79,7 +79,7 @@ def links(net: str = "/sys/class/net") -> list[tuple[str, int, int, int | None]]
 
 def _number(path: str) -> int:
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        with open(path, encoding="utf-8") as file:
             return int(file.read())
     except (OSError, ValueError):
         return 0

@@ -1,0 +1,146 @@
+"""What trials used of their machines, and what of it is called the limit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evidence.load import Load
+from evidence.writing import rows_to_columns, write_json, write_table
+from tests.unit.test_trials import LOAD
+from trials.costs import GENERATORS, Used, costs, limit_of
+from verify.load.actors import lanes
+
+
+def write_run(folder: Path, cpu_cores: float, generator_s: float, *, shared: bool) -> None:
+    """Ten seconds of load; one proxy on rest1, which has two cores, uses so many of them."""
+    machines = [{"hosts": ["rest1"], "load": shared, "cores": 2}] + (
+        [] if shared else [{"load": True, "cores": 8}]
+    )
+    run = {
+        "started_us": 0,
+        "warm_up_us": 0,
+        "measured_until_us": 10_000_000,
+        "cost": {"rest-producer": {"cpu_s": generator_s, "records": 1}, "rest-consumer": {"cpu_s": 0.5}},
+        "subject": {"machines": machines},
+    }
+    (folder / "evidence").mkdir(parents=True)
+    (folder / "evidence" / "run.json").write_text(json.dumps(run))
+    (folder / "load.state").write_text(json.dumps({"acked": 20_000}))
+    (folder / "load.json").write_text(json.dumps(LOAD))
+    rows = [
+        {
+            "host": "rest1",
+            "service": "kafka_rest",
+            "instance": "8082",
+            "at_us": second * 1_000_000,
+            "rss_bytes": 300 * 2**20,
+            "cpu_us": int(cpu_cores * second * 1_000_000),
+            "fds": 10,
+        }
+        for second in range(10)
+    ]
+    write_table(folder / "evidence", "processes", "watch", rows_to_columns("processes", rows))
+
+
+@pytest.mark.parametrize(
+    ("cores", "generator_s", "shared", "what"),
+    [
+        (0.5, 2.0, False, None),
+        (1.9, 2.0, False, "cpu of kafka_rest"),
+        (0.5, 9.5, False, "generator"),
+        (1.4, 5.0, True, "cpu of the one machine"),
+    ],
+)
+def test_what_was_used_up_is_told_from_the_samples(
+    tmp_path: Path, cores: float, generator_s: float, shared: bool, what: str | None
+) -> None:
+    write_run(tmp_path, cores, generator_s, shared=shared)
+    used = costs(tmp_path)
+    found = limit_of(used)
+    assert (found.what if found else None) == what
+    assert used.figures["kafka_rest_rss_mib"] == 300
+    # 2,000 records/s.
+    assert used.figures["kafka_rest_cpu_us_a_record"] == pytest.approx(cores * 500, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("memory", "disk", "sent", "used", "what"),
+    [
+        (0.2, 0.1, 0.1, 0.5, "memory of rest1"),
+        (0.01, 0.6, 0.1, 0.5, "disk of rest1"),
+        (0.01, 0.1, 0.95, 0.5, "network of rest1"),
+        (0.01, 0.1, 0.1, 0.95, "cpu of rest1"),
+        (0.01, 0.4, 0.8, 0.8, None),
+    ],
+)
+def test_what_a_host_used_up_or_waited_for_is_the_limit(
+    tmp_path: Path, memory: float, disk: float, sent: float, used: float, what: str | None
+) -> None:
+    write_run(tmp_path, 0.5, 2.0, shared=False)
+    rows = [
+        {
+            "host": "rest1",
+            "at_us": second * 1_000_000,
+            "cpu_used_us": int(second * used * 8e6),
+            "cpu_idle_us": int(second * (1 - used) * 8e6),
+            "memory_waited_us": int(second * memory * 1e6),
+            "io_waited_us": int(second * disk * 1e6),
+            "interface": interface,
+            "received_bytes": 0,
+            "sent_bytes": int(second * share * 1e9),
+            "link_bytes_per_s": 1_000_000_000,
+        }
+        for second in range(10)
+        for interface, share in (("eth0", 0.0), ("eth1", sent))
+    ]
+    write_table(tmp_path / "evidence", "pressure", "watch", rows_to_columns("pressure", rows))
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == what
+    # A host that makes the load is no host of the service.
+    path = tmp_path / "load.json"
+    write_json(path, json.loads(path.read_text()) | {"generators": ["rest1"]})
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == ("generator" if what else None)
+
+
+@pytest.mark.parametrize(
+    ("share", "ms", "what"), [(0.6, 40.0, "generator"), (0.6, 3.0, None), (0.3, 40.0, None)]
+)
+def test_a_generator_that_keeps_its_records_waiting_is_the_limit(
+    tmp_path: Path, share: float, ms: float, what: str | None
+) -> None:
+    write_run(tmp_path, 0.5, 2.0, shared=False)
+    path = tmp_path / "evidence" / "run.json"
+    run = json.loads(path.read_text())
+    run["cost"]["rest-producer"] |= {"own_share": share, "own_ms": ms}
+    path.write_text(json.dumps(run))
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == what
+
+
+def test_generators_are_called_as_the_load_calls_them() -> None:
+    load = Load.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
+    assert {lane.actor.rpartition("-")[0] for lane in lanes(load)} == set(GENERATORS)
+
+
+def test_of_a_load_that_did_not_end_in_order_is_told_what_is_known(tmp_path: Path) -> None:
+    write_run(tmp_path, 1.9, 2.0, shared=False)
+    path = tmp_path / "evidence" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"ended_us": None, "measured_until_us": None}))
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == "cpu of kafka_rest"
+
+
+def test_without_samples_nothing_is_said_to_be_used_up(tmp_path: Path) -> None:
+    assert costs(tmp_path) == Used()
+    assert limit_of(Used()) is None
+
+
+def test_the_table_of_samples_may_be_empty(tmp_path: Path) -> None:
+    write_run(tmp_path, 1.0, 1.0, shared=False)
+    for file in (tmp_path / "evidence" / "processes").glob("*.parquet"):
+        file.unlink()
+    assert costs(tmp_path).figures == {}
