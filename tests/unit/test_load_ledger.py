@@ -28,7 +28,7 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         self.evidence = folder
-        self.cells = np.zeros(16, np.int64)
+        self.cells = np.zeros(len(Cell), np.int64)
         self.writer = EvidenceWriter(folder, "ledger", LANE.actor)
         self.ledger = Ledger(self.writer, LANE, self.cells, BLOCK)
         for first in (0, BLOCK):
@@ -64,9 +64,20 @@ def test_a_generators_own_time_is_what_its_service_did_not_cause(book: Book) -> 
     assert book.cells[Cell.OWN_US] == 25 + 10
 
 
+def test_acknowledgements_that_took_too_long_are_counted(tmp_path: Path) -> None:
+    cells = np.zeros(len(Cell), np.int64)
+    ledger = Ledger(EvidenceWriter(tmp_path, "ledger", LANE.actor), LANE, cells, BLOCK, late_ms=0.08)
+    ledger.add(0, np.arange(BLOCK) * 10, np.zeros(BLOCK, np.int64))
+    ledger.sent(0, BLOCK, 40)
+    # Due at 0, 10, 20 and 30.
+    ledger.settle(np.array([0, 1, 2]), ACKED, np.zeros(3, np.int32), np.arange(3), 95)
+    ledger.settle(np.array([3]), UNKNOWN)
+    assert cells[Cell.LATE] == 2
+
+
 def test_the_time_of_a_full_block_of_today_fits_its_cell(tmp_path: Path) -> None:
     # Times since the epoch of 8,192 records do not fit 64 bits when they are added up; what they took does.
-    due_us, count, cells = 1_795_000_000_000_000, 8192, np.zeros(16, np.int64)
+    due_us, count, cells = 1_795_000_000_000_000, 8192, np.zeros(len(Cell), np.int64)
     ledger = Ledger(EvidenceWriter(tmp_path, "ledger", LANE.actor), LANE, cells, count)
     ledger.add(0, np.full(count, due_us), np.zeros(count, np.int64))
     ledger.sent(0, count, due_us + 100)

@@ -24,7 +24,7 @@ LIMIT_S = 20
 
 
 def line(*units: list[Any]) -> str:
-    return json.dumps({"units": list(units), "host": [9, 1, 4, None, 2], "links": []})
+    return json.dumps({"units": list(units), "host": [9, 3, 4, 1, None, 2], "links": []})
 
 
 def plan(**services: list[str]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_line_becomes_a_row_for_each_process() -> None:
         "cpu_us": 7,
         "fds": 8,
     }
-    used = {"cpu_used_us": 1, "cpu_idle_us": 4}
+    used = {"cpu_used_us": 3, "cpu_idle_us": 4, "cpu_stolen_us": 1}
     waits = {"host": "rest1", "at_us": 9, **used, "memory_waited_us": None, "io_waited_us": 2}
     nothing = dict.fromkeys(("interface", "received_bytes", "sent_bytes", "link_bytes_per_s"))
     assert of_host == [waits | nothing]
@@ -155,7 +155,7 @@ def test_a_processor_is_used_where_it_is_not_idle_and_not_the_disks_turn(tmp_pat
     # user nice system idle iowait irq softirq steal; a guest's time is within the user's.
     stat.write_text("cpu  100 10 50 700 90 1 2 47 30 0\ncpu0 1 2 3\n")
     tick_us = 1_000_000 // os.sysconf("SC_CLK_TCK")
-    assert on_host.processors_us(str(stat)) == (210 * tick_us, 790 * tick_us)
+    assert on_host.processors_us(str(stat)) == (210 * tick_us, 790 * tick_us, 47 * tick_us)
 
 
 def test_a_kernel_that_does_not_tell_what_waits_is_no_error() -> None:

@@ -77,7 +77,8 @@ def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: En
     config = client_config(load)
     producer = Producer({**config, "client.id": lane.actor})
     producer.list_topics(lane.topic, timeout=10)
-    sender = Sender(load.run_id, lane, producer, cells, writer, int(config["queue.buffering.max.messages"]))
+    queue = int(config["queue.buffering.max.messages"])
+    sender = Sender(load.run_id, lane, producer, cells, writer, queue, load.late_ms)
     cells[Cell.STATE] = State.READY
     while not board.head[Head.GO] and not ending:
         time.sleep(0.02)
@@ -142,7 +143,14 @@ class Sender:
     """
 
     def __init__(
-        self, run_id: str, lane: Lane, producer: Producer, cells: Any, writer: EvidenceWriter, queue: int
+        self,
+        run_id: str,
+        lane: Lane,
+        producer: Producer,
+        cells: Any,
+        writer: EvidenceWriter,
+        queue: int,
+        late_ms: float | None = None,
     ) -> None:
         self.lane = lane
         self.producer = producer
@@ -150,7 +158,7 @@ class Sender:
         self.handed_over = 0
         self.full_us = 0  # when librdkafka last had no room
         self._block = int(max(_BLOCKS[0], min(_BLOCKS[1], lane.rate * _BLOCK_S)))
-        self.ledger = Ledger(writer, lane, cells, self._block)
+        self.ledger = Ledger(writer, lane, cells, self._block, late_ms)
         self._cells = cells
         self._writer = writer
         self._most = min(queue, _QUEUE_BYTES // lane.record_bytes) * 9 // 10

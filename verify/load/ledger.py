@@ -73,14 +73,18 @@ class Block:
 class Ledger:
     """All open blocks of a producer; a block has ``block`` records and starts at a multiple of it.
 
-    ``cells`` is the producer's row of the board, where outcomes are counted.
+    ``cells`` is the producer's row of the board, where outcomes are counted, and acknowledgements that took
+    more than ``late_ms``, where that is given.
     """
 
-    def __init__(self, writer: EvidenceWriter, lane: Lane, cells: Longs, block: int) -> None:
+    def __init__(
+        self, writer: EvidenceWriter, lane: Lane, cells: Longs, block: int, late_ms: float | None = None
+    ) -> None:
         self._writer = writer
         self._lane = lane
         self._cells = cells
         self._size = block
+        self._late_us = None if late_ms is None else late_ms * 1000
         self._blocks: dict[int, Block] = {}
         self._errors = Names()
         self._instances = Names()
@@ -133,7 +137,10 @@ class Ledger:
             if outcome == ACKED:
                 self._cells[Cell.BYTES] += len(rows) * self._lane.record_bytes
                 self._cells[Cell.OWN_US] += int(block.own_us[rows].sum())
-                self._cells[Cell.TOOK_US] += int((at_us - block.intended_us[rows]).sum())
+                took_us = at_us - block.intended_us[rows]
+                self._cells[Cell.TOOK_US] += int(took_us.sum())
+                if self._late_us is not None:
+                    self._cells[Cell.LATE] += int((took_us > self._late_us).sum())
             block.open -= len(rows)
             if not block.open:
                 self._writer.append(self._columns(self._blocks.pop(number)))

@@ -24,6 +24,10 @@ from verify.load.rest_probe import probe
 from verify.load.unfinished import mend_ledger
 from verify.process import Ending, end_all, last_line, now_us, start_module
 
+#: Files of the run's folder, for whoever started the load: send nothing more; and while this one is there,
+#: have consumers stay for up to ``drain_s`` though they have read all.
+ENOUGH: Final = "enough"
+HOLD: Final = "hold"
 _READY_S: Final = 90.0
 _END_S: Final = 20.0
 _TICK_S: Final = 0.1
@@ -170,7 +174,7 @@ class _Run:
 
     def _enough(self, board: Board) -> bool:
         elapsed_s = (now_us() - self._facts.started_us) / 1e6
-        if elapsed_s >= self._load.max_s:
+        if elapsed_s >= self._load.max_s or (self._dir / ENOUGH).exists():
             return True
         if elapsed_s < self._load.min_s or board.total(Cell.ACKED) < self._load.min_records:
             return False
@@ -192,7 +196,8 @@ class _Run:
             self._lead_us / 1e6 + self._load.drain_s + answers_s + _END_S,
             "the producers do not end",
         )
-        while not self._all_delivered(last=time.monotonic() >= deadline):
+        held = self._dir / HOLD
+        while held.exists() or not self._all_delivered(last=time.monotonic() >= deadline):
             if time.monotonic() >= deadline:
                 return
             for _ in range(_ASK_EVERY_TICKS):

@@ -154,8 +154,8 @@ def write_run(run_dir: Path, document: dict[str, Any]) -> None:
 
 def write_state(run_dir: Path, phase: Phase, board: Board | None, message: str = "") -> None:
     """Replace load.state at once."""
-    names = ("acked", "failed", "unknown", "delivered", "recreated")
-    cells = (Cell.ACKED, Cell.FAILED, Cell.UNKNOWN, Cell.DELIVERED, Cell.RECREATED)
+    names = ("acked", "failed", "unknown", "delivered", "recreated", "late")
+    cells = (Cell.ACKED, Cell.FAILED, Cell.UNKNOWN, Cell.DELIVERED, Cell.RECREATED, Cell.LATE)
     counts = {name: board.total(cell) if board else 0 for name, cell in zip(names, cells, strict=True)}
     write_json(run_dir / "load.state", {"phase": phase, **counts, "message": message})
 

@@ -100,7 +100,7 @@ class _Producer:
         self._ending = ending
         self._cells = board.cells(lane.actor)
         self._writer = writer
-        self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request)
+        self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request, load.late_ms)
         self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
         self._keys = [base64.b64encode(key).decode() for key in keys(lane.producer)]
         self._wire = Wire(rest, f"/topics/{quote(lane.topic, safe='')}", PRODUCE_HEADERS)

@@ -1,10 +1,10 @@
 """Runs on a host, given to its Python as text: one line a second about it and the processes of some units.
 
 Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cpu_us, fds]``, empty while no
-unit runs; ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, memory_waited_us, io_waited_us]`` and ``links`` a
-list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table pressure has
-them. The program ends soon after nobody reads it any more. Times are by the host's clock. It uses nothing but
-the standard library and what every systemd has.
+unit runs. ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, cpu_stolen_us, memory_waited_us, io_waited_us]``
+and ``links`` a list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table
+pressure has them. The program ends soon after nobody reads it any more. Times are by the host's clock. It
+uses nothing but the standard library and what every systemd has.
 """
 
 from __future__ import annotations
@@ -46,12 +46,15 @@ def sample(unit: str, pid: int) -> tuple[str, int, int, int, int]:
     return unit, at_us, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu_us, fds
 
 
-def processors_us(stat: str = "/proc/stat") -> tuple[int, int]:
-    """Return how long the host's processors were used and idle, together, since it started."""
+def processors_us(stat: str = "/proc/stat") -> tuple[int, int, int]:
+    """Return how long the host's processors were used, idle, and with a hypervisor, since it started.
+
+    What the hypervisor took is used up as well, and is part of the first.
+    """
     with open(stat, encoding="utf-8") as file:
-        # cpu user nice system idle iowait irq softirq steal ...: what a hypervisor takes is used up as well.
+        # cpu user nice system idle iowait irq softirq steal ...
         ticks = [int(word) * _US // os.sysconf("SC_CLK_TCK") for word in file.readline().split()[1:9]]
-    return sum(ticks) - ticks[3] - ticks[4], ticks[3] + ticks[4]
+    return sum(ticks) - ticks[3] - ticks[4], ticks[3] + ticks[4], ticks[7]
 
 
 def waited_us(what: str) -> int | None:
