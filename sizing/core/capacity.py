@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sizing.core.findings import Finding
 from sizing.core.variables import Count, Positive, Strict
@@ -34,6 +34,8 @@ class Measured(Strict):
     """Whether nothing failed with one host away."""
     one_restarting_records_per_s: Count | None = None
     """The same while an instance restarts, where that was measured."""
+    closed: bool = True
+    """Whether the search ended with an interval as narrow as was asked for."""
 
 
 def of_other_hosts(measured: Measured, was: str, planned: str, cores: int) -> str | None:
@@ -67,6 +69,9 @@ def rate_of_one(measured: Measured, processes: int, left: int) -> float:
     return healthy
 
 
+_RESTARTING: Final = "while an instance restarts"
+
+
 class Carriers(NamedTuple):
     """Processes by host: those that are planned, and as many as were measured on so many hosts."""
 
@@ -97,9 +102,10 @@ def headroom(
     *,
     rule: str,
 ) -> Iterator[Finding]:
-    """Say how much of what was measured a load takes, healthy and with one host away.
+    """Say how much of what was measured a load takes: healthy, with one host away, and while one restarts.
 
-    Other numbers of hosts are reckoned from what one of those measured did. Too little is an error.
+    Other numbers of hosts are reckoned from what one of those measured did. Too little is an error; while an
+    instance restarts a warning, since that has a moment to choose.
 
     Args:
         where: what the findings are about; ``rule`` is the name of their rule.
@@ -117,6 +123,11 @@ def headroom(
     conditions = [("healthy", of_host * hosts, "", False, measured.at_least)]
     if hosts > 1:
         conditions.append(("with one host away", of_others, f", {how}", True, at_least))
+    if hosts == measured.hosts and measured.one_restarting_records_per_s is not None:
+        restarting = float(measured.one_restarting_records_per_s)
+        conditions.append((_RESTARTING, restarting, ", as measured", False, False))
+    if not measured.closed:
+        what = f"{what}, a search that did not close"
     for condition, of_all, because, away, least in conditions:
         share = carriers.share(away=away)
         carried = share * of_all
@@ -132,4 +143,5 @@ def headroom(
             yield Finding("note", rule, where, said + rest, "nothing")
         else:
             # What carries at least so much may carry more.
-            yield Finding("warning" if least else "error", rule, where, said, fix)
+            mild = least or condition == _RESTARTING
+            yield Finding("warning" if mild else "error", rule, where, said, fix)

@@ -95,6 +95,23 @@ def test_at_least_is_said_of_the_condition_of_which_it_is_true(at_least: bool, s
     assert away.severity == severity
 
 
+def test_what_does_not_suffice_while_an_instance_restarts_is_a_warning() -> None:
+    measured = {**FLOW, "one_restarting_records_per_s": 25_000}
+    found = said(of_flow(30, measured), "mirror.capacity")
+    (restarting,) = [one for one in found if "while an instance restarts" in one.message]
+    assert restarting.severity == "warning"
+    assert "while an instance restarts 25,000 records/s are carried" in restarting.message
+    assert "as measured" in restarting.message
+    # Of other hosts it says nothing.
+    more = said(of_flow(30, measured, hosts=4), "mirror.capacity")
+    assert not any("restarts" in one.message for one in more)
+
+
+def test_a_search_that_did_not_close_is_said_to_be_one() -> None:
+    for one in said(of_flow(30, {**FLOW, "closed": False}), "mirror.capacity"):
+        assert "a search that did not close" in one.message
+
+
 def test_more_hosts_have_as_many_more_processes() -> None:
     plan = make_plan(of_flow(90, hosts=4))
     assert sum(len(one) for one in instances(plan, "mirror_maker").values()) == 12
