@@ -37,7 +37,7 @@ _LESS_IS_BETTER: Final = re.compile(
 #: what users of a service and its owners notice.
 _JUDGED: Final = re.compile(
     r"^throughput\..*\bmean_records_per_s$|^latency\..*\b(ack_p50|ack_p99|delivery_p99)_ms$"
-    r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\bp99_ms$|^cost\."
+    r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\blatency_p99_ms$|^cost\."
 )
 #: What a run was asked for: where it differs, two runs are not the same trial.
 _ASKED: Final = re.compile(

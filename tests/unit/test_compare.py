@@ -138,3 +138,14 @@ def test_what_is_no_verdict_is_refused_by_name(
     assert line.count("\n") == 1
     assert main(["compare", good, str(tmp_path / "nowhere")]) == 2
     assert f"{tmp_path / 'nowhere'}: no verdicts.json there" in capsys.readouterr().err
+
+
+def test_latency_of_an_applications_outputs_is_judged() -> None:
+    def document(p99: float) -> dict[str, Any]:
+        measured = {"joins": {"due_records": 100, "latency_p99_ms": p99}}
+        check = {"name": "outputs", "verdict": "pass", "measured": measured, "anomalies": {}}
+        return {"run_id": "r", "verdict": "pass", "checks": [check]}
+
+    blocks = [([document(10), document(11)], [document(20), document(21)])] * 4
+    (figure,) = [one for one in compare_all({"b": blocks})["b"] if one.chance is not None]
+    assert (figure.name, figure.change) == ("outputs.joins.latency_p99_ms", "worse")
