@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,10 +15,10 @@ from evidence.writing import write_json
 from spark_checks.compare import Blocks, Compared, compare_all, how_sure, interval
 from spark_checks.judgement import as_json, enough
 from trials import page
-from trials.progress import DEPLOY_S, Told, duration, trial_s
+from trials.progress import DEPLOY_S, Told, duration, result, trial_s
 from trials.settings import Settings, TrialsError, of_load, way_of
-from trials.site import PLANNED, Site, overlay
-from trials.trial import Asked, Auditor, Outcome, note, outcomes, run, warm
+from trials.site import Site, overlay
+from trials.trial import Asked, Auditor, Outcome, counted, note, outcomes, run, warm
 from verify.process import Ending
 
 _LEAST_ARMS: Final = 2
@@ -66,7 +67,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"service {settings.service} on {', '.join(settings.hosts)}; load by {way} of "
         f"{load[way]['records_per_s']:,.0f} records/s",
         f"arms {', '.join(arms)}, in {settings.blocks} blocks ({block}): {trials} trials of "
-        f"{settings.full_s:g} s{each}, {duration(longest)} at the latest",
+        f"{settings.full_s:g} s{each}, about {duration(longest)}",
         "deploys each arm for its trials, and what the inventory plans at the end",
     ]
     figures = _FIGURES[settings.restarts] * (len(arms) - 1)
@@ -97,7 +98,7 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
     """
     load = json.loads((run_dir / "load.json").read_text(encoding="utf-8"))
     settings = of_load(settings, load)
-    way, arms = way_of(load, settings.service), named(settings.arms)
+    arms = named(settings.arms)
     order = order_of(arms, settings.blocks)
     for line in describe(settings, load):
         told.say(line)
@@ -106,40 +107,22 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
     if done:
         told.say(f"going on after {len(done)} trials of {run_dir.name}")
     site.deployed()
-    dead: dict[str, str] = {one.kind: one.because for one in done if one.because.startswith(_NO_START)}
+    turns = _Turns(settings, load, run_dir, site, auditor, ending, done)
+    took_s: list[float] = []
     try:
-        for number, (block, arm) in enumerate(order[len(done) :], len(done) + 1):
+        while (place := len(counted(done))) < len(order):
             if ending:
                 raise InterruptedError("ended between two trials")
-            left_s = (len(order) - number + 1) * _one_s(settings, done)
-            until = time.strftime("%H:%M", time.gmtime(time.time() + left_s))
+            block, arm = order[place]
+            each_s = statistics.median(took_s) if took_s else _one_s(settings, done)
+            until = time.strftime("%H:%M", time.gmtime(time.time() + (len(order) - place) * each_s))
             told.say(
-                f"trial {number} of {len(order)}: {arm}, block {block + 1}; ends at {until} UTC at the latest"
+                f"trial {place + 1} of {len(order)}: {arm}, block {block + 1}; ends at about {until} UTC"
             )
-            folder = run_dir / "trials" / f"{number:03d}-{page.slug(arm)}"
-            plan = run_dir / "trials" / f"arm-{page.slug(arm)}"
-            wrong = dead.get(arm) or _deployed(
-                site, arm, plan, again=overlay(site.changed().get("arm", PLANNED)) == overlay(arm)
-            )
-            condition = _condition(settings)
-            if wrong:
-                dead[arm] = wrong
-                folder.mkdir(parents=True, exist_ok=True)
-                began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                rate = float(load[way]["records_per_s"])
-                one = note(
-                    folder, Outcome(number, condition, rate, arm, False, wrong, 0.0, began, folder.name)
-                )
-            else:
-                asked = Asked(
-                    number, folder.name, condition, load[way]["records_per_s"], settings.full_s, arm, plan
-                )
-                restart = site.restart if settings.restarts else None
-                # Each trial begins with fresh processes.
-                warm(asked, run_dir, way, ending, settings.fresh_s)
-                one = run(asked, run_dir, way, settings.warm_up_s, auditor, ending, restart, report_too=True)
-            done.append(one)
-            told.say(f"  {'passed' if one.passed else 'failed: ' + one.because[:200]} ({one.took_s:.0f} s)")
+            began_s = time.monotonic()
+            done.append(turns.take(len(done) + 1, arm))
+            took_s.append(time.monotonic() - began_s)
+            told.say(result(done))
     finally:
         auditor.close()
         told.say("putting back what the inventory plans")
@@ -158,16 +141,72 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
 _NO_START: Final = "the arm does not start: "
 
 
-def _deployed(site: Site, arm: str, plan: Path, *, again: bool) -> str:
-    """Deploy an arm, its processes fresh; return why it does not start, if it does not."""
-    try:
-        site.deploy(arm, plan)
-        if again:
-            # Nothing changed, so nothing was restarted: an arm that follows itself would be warm already.
-            site.restart_all()
-    except TrialsError as error:
-        return f"{_NO_START}{error}"
-    return ""
+class _Turns:
+    """Deploys an arm and runs its trial, each with fresh processes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        load: dict[str, Any],
+        run_dir: Path,
+        site: Site,
+        auditor: Auditor,
+        ending: Ending,
+        done: Sequence[Outcome],
+    ) -> None:
+        self._settings, self._dir, self._site = settings, run_dir, site
+        self._auditor, self._ending = auditor, ending
+        self._way = way_of(load, settings.service)
+        self._rate = float(load[self._way]["records_per_s"])
+        self._dead = {one.kind: one.because for one in done if one.because.startswith(_NO_START)}
+        # The folder with the plan of what runs. A run that was killed did not put it back.
+        self._running = None if site.changed() else run_dir
+
+    def take(self, number: int, arm: str) -> Outcome:
+        """Run the trial of this number; raises as trials.trial.run does."""
+        folder = self._dir / "trials" / f"{number:03d}-{page.slug(arm)}"
+        plan = self._dir / "trials" / f"arm-{page.slug(arm)}"
+        condition = _condition(self._settings)
+        if wrong := self._dead.get(arm) or self._deployed(arm, plan):
+            self._dead[arm] = wrong
+            folder.mkdir(parents=True, exist_ok=True)
+            began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            return note(
+                folder, Outcome(number, condition, self._rate, arm, False, wrong, 0.0, began, folder.name)
+            )
+        asked = Asked(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
+        restart = self._site.restart if self._settings.restarts else None
+        warm(asked, self._dir, self._way, self._ending, self._settings.fresh_s)
+        warm_up_s = self._settings.warm_up_s
+        return run(
+            asked, self._dir, self._way, warm_up_s, self._auditor, self._ending, restart, report_too=True
+        )
+
+    def _deployed(self, arm: str, plan: Path) -> str:
+        """Deploy an arm, its processes fresh; return why it does not start, if it does not."""
+        # Read first: an arm that follows itself has its plan written where what runs stands.
+        before = self._running and _processes(self._running, self._settings.service)
+        self._running = None
+        try:
+            self._site.deploy(arm, plan)
+            if before in (None, _processes(plan, self._settings.service)):
+                # A deploy restarts what it changes: others would go on, warm already.
+                self._site.restart_all()
+        except TrialsError as error:
+            return f"{_NO_START}{error}"
+        self._running = plan
+        return ""
+
+
+def _processes(folder: Path, service: str) -> dict[str, Any]:
+    """Return what a plan gives the processes of a service, by host, without its reasons."""
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    found = {}
+    for host, of in plan.get("hosts", {}).items():
+        for one in of["services"].get(service, {}).get("instances", ()):
+            values = {(row["file"], row["key"]): row["value"] for row in one["settings"]}
+            found[f"{host}/{one['name']}"] = {**one, "settings": values}
+    return found
 
 
 def blocks_of(
@@ -196,7 +235,7 @@ def _leave(
 ) -> int:
     """Write comparison.json and the report, and say what differs; return how many arms could be compared."""
     documents = {}
-    for place, one in enumerate(done):
+    for place, one in enumerate(counted(done)):
         path = run_dir / "trials" / one.folder / "report" / "verdicts.json"
         if one.audited and path.exists():
             documents[place] = json.loads(path.read_text(encoding="utf-8"))
@@ -205,7 +244,8 @@ def _leave(
     sure = {arm: how_sure(found[arm], [(len(one), len(two)) for one, two in blocks[arm]]) for arm in found}
     report = run_dir / "report"
     report.mkdir(exist_ok=True)
-    failed = {arm: sum(one.kind == arm and not one.passed for one in done) for arm in arms}
+    failed = {arm: [one for one in counted(done) if one.kind == arm and not one.passed] for arm in arms}
+    of_failed = [_failed(arm, many) for arm, many in failed.items() if many]
     write_json(
         report / "comparison.json",
         {
@@ -213,26 +253,32 @@ def _leave(
             "arms": list(arms),
             "blocks": settings.blocks,
             "trials": [asdict(one) for one in done],
-            "failed": failed,
+            "failed": {arm: len(many) for arm, many in failed.items()},
             "against": arms[0],
             "figures": {arm: [_figure(one) for one in many] for arm, many in found.items()},
         },
     )
-    text = page.of_comparison(run_dir, settings, arms, found, sure, done)
+    text = page.of_comparison(run_dir, settings, arms, found, sure, of_failed, done)
     (report / "report.html").write_text(text, encoding="utf-8")
-    for arm in arms:
-        if failed[arm]:
-            unseen = sum(one.kind == arm and not one.audited for one in done)
-            without = f", {unseen} of them without figures: what is said of it is of the others"
-            told.say(f"{arm}: {failed[arm]} trials failed{without if unseen else ''}")
+    for line in of_failed:
+        told.say(line)
     for arm, many in found.items():
         told.say(f"{arm} against {arms[0]}; {sure[arm]}")
         for figure in many:
             if figure.chance is not None:
                 change = {"same": "not told apart"}.get(figure.change, figure.change)
                 told.say(f"  {change:14} {figure.name}: {interval(figure)} (chance {figure.chance:.2g})")
+    if by_others := page.stolen(done):
+        told.say(by_others)
     told.say(f"report: {report / 'report.html'}")
     return len(found)
+
+
+def _failed(arm: str, many: Sequence[Outcome]) -> str:
+    """Say how many trials of an arm failed, and whether its figures are without them."""
+    unseen = sum(not one.audited for one in many)
+    without = f", {unseen} of them without figures: what is said of {arm} is of the others"
+    return f"{arm}: {len(many)} trials failed{without if unseen else ''}"
 
 
 def _figure(one: Compared) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from evidence.levels import read_levels
 from evidence.writing import write_json
 from trials import page
 from trials.costs import said
-from trials.progress import Told, duration, trial_s
+from trials.progress import Told, duration, result, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, Settings, judging, of_load, through, way_of
 from trials.site import Site
-from trials.trial import Asked, Auditor, Outcome, outcomes, run, warm
+from trials.trial import Asked, Auditor, Outcome, counted, outcomes, run, warm
 from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.
@@ -62,7 +62,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"{rules.start:,.0f} records/s, {settings.ceiling:,.0f} at most",
         f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
-        f"{duration(longest)} at the latest",
+        f"{duration(longest)} if all are needed, which is seldom: mostly half of them are",
         f"warms the processes up before the first trial, for {settings.fresh_s:g} s, and for up to "
         f"{_WARM_MOST * settings.fresh_s:g} s while records take less and less processor time",
     ]
@@ -76,9 +76,10 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
 
 
 def tried_of(done: Sequence[Outcome]) -> list[Tried]:
-    """Return the trials as the search sees them."""
+    """Return the trials that count, as the search sees them."""
     return [
-        Tried(one.condition, one.load, "short" if one.kind == "short" else "full", one.passed) for one in done
+        Tried(one.condition, one.load, "short" if one.kind == "short" else "full", one.passed)
+        for one in counted(done)
     ]
 
 
@@ -121,7 +122,7 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
                 report_too=asked.kind == "full",
             )
             done.append(one)
-            told.say(f"  {'passed' if one.passed else 'failed: ' + one.because[:200]} ({one.took_s:.0f} s)")
+            told.say(result(done))
     finally:
         auditor.close()
         try:
@@ -172,7 +173,7 @@ def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: As
     ]
     return (
         f"trial {asked.number} of {sum(most_trials(rules))} at most: {asked.condition}, {asked.load:,.0f} "
-        f"records/s, {asked.kind}; ends at {until} UTC at the latest" + "".join(f"; {one}" for one in known)
+        f"records/s, {asked.kind}; ends by about {until} UTC" + "".join(f"; {one}" for one in known)
     )
 
 
@@ -222,12 +223,14 @@ def _leave(
     (report / "report.html").write_text(page.of_capacity(run_dir, settings, rows, done), encoding="utf-8")
     for said_of, limit in rows:
         told.say(f"{said_of}; limit: {limit}")
+    if by_others := page.stolen(done):
+        told.say(by_others)
     told.say(f"report: {report / 'report.html'}")
 
 
 def _with_generator(one: Answer, done: Sequence[Outcome]) -> Answer:
     """Return an answer that is "at least" where it was the generators that could do no more."""
-    failed = [each for each in done if each.condition == one.condition and not each.passed]
+    failed = [each for each in counted(done) if each.condition == one.condition and not each.passed]
     # Short trials only say where to look.
     failed = [each for each in failed if each.kind != "short"] or failed
     if (
@@ -244,7 +247,7 @@ def _limit(one: Answer, done: Sequence[Outcome]) -> str:
     """Say what was used up in the trial nearest above the answer."""
     failed = [
         each
-        for each in done
+        for each in counted(done)
         if each.condition == one.condition and not each.passed and each.load > (one.carries or 0)
     ]
     if not failed:
@@ -280,6 +283,7 @@ def recommendation(
         "record_bytes": load[way].get("record_bytes", 100),
         "records_per_s": round(healthy.carries or 0),
         "at_least": healthy.at_least,
+        "closed": all(one.closed for one in found),
     }
     if away := by_condition.get("away"):
         value["one_away_records_per_s"] = round(away.carries or 0)

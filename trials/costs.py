@@ -22,11 +22,14 @@ BUSY: Final = 0.9
 #: the time in which something waited for memory, which hardly ever happens where there is enough, or for a
 #: disk, which every flush waits for; what a link can carry, by counters that are means, as above.
 FROM: Final = {"cpu": BUSY, "memory": 0.1, "disk": 0.5, "network": 0.9}
+#: From this share on what a hypervisor took is told: a host at its limit carries as much less.
+STOLEN: Final = 0.02
 _HOW: Final = {"cpu": "of its processors' time was used", "network": "of its link was used"}
 #: Columns of the table pressure that only grow.
 _COUNTERS: Final = (
     "cpu_used_us",
     "cpu_idle_us",
+    "cpu_stolen_us",
     "memory_waited_us",
     "io_waited_us",
     "received_bytes",
@@ -34,6 +37,8 @@ _COUNTERS: Final = (
 )
 #: What sends, as run.json names it; each producer is a process that can use one core.
 GENERATORS: Final = ("kafka-producer", "rest-producer")
+#: What reads.
+CONSUMERS: Final = ("kafka-consumer", "rest-consumer")
 #: From these on the time of records is the generators': half of it, and more than the ticks they send by.
 OWN_SHARE: Final = 0.5
 OWN_MS: Final = 20.0
@@ -56,11 +61,12 @@ class Used:
         has: host -> its cores, where they were read.
         shared: whether the sampled hosts and the generators are one machine.
         machine: cores of this machine.
-        generators: kind of generator -> busy cores, of each process.
+        generators: kind of generator -> busy cores, of each process; ``consumers`` the same of what reads.
         own: kind of generator -> the share of its records' time in which they waited for it alone, and that
             in ms a record.
-        shares: host -> of its processors' time the used share, of the time that in which some process waited
-            for memory or disk, and of its link the used share; of what was not told nothing.
+        shares: host -> of its processors' time the used share, and what a hypervisor took (``stolen``); of
+            the time that in which some process waited for memory or disk; of its link the used share; of what
+            was not told nothing.
         makers: hosts that make the load, and do nothing else.
         load: busy cores of what of the load runs on this machine: generators, consumers and watchers.
         figures: cpu_us_a_record and rss_mib, by service; what each record cost.
@@ -71,6 +77,7 @@ class Used:
     shared: bool = False
     machine: float = 0.0
     generators: Mapping[str, float] = field(default_factory=dict)
+    consumers: Mapping[str, float] = field(default_factory=dict)
     own: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     makers: frozenset[str] = frozenset()
@@ -98,8 +105,8 @@ def costs(folder: Path) -> Used:
     # Generators count from the first record that is due to the last one.
     spent = {kind: entry["cpu_s"] / seconds for kind, entry in told.items()}
     here = {kind: busy for kind, busy in spent.items() if kind == "watch" or not asked.get("generators")}
-    processes = {kind: (asked.get(kind.partition("-")[0]) or {}).get("producers", 1) for kind in GENERATORS}
-    generators = {kind: spent[kind] / processes[kind] for kind in GENERATORS if kind in spent}
+    generators = {kind: spent[kind] / _processes(asked, kind) for kind in GENERATORS if kind in spent}
+    consumers = {kind: spent[kind] / _processes(asked, kind) for kind in CONSUMERS if kind in spent}
     own = {
         kind: (told[kind]["own_share"], told[kind]["own_ms"])
         for kind in GENERATORS
@@ -117,7 +124,16 @@ def costs(folder: Path) -> Used:
         figures[f"{service}_rss_mib"] = round(max(rss[service]) / 2**20, 1)
     shares = _shares(_samples(folder, "pressure"), begin, end)
     makers = frozenset(asked.get("generators", ()))
-    return Used(cores, has, shared, machine, generators, own, shares, makers, sum(here.values()), figures)
+    return Used(
+        cores, has, shared, machine, generators, consumers, own, shares, makers, sum(here.values()), figures
+    )
+
+
+def _processes(asked: Mapping[str, Any], kind: str) -> int:
+    """Return how many processes of a kind a load has, each of which can use one core."""
+    way, _, does = kind.partition("-")
+    # All consumers through proxies share one.
+    return 1 if kind == "rest-consumer" else int((asked.get(way) or {}).get(f"{does}s", 1))
 
 
 def limit_of(used: Used) -> Limit | None:
@@ -137,21 +153,30 @@ def limit_of(used: Used) -> Limit | None:
             most = max(of_host, key=lambda service: of_host[service])
             what = "cpu of a broker" if most == "kafka_broker" else f"cpu of {most}"
             return Limit(what, f"{host} used {busy:.1f} of {cores:g} cores, most by {most}")
-    if (of_a_host := _used_up(used)) is not None:
-        return of_a_host
+    return _used_up(used) or _of_the_load(used)
+
+
+def _of_the_load(used: Used) -> Limit | None:
+    """Return what of the load itself took the time of records, or has no more of its core."""
     for kind, (share, ms) in used.own.items():
         if share >= OWN_SHARE and ms >= OWN_MS:
             because = f"records waited for {kind} alone for {share:.0%} of their time, {ms:.0f} ms each"
             return Limit("generator", because)
+    # A consumer that is behind delays nobody's acknowledgement: last.
+    for kind, busy in used.consumers.items():
+        if busy >= BUSY:
+            return Limit("generator", f"{kind} used {busy:.2f} cores of the one that it can use")
     return None
 
 
 def _used_up(used: Used) -> Limit | None:
     """Return the first host that has no more of something, whatever took it."""
     for host, of_host in sorted(used.shares.items()):
-        for what, share in of_host.items():
-            if share >= FROM[what]:
+        for what, enough in FROM.items():
+            if (share := of_host.get(what, 0.0)) >= enough:
                 because = f"{share:.0%} {_HOW.get(what, f'of the time something waited for its {what}')}"
+                if what == "cpu" and (stolen := of_host.get("stolen", 0.0)) >= STOLEN:
+                    because += f", {stolen:.0%} by the hypervisor for other machines"
                 if host in used.makers:
                     return Limit("generator", f"of {host} {because}")
                 where = "the one machine" if used.shared and what == "cpu" else host
@@ -193,6 +218,7 @@ def _shares(rows: list[dict[str, Any]], begin: int, end: int) -> dict[str, dict[
         }
         if ticked := more.get("cpu_used_us", 0) + more.get("cpu_idle_us", 0):
             found[host]["cpu"] = more["cpu_used_us"] / ticked
+            found[host]["stolen"] = more.get("cpu_stolen_us", 0) / ticked
         for what, column in (("memory", "memory_waited_us"), ("disk", "io_waited_us")):
             if column in more:
                 found[host][what] = more[column] / took_us

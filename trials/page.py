@@ -12,10 +12,16 @@ from typing import Any, Final
 from spark_checks.compare import Compared, interval
 from spark_checks.report.charts import COLOURS, document, figure
 from spark_checks.report.page import embedded, environment, number, plotly
-from trials.costs import said
+from trials.costs import STOLEN, said
 from trials.settings import Settings
 from trials.trial import Outcome
 
+#: The figure that is drawn of a trial, and what it is.
+_DRAWN: Final = {
+    "kafka_rest": ("ack_p99_ms", "ack p99, ms"),
+    "mirror_maker": ("delay_p99_ms", "p99 until a record is copied, ms"),
+    "streams_app": ("latency_p99_ms", "p99 until the last output of a record, ms"),
+}
 _BADGES: Final = {"better": "pass", "worse": "fail", "same": "measured", "new": "unknown", "gone": "unknown"}
 
 
@@ -30,7 +36,12 @@ def of_capacity(
     """Return the page of a search; ``answers`` are what is carried and what the limit was, in words."""
     lines = list(settings.conditions)
     return _page(
-        run_dir, settings, done, _over_load(done, lines), title="What the hosts carry", answers=list(answers)
+        run_dir,
+        settings,
+        done,
+        _over_load(done, lines, settings.service),
+        title="What the hosts carry",
+        answers=list(answers),
     )
 
 
@@ -40,19 +51,21 @@ def of_comparison(
     arms: Sequence[str],
     found: Mapping[str, Sequence[Compared]],
     sure: Mapping[str, str],
+    failed: Sequence[str],
     done: Sequence[Outcome],
 ) -> str:
-    """Return the page of a comparison: every arm against the first."""
+    """Return the page of a comparison: every arm against the first; ``failed`` says which failed trials."""
     return _page(
         run_dir,
         settings,
         done,
-        _over_trials(done, arms),
+        _over_trials(done, arms, settings.service),
         title=f"{', '.join(arms)} on the same load",
         chart_title="Latency of each trial",
         compared={arm: [_row(one) for one in many if one.chance is not None] for arm, many in found.items()},
         base=arms[0],
         sure=sure,
+        failed=list(failed),
     )
 
 
@@ -68,22 +81,36 @@ def _page(
         "compared": {},
         "base": "",
         "sure": {},
+        "failed": [],
+        "stolen": stolen(done),
+        "p99_title": _DRAWN[settings.service][1],
         "chart_title": "Latency over load",
-        "trials": [_trial(run_dir, one) for one in done],
+        "trials": [_trial(run_dir, one, settings.service) for one in done],
         "figures_json": embedded({"latency": latency}),
         "plotly": plotly(),
     }
     return environment("trials", "").get_template("page.html.j2").render(**{**given, **more})
 
 
-def _trial(run_dir: Path, one: Outcome) -> dict[str, Any]:
-    p99 = one.figures.get("ack_p99_ms")
+def stolen(done: Sequence[Outcome]) -> str:
+    """Say how much of the processors a hypervisor took, from trial to trial; nothing where it is little."""
+    shares = [one.figures["stolen_share"] for one in done if "stolen_share" in one.figures]
+    if max(shares, default=0.0) < STOLEN:
+        return ""
+    return (
+        f"a hypervisor took {min(shares):.0%} to {max(shares):.0%} of a host's processors' time for other "
+        "machines: trials differ by as much"
+    )
+
+
+def _trial(run_dir: Path, one: Outcome, service: str) -> dict[str, Any]:
+    p99 = one.figures.get(_DRAWN[service][0])
     because = "" if one.passed else f"{one.because[:300]}; {said(one.limit)}"
     report = f"trials/{one.folder}/report/report.html"
     own = one.figures.get("generator_own_share")
     return {
         "number": one.number,
-        "passed": one.passed,
+        "verdict": "pass" if one.passed else "fail" if one.judged else "unknown",
         "condition": one.condition,
         "kind": one.kind,
         "load": f"{one.load:,.0f}",
@@ -106,58 +133,59 @@ def _row(one: Compared) -> dict[str, str]:
     }
 
 
-def _over_load(done: Sequence[Outcome], conditions: Sequence[str]) -> dict[str, Any]:
+def _over_load(done: Sequence[Outcome], conditions: Sequence[str], service: str) -> dict[str, Any]:
     """Return p99 over intended load, a line a condition, through the trials that were audited."""
     traces = []
     for condition, colour in zip(conditions, cycle(COLOURS), strict=False):
-        mine = sorted((one for one in _audited(done) if one.condition == condition), key=lambda one: one.load)
+        audited = _audited(done, service)
+        mine = sorted((one for one in audited if one.condition == condition), key=lambda one: one.load)
         traces.append(
             {
                 "mode": "lines+markers",
                 "name": condition,
                 "x": [one.load for one in mine],
-                "y": _p99_ms(mine),
+                "y": _p99_ms(mine, service),
                 "marker": {"symbol": ["circle" if one.passed else "x" for one in mine], "size": 9},
                 "line": {"color": colour, "width": 2},
                 "hovertemplate": "%{x:,.0f} records/s: p99 %{y:,.1f} ms",
             }
         )
-    return _chart(traces, 420, "intended records/s; a cross did not meet the levels")
+    return _chart(traces, 420, "intended records/s; a cross did not meet the levels", _DRAWN[service][1])
 
 
-def _over_trials(done: Sequence[Outcome], arms: Sequence[str]) -> dict[str, Any]:
+def _over_trials(done: Sequence[Outcome], arms: Sequence[str], service: str) -> dict[str, Any]:
     """Return p99 of each trial that was audited, in the order of time, a colour an arm."""
     traces = []
     for arm, colour in zip(arms, cycle(COLOURS), strict=False):
-        mine = [one for one in _audited(done) if one.kind == arm]
+        mine = [one for one in _audited(done, service) if one.kind == arm]
         traces.append(
             {
                 "mode": "markers",
                 "name": arm,
                 "x": [one.number for one in mine],
-                "y": _p99_ms(mine),
+                "y": _p99_ms(mine, service),
                 "marker": {"color": colour, "size": 10},
                 "hovertemplate": "trial %{x}: p99 %{y:,.1f} ms",
             }
         )
-    return _chart(traces, 360, "trial, in the order of time")
+    return _chart(traces, 360, "trial, in the order of time", _DRAWN[service][1])
 
 
-def _audited(done: Sequence[Outcome]) -> list[Outcome]:
-    return [one for one in done if "ack_p99_ms" in one.figures]
+def _audited(done: Sequence[Outcome], service: str) -> list[Outcome]:
+    return [one for one in done if _DRAWN[service][0] in one.figures]
 
 
-def _p99_ms(audited: Sequence[Outcome]) -> list[float]:
+def _p99_ms(audited: Sequence[Outcome], service: str) -> list[float]:
     """Return what a logarithmic axis can show."""
-    return [max(one.figures["ack_p99_ms"], 0.001) for one in audited]
+    return [max(one.figures[_DRAWN[service][0]], 0.001) for one in audited]
 
 
-def _chart(traces: Sequence[dict[str, Any]], height: int, along: str) -> dict[str, Any]:
+def _chart(traces: Sequence[dict[str, Any]], height: int, along: str, up: str) -> dict[str, Any]:
     drawn = figure(
         height=height,
         hovermode="closest",
         xaxis_title_text=along,
-        yaxis={"title": {"text": "ack p99, ms (log)"}, "type": "log"},
+        yaxis={"title": {"text": f"{up} (log)"}, "type": "log"},
     )
     for trace in traces:
         drawn.add_scatter(**trace)

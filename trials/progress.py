@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Final
 
 from trials.settings import Settings
-from trials.trial import Outcome
+from trials.trial import Outcome, counted
 
-#: Beside its load: processes that start, groups that form, evidence that is collected and audited. Measured
-#: on two busy cores; own trials replace it.
-_BESIDE_S: Final = {"healthy": 40.0, "restart": 70.0, "away": 45.0}
+#: Beside its load: processes that start, groups that form, evidence that is collected and audited, and an
+#: instance that restarts behind its gates. Measured on two busy cores; own trials of a condition replace it.
+_BESIDE_S: Final = {"healthy": 20.0, "restart": 60.0, "away": 20.0}
 #: Deploying an arm, its instances restarted one at a time.
 DEPLOY_S: Final = 60.0
 
 
 def trial_s(settings: Settings, condition: str, seconds: float, done: Sequence[Outcome] = ()) -> float:
     """Return how long a trial is expected to take."""
-    beside = [one.took_s - settings.warm_up_s - _seconds(settings, one) for one in done if one.audited]
+    alike = [one for one in done if one.audited and one.condition == condition]
+    beside = [one.took_s - settings.warm_up_s - _seconds(settings, one) for one in alike]
     expected = max(sorted(beside)[len(beside) // 2], 0) if beside else _BESIDE_S[condition]
     return settings.warm_up_s + seconds + expected
 
@@ -32,6 +33,19 @@ def _seconds(settings: Settings, one: Outcome) -> float:
 def duration(seconds: float) -> str:
     """Return seconds as a person reads them."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def result(done: Sequence[Outcome]) -> str:
+    """Say what the last trial came to."""
+    one = done[-1]
+    if one.passed:
+        said = "passed"
+    elif one.judged:
+        said = f"failed: {one.because[:200]}"
+    else:
+        then = "it counts as failed" if counted(done)[-1:] == [one] else "once more"
+        said = f"not judged, {then}: {one.because[:200]}"
+    return f"  {said} ({one.took_s:.0f} s)"
 
 
 class Told:

@@ -49,9 +49,9 @@ class Settings(BaseModel):
     full_s: Seconds = 30
     warm_up_s: Annotated[float, Field(ge=0, le=600)] = 5
     fresh_s: Annotated[float, Field(ge=0, le=600)] = 60
-    width: Annotated[float, Field(gt=0, le=1)] = 0.1
+    width: Annotated[float, Field(gt=0, le=1)] = 0.15
     most_short: Annotated[int, Field(gt=0, le=100)] = 10
-    most_full: Annotated[int, Field(gt=0, le=100)] = 14
+    most_full: Annotated[int, Field(gt=0, le=100)] = 12
     ceiling: Annotated[float, Field(gt=0)] = 1_000_000
     arms: list[str] = []
     blocks: Annotated[int, Field(gt=0, le=100)] = 4

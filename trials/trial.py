@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -25,6 +25,7 @@ from spark_checks.report import output
 from spark_checks.report import page as report
 from trials.costs import Limit, costs, limit_of
 from trials.settings import TrialsError
+from verify.load.parent import ENOUGH, HOLD
 from verify.process import Ending, end_all
 
 #: The least share of the intended rate that counts as sustained, beside a request at either end.
@@ -36,6 +37,12 @@ _RESTART_S: Final = 240.0
 #: Requests/s at which processes warm up, where a request has several records: compilers count calls, and a
 #: generator of one core sends more than that.
 _WARM_REQUESTS_S: Final = 1000
+#: More than one of a hundred late records is too many for a 99th percentile; half as many again, since those
+#: at the edges of the steady seconds are not told apart.
+_LATE_SHARE: Final = 0.015
+_WARM_DRAIN_S: Final = 2.0
+#: Why a load came to no end.
+_BROKE_OFF: Final = "the load failed: "
 _POLL_S: Final = 0.3
 #: More than a load takes to end and to have its evidence from other hosts (verify.load.parent).
 _LEAVE_S: Final = 180.0
@@ -70,7 +77,8 @@ class Asked:
 class Outcome:
     """What came of a trial; ``trial.json`` in its folder.
 
-    ``limit`` is what was used up, and ``figures`` what goes into pictures and comparisons.
+    ``limit`` is what was used up, and ``figures`` what goes into pictures and comparisons. Of a trial that is
+    not ``judged`` nobody knows whether it met the levels: its load broke off, or evidence is missing.
     """
 
     number: int
@@ -85,6 +93,7 @@ class Outcome:
     audited: bool = False
     limit: Limit | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
+    judged: bool = True
 
 
 def trial_file(folder: Path) -> Path:
@@ -100,6 +109,22 @@ def outcomes(run_dir: Path) -> list[Outcome]:
         limit = document.pop("limit", None)
         found.append(Outcome(**document, limit=Limit(**limit) if limit else None))
     return found
+
+
+def counted(done: Sequence[Outcome]) -> list[Outcome]:
+    """Return the trials that count: one that was not judged is run once more, and counts as failed then."""
+    found: list[Outcome] = []
+    missed: Outcome | None = None
+    for one in done:
+        again = missed is not None and _what(one) == _what(missed)
+        missed = None if one.judged or again else one
+        if missed is None:
+            found.append(one)
+    return found
+
+
+def _what(one: Outcome) -> tuple[str, float, str]:
+    return one.condition, one.load, one.kind
 
 
 def note(folder: Path, outcome: Outcome) -> Outcome:
@@ -147,6 +172,7 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "evidence").mkdir(parents=True)
     base = json.loads((asked.plan / "load.json").read_text(encoding="utf-8"))
+    given = read_levels(run_dir / "slo.yml")
     # The other way goes past what is asked about, and would use up what it needs.
     load = {**base, "kafka": None, "rest": None, way: {**base[way], "records_per_s": asked.load}}
     load |= {"run_id": f"{base['run_id']}-{asked.number}", "warm_up_s": warm_up_s, "min_records": 0}
@@ -155,11 +181,12 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
         "min_s": least,
         "max_s": least + (_RESTART_S if asked.condition == "restart" else 0),
         "kill": False,
+        "late_ms": getattr(given.latency, way).ack_p99_ms,
     }
     write_json(folder / "load.json", load)
     shutil.copy(asked.plan / "plan.json", folder / "plan.json")
     # As given: a check is asked for by its levels.
-    levels = read_levels(run_dir / "slo.yml").model_dump(exclude_unset=True)
+    levels = given.model_dump(exclude_unset=True)
     # A producer's request that the steady seconds cut is in them or not: of small loads that is much.
     cut = load[way].get("records_per_request", 1) * load[way].get("producers", 1) / asked.seconds
     # A level of what is not sent is not met, and not missed.
@@ -194,6 +221,7 @@ def run(
     began, clock = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic()
     folder = write_down(asked, run_dir, way, warm_up_s)
     wrong = _loaded(folder, asked, run_dir / "inventory.yml", ending, restart)
+    judged = not wrong.startswith(_BROKE_OFF)
     outcome = Outcome(
         asked.number, asked.condition, asked.load, asked.kind, False, wrong, 0.0, began, asked.name
     )
@@ -203,12 +231,16 @@ def run(
         try:
             verdict, because, document = auditor.audit(folder, report_too=report_too)
             wrong = "" if verdict == "pass" else because or f"the audit says {verdict}"
+            if not wrong and (folder / ENOUGH).exists():
+                wrong = "ended early: too many records were late"
+            judged = verdict != "unknown"
         except EvidenceError as error:
-            wrong = str(error)
+            wrong, judged = str(error), False
     used = costs(folder)
-    # Pictures show it; it is no figure of an arm.
+    # Pictures show them; they are no figures of an arm.
     own = {"generator_own_share": max(share for share, _ in used.own.values())} if used.own else {}
-    figures = {**_figures(document, way), **used.figures, **own}
+    taken = {"stolen_share": max(of["stolen"] for of in used.shares.values())} if used.shares else {}
+    figures = {**_figures(document, way), **used.figures, **own, **taken}
     if document:
         document["checks"].append(
             {"name": "cost", "verdict": "measured", "measured": used.figures, "anomalies": {}}
@@ -224,6 +256,7 @@ def run(
                 "because": wrong,
                 "took_s": took,
                 "audited": bool(document),
+                "judged": judged,
                 "limit": limit_of(used),
                 "figures": figures,
             }
@@ -249,7 +282,8 @@ def warm(
     if in_a_request := load[way].get("records_per_request"):
         fewer = math.ceil(asked.load / _WARM_REQUESTS_S)
         load[way]["records_per_request"] = min(in_a_request, fewer)
-    write_json(folder / "load.json", load)
+    # What cold processes could not take need not be waited for.
+    write_json(folder / "load.json", load | {"drain_s": _WARM_DRAIN_S})
     try:
         _loaded(folder, asked, run_dir / "inventory.yml", ending, None, hopeless_s=math.inf)
         of_services = [us for name, us in costs(folder).figures.items() if name.endswith("_cpu_us_a_record")]
@@ -259,11 +293,14 @@ def warm(
 
 
 def _figures(document: Mapping[str, Any], way: str) -> dict[str, float]:
-    """Return what the pictures need of an audit."""
+    """Return what the pictures need of an audit; of several mirrors or applications the slowest."""
     checks = {check["name"]: check["measured"] for check in document.get("checks", ())}
     latency, rates = (checks.get(name, {}).get(way, {}) for name in ("latency", "throughput"))
     found = {name: latency.get(name) for name in ("ack_p50_ms", "ack_p99_ms", "delivery_p99_ms")}
     found["mean_records_per_s"] = rates.get("mean_records_per_s")
+    for check, name in (("mirror", "delay_p99_ms"), ("outputs", "latency_p99_ms")):
+        each = [one.get(name) for one in checks.get(check, {}).values() if isinstance(one, dict)]
+        found[name] = max((value for value in each if value is not None), default=None)
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
@@ -302,10 +339,10 @@ def _loaded(
     load = _start(folder, "verify.load", "--inventory", str(inventory))
     watch = _start(folder, "verify.watch.processes", "--inventory", str(inventory))
     restarting: subprocess.Popen[bytes] | None = None
-    stop = folder / "stop"
+    stop, hold, enough = (folder / name for name in ("stop", HOLD, ENOUGH))
     if restart is None:
         stop.touch()
-    wrong = ""
+    wrong, late = "", _Late(asked)
     try:
         while load.poll() is None:
             time.sleep(_POLL_S)
@@ -313,17 +350,24 @@ def _loaded(
                 raise InterruptedError("ended while a trial ran")
             state = _state(folder)
             if restart is not None and restarting is None and state["phase"] in ("running", "draining"):
+                # The gate of a restart waits for a group that would be gone with the load.
+                hold.touch()
                 restarting = restart(folder)
             if restarting is not None and not stop.exists() and restarting.poll() is not None:
                 stop.touch()
-                if restarting.returncode:
+                hold.unlink()
+                if restarting.returncode and not wrong:
                     log = folder / "restart.log"
                     wrong = f"the restart failed with status {restarting.returncode}; see {log}"
-            if (
-                state["phase"] in ("warming", "running")
-                and (behind := _behind(folder, asked, state)) > hopeless_s
-            ):
-                return f"ended early: {behind:.1f} s of records were not acknowledged"
+            if state["phase"] not in ("warming", "running") or enough.exists():
+                continue
+            if (behind := _behind(folder, asked, state)) > hopeless_s:
+                wrong = f"ended early: {behind:.1f} s of records were not acknowledged"
+                if not hold.exists():
+                    return wrong
+                enough.touch()
+            elif restart is None and late.too_many(state):
+                enough.touch()
     finally:
         end_all([load], _LEAVE_S)
         # A restart that was begun is brought to its end: an instance must not stay stopped.
@@ -333,13 +377,31 @@ def _loaded(
     return wrong or _ended(folder, asked)
 
 
+class _Late:
+    """Tells when so many records were late that the 99th percentile of a whole trial cannot be in time."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._most = asked.load * asked.seconds * _LATE_SHARE
+        self._warm: int | None = None
+
+    def too_many(self, state: Mapping[str, Any]) -> bool:
+        """Tell it of the steady seconds."""
+        late = state.get("late", 0)
+        if state["phase"] != "running":
+            return False
+        # Told once a second: some of the first are of the warm-up.
+        if self._warm is None:
+            self._warm = late
+        return bool(late - self._warm > self._most)
+
+
 def _ended(folder: Path, asked: Asked) -> str:
     """Return why a load did not come to its end, if it did not; raise TrialsError where it never began."""
     state = _state(folder)
     if not _began(folder):
         why = state.get("message") or f"see {folder / 'load.log'}"
         raise TrialsError(f"the load of trial {asked.number} cannot begin: {why}")
-    return "" if state["phase"] == "done" else f"the load failed: {state.get('message') or 'see load.log'}"
+    return "" if state["phase"] == "done" else f"{_BROKE_OFF}{state.get('message') or 'see load.log'}"
 
 
 def _began(folder: Path) -> bool:

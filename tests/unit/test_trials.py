@@ -210,6 +210,110 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
     assert list((tmp_path / "trials").iterdir()) == []
 
 
+def test_a_trial_ends_when_too_many_records_are_late_whatever_comes() -> None:
+    # 1.5 percent of 8,000 records.
+    late = trial._Late(Asked(1, "001", "healthy", 1000.0, 8, "short", Path()))
+    assert not late.too_many({"phase": "warming", "late": 500})
+    assert not late.too_many({"phase": "running", "late": 600})
+    assert not late.too_many({"phase": "running", "late": 720})
+    assert late.too_many({"phase": "running", "late": 721})
+
+
+class Fleet:
+    """A load whose state is told from a list, and a restart that takes some of them."""
+
+    def __init__(self, folder: Path, states: list[dict[str, Any]], restart_takes: int) -> None:
+        self.folder, self.states, self.takes = folder, states, restart_takes
+        self.returncode: int | None = None
+        self.restarted = self.ended_by_us = False
+        self.held: list[bool] = []
+
+    def poll(self) -> int | None:
+        self.held.append((self.folder / "hold").exists())
+        if len(self.states) == 1:
+            self.returncode = 0
+        return self.returncode
+
+    def state(self, _: Path) -> dict[str, Any]:
+        enough = (self.folder / "enough").exists() and self.states[0]["phase"] == "running"
+        if enough:
+            # The load drains for as long as it is held.
+            self.states = [{"phase": "draining"}] * 10 + [{"phase": "done"}]
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def restart(self, _: Path) -> Any:
+        self.restarted = True
+        return Restarting(self)
+
+
+class Restarting:
+    returncode = 0
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+
+    def poll(self) -> int | None:
+        self.fleet.takes -= 1
+        return 0 if self.fleet.takes <= 0 else None
+
+    def wait(self) -> int:
+        return 0
+
+
+def loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[dict[str, Any]], restart: int = 0
+) -> tuple[str, Fleet]:
+    fleet = Fleet(tmp_path, states, restart)
+    monkeypatch.setattr(trial, "_start", lambda *_: fleet)
+    monkeypatch.setattr(trial, "_state", fleet.state)
+    monkeypatch.setattr(trial, "_behind", lambda _folder, _asked, state: state.get("behind", 0.0))
+    monkeypatch.setattr(trial, "_POLL_S", 0)
+    monkeypatch.setattr(trial, "_began", lambda _: True)
+
+    def ended(children: Any, _: float) -> None:
+        fleet.ended_by_us = fleet.ended_by_us or fleet.returncode is None
+
+    monkeypatch.setattr(trial, "end_all", ended)
+    asked = Asked(1, "001", "restart" if restart else "healthy", 1000.0, 8, "short", tmp_path)
+    why = trial._loaded(
+        tmp_path, asked, tmp_path / "inventory.yml", Ending(), fleet.restart if restart else None
+    )
+    return why, fleet
+
+
+RUNNING = {"phase": "running"}
+
+
+def test_a_load_that_is_hopelessly_behind_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    why, fleet = loaded(tmp_path, monkeypatch, [RUNNING, RUNNING | {"behind": 6.0}, RUNNING, RUNNING])
+    assert why == "ended early: 6.0 s of records were not acknowledged"
+    assert fleet.ended_by_us
+
+
+def test_a_hopeless_load_stays_for_the_gate_of_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its consumers are the group that the gate waits for."""
+    states = [RUNNING, RUNNING | {"behind": 6.0}, *[RUNNING] * 20, {"phase": "done"}]
+    why, fleet = loaded(tmp_path, monkeypatch, states, restart=6)
+    assert why == "ended early: 6.0 s of records were not acknowledged"
+    assert not fleet.ended_by_us
+    assert True in fleet.held
+    # It goes once the restart is done.
+    assert fleet.held[-1] is False
+    assert (tmp_path / "stop").exists()
+
+
+def test_a_load_with_too_many_late_records_ends_in_order_and_is_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [RUNNING | {"late": 0}, RUNNING | {"late": 121}, *[RUNNING] * 20, {"phase": "done"}]
+    why, fleet = loaded(tmp_path, monkeypatch, late)
+    assert why == ""
+    assert (tmp_path / "enough").exists()
+    assert not fleet.ended_by_us
+
+
 def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
     for name in ("001-healthy", "002-healthy"):
         (tmp_path / "trials" / name).mkdir(parents=True)
@@ -379,7 +483,7 @@ def test_check_says_what_would_be_done_and_how_long(capsys: pytest.CaptureFixtur
     assert main(["capacity", "--check", json.dumps(document)]) == 0
     said = capsys.readouterr().out
     assert "from 5,000 records/s" in said
-    assert "at most 30 short trials of 8 s and 42 full ones of 30 s" in said
+    assert "at most 30 short trials of 8 s and 36 full ones of 30 s" in said
     assert "stops the instances of rest2" in said
     assert main(["compare", "--check", json.dumps(document)]) == 0
     assert "planned documented documented planned" in capsys.readouterr().out
@@ -410,6 +514,8 @@ def test_the_pages_show_every_trial_and_load_nothing(tmp_path: Path) -> None:
 
     blocks = [([document(10), document(11)], [document(20), document(21)])] * 4
     found = compare_all({"b": blocks})
-    text = page.of_comparison(tmp_path, settings(), ["a", "b"], found, {"b": "sure"}, done)
+    text = page.of_comparison(
+        tmp_path, settings(), ["a", "b"], found, {"b": "sure"}, ["b: 1 trials failed"], done
+    )
     assert "latency.rest.ack_p99_ms" in text
     assert ">worse<" in text

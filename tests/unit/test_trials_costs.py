@@ -121,6 +121,45 @@ def test_a_generator_that_keeps_its_records_waiting_is_the_limit(
     assert (found.what if found else None) == what
 
 
+@pytest.mark.parametrize(("used_s", "what"), [(9.5, "generator"), (8.0, None)])
+def test_consumers_that_share_one_process_are_the_limit_where_nothing_else_is(
+    tmp_path: Path, used_s: float, what: str | None
+) -> None:
+    write_run(tmp_path, 0.5, 2.0, shared=False)
+    path = tmp_path / "evidence" / "run.json"
+    run = json.loads(path.read_text())
+    run["cost"]["rest-consumer"]["cpu_s"] = used_s
+    path.write_text(json.dumps(run))
+    found = limit_of(costs(tmp_path))
+    assert (found.what if found else None) == what
+
+
+@pytest.mark.parametrize(("stolen", "told"), [(0.2, ", 20% by the hypervisor"), (0.01, "was used")])
+def test_what_a_hypervisor_took_is_told_beside_what_was_used(
+    tmp_path: Path, stolen: float, told: str
+) -> None:
+    write_run(tmp_path, 0.5, 2.0, shared=False)
+    names = ("memory_waited_us", "io_waited_us", "interface", "received_bytes", "sent_bytes")
+    rows = [
+        {
+            "host": "rest1",
+            "at_us": second * 1_000_000,
+            "cpu_used_us": int(second * 1.9e6),
+            "cpu_idle_us": int(second * 0.1e6),
+            "cpu_stolen_us": int(second * stolen * 2e6),
+            **dict.fromkeys((*names, "link_bytes_per_s")),
+        }
+        for second in range(10)
+    ]
+    write_table(tmp_path / "evidence", "pressure", "watch", rows_to_columns("pressure", rows))
+    used = costs(tmp_path)
+    assert used.shares["rest1"]["stolen"] == pytest.approx(stolen)
+    found = limit_of(used)
+    assert found is not None
+    assert found.what == "cpu of rest1"
+    assert told in found.because
+
+
 def test_generators_are_called_as_the_load_calls_them() -> None:
     load = Load.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
     assert {lane.actor.rpartition("-")[0] for lane in lanes(load)} == set(GENERATORS)
