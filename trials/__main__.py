@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import yaml
+
 from evidence.errors import EvidenceError
 from evidence.levels import Levels
 from trials import arms, capacity
@@ -33,11 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--check", metavar="JSON", help="settings, load and slo: say what would be done with them"
     )
+    parser.add_argument("--quiet", action="store_true", help="with --check: say only what is wrong with them")
     options = parser.parse_args(arguments)
     told = Told(options.run_dir / "trials.log" if options.run_dir else None)
     try:
         if options.check:
-            return _check(options.what, json.loads(options.check), told)
+            lines = _described(options.what, json.loads(options.check))
+            for line in () if options.quiet else lines:
+                told.say(line)
+            return 0
         parent = os.environ.get("KEDGE_PARENT_PID")
         ending = Ending(int(parent) if parent else None)
         settings = read_file(options.run_dir / "trials.json")
@@ -46,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"resume={options.run_dir.name} is a run of {settings.what}.yml, which {options.what}.yml "
                 "cannot go on with"
             )
+        _planned_still(options.run_dir)
         run = capacity.capacity if options.what == "capacity" else arms.compare_arms
         with _alone(options.run_dir.parent / ".trials.lock", told):
             return run(settings, options.run_dir, ending, told)
@@ -69,16 +76,30 @@ def _alone(lock: Path, told: Told) -> Iterator[None]:
         yield
 
 
-def _check(what: str, document: dict[str, object], told: Told) -> int:
+def _planned_still(run_dir: Path) -> None:
+    """Raise TrialsError where a run that goes on would mix trials of two plans, loads or levels."""
+    now = run_dir / "now"
+    if not now.is_dir():
+        return
+    for name, what in (("plan.json", "the plan"), ("load.json", "verify"), ("slo.yml", "service_levels")):
+        read = json.loads if name.endswith(".json") else yaml.safe_load
+        before, after = (read((folder / name).read_text(encoding="utf-8")) or {} for folder in (run_dir, now))
+        # The run's own name.
+        if any(before.get(key) != after.get(key) for key in {*before, *after} - {"run_id"}):
+            raise TrialsError(
+                f"resume={run_dir.name}: {what} of the inventory changed since the run began, and "
+                "trials of both say nothing together: begin anew, or take the change back"
+            )
+
+
+def _described(what: str, document: dict[str, object]) -> list[str]:
+    """Return what a run would do; raises TrialsError where it cannot begin."""
     settings = read_settings(json.dumps(document["settings"]))
     load = dict(document["load"])  # type: ignore[call-overload]
     settings = of_load(settings, load)
     if what == "capacity":
         judging(Levels.model_validate(document["slo"]), way_of(load, settings.service), settings.service)
-    describe = capacity.describe if what == "capacity" else arms.describe
-    for line in describe(settings, load):
-        told.say(line)
-    return 0
+    return (capacity.describe if what == "capacity" else arms.describe)(settings, load)
 
 
 if __name__ == "__main__":

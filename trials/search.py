@@ -36,6 +36,8 @@ _ALIKE: Final = 0.7
 _SHARE: Final = 0.93
 #: Points of the grid of limits, over the range that short trials left.
 _POINTS: Final = 150
+#: Loads that may be tried next, as quantiles of the limit.
+_SHARES: Final = np.linspace(0.05, 0.95, 19)
 #: A load carries where this share of trials is expected to pass: somewhat more than the nine of ten that are
 #: said, for what a simulation leaves out.
 _CARRIES: Final = 0.92
@@ -196,7 +198,7 @@ def _full(rules: Rules, condition: str, tried: Sequence[Tried]) -> float | None:
         return None if least <= rules.floor else _within(rules, nearer)
     low, high, near = curve.quantile(1 - _upper()), curve.quantile(_upper()), 1 + rules.width
     if high / low > near:
-        return _within(rules, curve.quantile(0.5))
+        return _within(rules, curve.telling())
     # Narrow enough: what was not seen often enough at the ends.
     carries = curve.carries()
     passes = sum(one.passed and carries / near <= one.load <= curve.quantile(0.5) for one in mine)
@@ -287,6 +289,17 @@ class _Curve:
         at = int(np.searchsorted(self._cumulated, share))
         return math.exp(float(self._limits[min(at, _POINTS - 1)]))
 
+    def telling(self) -> float:
+        """Return the load of the trial that is expected to leave least unknown of the limit."""
+        best, least = self.quantile(0.5), math.inf
+        for share in _SHARES:
+            load = self.quantile(share)
+            passing = self._weights * self._chance(load)
+            left = _entropy(passing.sum(axis=1)) + _entropy((self._weights - passing).sum(axis=1))
+            if left < least:
+                best, least = load, left
+        return best
+
     def carries(self) -> float:
         """Return the highest load at which so many trials are expected to pass."""
         low, high = float(self._limits[0]) - 0.5, float(self._limits[-1])
@@ -297,6 +310,13 @@ class _Curve:
             else:
                 high = middle
         return math.exp(low)
+
+
+def _entropy(weights: _Floats) -> float:
+    """Return the entropy of a case, times how likely it is."""
+    likely = float(weights.sum())
+    shares = weights[weights > 0] / likely
+    return -likely * float((shares * np.log(shares)).sum())
 
 
 def _curve(rules: Rules, condition: str, tried: Sequence[Tried]) -> _Curve:

@@ -141,7 +141,8 @@ def overlay(arm: str) -> list[str]:
     file = Path(name)
     if not file.is_file():
         raise TrialsError(
-            f"arms: {name} is no file, nor {PLANNED}, {' or '.join(_ADVICE)}: name a file of variables"
+            f"arms: {name} is no file, nor {PLANNED}, {' or '.join(_ADVICE)}: name a file of variables, from "
+            f"{Path.cwd()} or by its whole path"
         )
     return ["-e", f"@{file.resolve()}"]
 

@@ -3,40 +3,71 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import mean
+
+import numpy as np
 
 from bench.trials.simulated import System, bisect
-from trials.search import Rules
+from trials.search import Answer, Rules, Tried
+
+_RULES = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
+_NOISES = (0.005, 0.02, 0.05, 0.1)
 
 
 def main() -> None:
-    """Print a table: a row a noise and a way."""
+    """Print two tables: one condition beside a bisection, and three conditions."""
     parser = argparse.ArgumentParser(prog="python -m bench.trials", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
     seeds = range(parser.parse_args().seeds)
-    rules = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
-    print("| noise | search | short trials | full trials | answer holds once more | interval holds |")
-    print("|---|---|---|---|---|---|")
-    for noise in (0.005, 0.02, 0.05, 0.1):
-        short = full = held = inside = 0
-        by_halves = held_by_halves = 0
-        for seed in seeds:
-            system = System(seed, noise=noise)
-            (one,), tried = system.search(rules)
-            short += sum(each.kind == "short" for each in tried)
-            full += sum(each.kind == "full" for each in tried)
-            held += system.passes("healthy", one.carries or 0, "full")
-            inside += (one.low or 0) <= system.limits["healthy"] <= (one.high or 0)
-            other = System(seed, noise=noise)
-            found = bisect(other, rules)
-            by_halves += found.trials
-            held_by_halves += other.passes("healthy", found.carries, "full")
-        count = len(seeds)
-        print(
-            f"| {noise:.1%} | capacity.yml | {short / count:.1f} | {full / count:.1f} | {held / count:.0%} | "
-            f"{inside / count:.0%} |\n| | bisection | | {by_halves / count:.1f} | "
-            f"{held_by_halves / count:.0%} | none given |",
-            flush=True,
+    print(
+        "| noise | search | short trials | full trials | answer holds once more | interval holds | closed |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for noise in _NOISES:
+        systems = [System(seed, noise=noise) for seed in seeds]
+        print(_row(noise, "capacity.yml", systems, [system.search(_RULES) for system in systems]))
+        others = [System(seed, noise=noise) for seed in seeds]
+        found = [bisect(other, _RULES) for other in others]
+        held = mean(
+            other.passes("healthy", one.carries, "full") for other, one in zip(others, found, strict=True)
         )
+        print(f"| | bisection | | {mean(one.trials for one in found):.1f} | {held:.0%} | none given | |")
+    rules = replace(_RULES, conditions=("healthy", "restart", "away"))
+    for noise in _NOISES:
+        systems = [System(seed, limits=_limits(seed), noise=noise) for seed in seeds]
+        print(
+            _row(noise, "three conditions", systems, [system.search(rules) for system in systems]), flush=True
+        )
+
+
+def _limits(seed: int) -> dict[str, float]:
+    """Return limits by condition: of two hosts with one away about half."""
+    random = np.random.default_rng(1000 + seed)
+    healthy = float(10 ** random.uniform(3.3, 5.2))
+    restart = healthy * random.uniform(0.5, 1.0)
+    return {
+        "healthy": healthy,
+        "restart": restart,
+        "away": min(restart, healthy * random.uniform(0.4, 0.7)),
+    }
+
+
+def _row(
+    noise: float,
+    search: str,
+    systems: Sequence[System],
+    found: Sequence[tuple[Sequence[Answer], Sequence[Tried]]],
+) -> str:
+    short, full = (
+        mean(sum(each.kind == kind for each in tried) for _, tried in found) for kind in ("short", "full")
+    )
+    each = [(system, one) for system, (answers, _) in zip(systems, found, strict=True) for one in answers]
+    held = mean(system.passes(one.condition, one.carries or 0, "full") for system, one in each)
+    inside = mean((one.low or 0) <= system.limits[one.condition] <= (one.high or 0) for system, one in each)
+    closed = mean(one.closed for _, one in each)
+    return f"| {noise:.1%} | {search} | {short:.1f} | {full:.1f} | {held:.0%} | {inside:.0%} | {closed:.0%} |"
 
 
 if __name__ == "__main__":

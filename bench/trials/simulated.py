@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -53,7 +54,15 @@ class Bisected:
     trials: int
 
 
-def bisect(system: System, rules: Rules) -> Bisected:
+class Passing(Protocol):
+    """What can be asked whether it carries a load."""
+
+    def passes(self, condition: str, load: float, kind: str) -> bool:
+        """Run a trial."""
+        ...
+
+
+def bisect(system: Passing, rules: Rules) -> Bisected:
     """Double or halve until both ends are known, then bisect, each trial once and full: the usual way."""
     low, high, trials, load = 0.0, math.inf, 0, rules.start
     while rules.floor <= load <= rules.ceiling and (not low or high / low > 1 + rules.width):

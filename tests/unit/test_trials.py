@@ -519,3 +519,31 @@ def test_the_pages_show_every_trial_and_load_nothing(tmp_path: Path) -> None:
     )
     assert "latency.rest.ack_p99_ms" in text
     assert ">worse<" in text
+
+
+def test_a_run_does_not_go_on_with_another_plan_load_or_levels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "r"
+    for folder in (run, run / "now"):
+        folder.mkdir()
+        (folder / "plan.json").write_text(json.dumps({"hosts": {"rest1": {}}}))
+        (folder / "load.json").write_text(json.dumps(LOAD | {"run_id": folder.name}))
+        (folder / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\n")
+    (run / "trials.json").write_text(json.dumps(SETTINGS | {"what": "compare"}))
+    begun = ["compare", "--run-dir", str(run)]
+    # The same: what ends it comes later.
+    assert main(begun) == 2
+    assert "arms: name two at least" in capsys.readouterr().out
+    (run / "now" / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 80}}\n")
+    assert main(begun) == 2
+    assert "resume=r: service_levels of the inventory changed since the run began" in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_said_before_a_run_has_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"settings": SETTINGS | {"arms": ["planned"]}, "load": LOAD, "slo": {}}
+    assert main(["compare", "--check", json.dumps(asked), "--quiet"]) == 2
+    assert "error: arms: name two at least" in capsys.readouterr().out
+    asked["settings"] = SETTINGS | {"arms": ["planned", "stock"]}
+    assert main(["compare", "--check", json.dumps(asked), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
