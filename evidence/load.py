@@ -177,7 +177,7 @@ class Load(_Model):
     drain_s: float = Field(30, ge=0)
     """How long a backlog may still be sent, and consumers may take to read what is in the topics."""
     late_ms: float | None = Field(None, gt=0)
-    """Acknowledgements that took more are counted while the load runs."""
+    """Acknowledgements that took more, of records due after the warm-up, are counted while the load runs."""
 
     def client_config(self, cluster: str | None = None) -> Client:
         """Return what every Kafka client of the load starts from, or one of another cluster."""

@@ -12,8 +12,10 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO, Final
 
 import yaml
 
@@ -23,6 +25,9 @@ from trials import arms, capacity
 from trials.progress import Told
 from trials.settings import TrialsError, judging, of_load, read_file, read_settings, way_of
 from verify.process import Ending
+
+#: How often a run that waits asks for the hosts.
+_ASK_S: Final = 0.3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         _planned_still(options.run_dir)
         run = capacity.capacity if options.what == "capacity" else arms.compare_arms
-        with _alone(options.run_dir.parent / ".trials.lock", told):
+        with _alone(options.run_dir.parent / ".trials.lock", ending, told):
             return run(settings, options.run_dir, ending, told)
     except (TrialsError, EvidenceError) as error:
         told.say(f"error: {error}")
@@ -65,15 +70,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path, told: Told) -> Iterator[None]:
-    """Wait until no other run has the hosts: one that was interrupted still puts them back."""
+def _alone(lock: Path, ending: Ending, told: Told) -> Iterator[None]:
+    """Wait until no other run has the hosts: one that was interrupted still puts them back.
+
+    Raises InterruptedError when told to end meanwhile.
+    """
     with lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            told.say("waits for another run of trials to leave the hosts as they were")
-            fcntl.flock(file, fcntl.LOCK_EX)
+        waits = False
+        while not _taken(file):
+            if not waits:
+                told.say("waits for another run of trials to leave the hosts as they were")
+            waits = True
+            if ending:
+                raise InterruptedError("ended while another run had the hosts")
+            time.sleep(_ASK_S)
         yield
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _planned_still(run_dir: Path) -> None:

@@ -121,7 +121,8 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
             )
             began_s = time.monotonic()
             done.append(turns.take(len(done) + 1, arm))
-            took_s.append(time.monotonic() - began_s)
+            if not done[-1].because.startswith(_NO_START):
+                took_s.append(time.monotonic() - began_s)
             told.say(result(done))
     finally:
         auditor.close()
@@ -177,20 +178,20 @@ class _Turns:
         asked = Asked(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
         restart = self._site.restart if self._settings.restarts else None
         warm(asked, self._dir, self._way, self._ending, self._settings.fresh_s)
-        warm_up_s = self._settings.warm_up_s
-        return run(
-            asked, self._dir, self._way, warm_up_s, self._auditor, self._ending, restart, report_too=True
-        )
+        warm_up_s, ending = self._settings.warm_up_s, self._ending
+        return run(asked, self._dir, self._way, warm_up_s, self._auditor, ending, restart, report_too=True)
 
     def _deployed(self, arm: str, plan: Path) -> str:
         """Deploy an arm, its processes fresh; return why it does not start, if it does not."""
         # Read first: an arm that follows itself has its plan written where what runs stands.
-        before = self._running and _processes(self._running, self._settings.service)
+        service = self._settings.service
+        before = None if self._running is None else _processes(self._running, service)
         self._running = None
         try:
             self._site.deploy(arm, plan)
-            if before in (None, _processes(plan, self._settings.service)):
-                # A deploy restarts what it changes: others would go on, warm already.
+            now = _processes(plan, service)
+            # A deploy restarts what it changes: others would go on, warm already.
+            if before is None or any(before.get(name) == one for name, one in now.items()):
                 self._site.restart_all()
         except TrialsError as error:
             return f"{_NO_START}{error}"
@@ -278,7 +279,8 @@ def _failed(arm: str, many: Sequence[Outcome]) -> str:
     """Say how many trials of an arm failed, and whether its figures are without them."""
     unseen = sum(not one.audited for one in many)
     without = f", {unseen} of them without figures: what is said of {arm} is of the others"
-    return f"{arm}: {len(many)} trials failed{without if unseen else ''}"
+    trials = "trial" if len(many) == 1 else "trials"
+    return f"{arm}: {len(many)} {trials} failed{without if unseen else ''}"
 
 
 def _figure(one: Compared) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def rules_of(settings: Settings, load: float) -> Rules:
 
 
 def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
-    """Return what a run would do, and how long it may take at most."""
+    """Return what a run would do, and how long all of its trials would take."""
     way = way_of(load, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     short, full = most_trials(rules)
@@ -62,7 +62,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"{rules.start:,.0f} records/s, {settings.ceiling:,.0f} at most",
         f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
-        f"{duration(longest)} if all are needed, which is seldom: mostly half of them are",
+        f"{duration(longest)} if all are needed; usually about half are",
         f"warms the processes up before the first trial, for {settings.fresh_s:g} s, and for up to "
         f"{_WARM_MOST * settings.fresh_s:g} s while records take less and less processor time",
     ]
@@ -103,12 +103,16 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
         told.say(f"going on after {len(done)} trials of {run_dir.name}")
     site.deployed()
     try:
+        cold = True
         while (following := next_trial(rules, tried_of(done))) is not None:
-            site.away(settings.hosts[-1] if following.condition == "away" else None)
+            if ending:
+                raise InterruptedError("ended between two trials")
+            cold |= site.away(settings.hosts[-1] if following.condition == "away" else None)
             asked = _asked(settings, following, len(done) + 1, run_dir)
-            if not done:
+            if cold:
                 rounds = partial(warm, asked, run_dir, way, ending)
                 warm_up(rounds, settings.fresh_s, told)
+                cold = False
             told.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None
             one = run(
@@ -157,14 +161,14 @@ def warm_up(warmed: Callable[[float], float | None], fresh_s: float, told: Told)
 
 
 def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: Asked) -> str:
-    """Say which trial comes, what is known, and when all ends at the latest."""
+    """Say which trial comes, what is known, and when all would end if every trial were needed."""
     left = 0.0
     for condition in rules.conditions:
         for kind, most, seconds in (
             ("short", rules.most_short, settings.short_s),
             ("full", rules.most_full, settings.full_s),
         ):
-            had = sum(one.condition == condition and one.kind == kind for one in done)
+            had = sum(one.condition == condition and one.kind == kind for one in counted(done))
             over = kind == "short" and asked.kind == "full"
             left += 0 if over else (most - had) * trial_s(settings, condition, seconds, done)
     until = time.strftime("%H:%M", time.gmtime(time.time() + left))
@@ -172,8 +176,9 @@ def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: As
         words(one) for one in answers(rules, tried_of(done)) if one.low is not None or one.high is not None
     ]
     return (
-        f"trial {asked.number} of {sum(most_trials(rules))} at most: {asked.condition}, {asked.load:,.0f} "
-        f"records/s, {asked.kind}; ends by about {until} UTC" + "".join(f"; {one}" for one in known)
+        f"trial {len(counted(done)) + 1} of {sum(most_trials(rules))} at most: {asked.condition}, "
+        f"{asked.load:,.0f} records/s, {asked.kind}; ends by about {until} UTC"
+        + "".join(f"; {one}" for one in known)
     )
 
 
@@ -293,6 +298,9 @@ def recommendation(
         value["one_away_records_per_s"] = 0
     if restart := by_condition.get("restart"):
         value["one_restarting_records_per_s"] = round(restart.carries or 0)
+        value["one_restarting_at_least"] = restart.at_least
+    elif any(one.condition == "restart" and one.failed for one in found):
+        value["one_restarting_records_per_s"] = 0
     recommended = {"recommended": {f"{settings.service}_measured_capacity": value}}
     shown = yaml.safe_dump(recommended, sort_keys=False)
     return f"{head}# What it would change:\n#   ansible-playbook -i INV plan.yml -e @THIS_FILE\n---\n{shown}"

@@ -106,7 +106,11 @@ def costs(folder: Path) -> Used:
     spent = {kind: entry["cpu_s"] / seconds for kind, entry in told.items()}
     here = {kind: busy for kind, busy in spent.items() if kind == "watch" or not asked.get("generators")}
     generators = {kind: spent[kind] / _processes(asked, kind) for kind in GENERATORS if kind in spent}
-    consumers = {kind: spent[kind] / _processes(asked, kind) for kind in CONSUMERS if kind in spent}
+    # Consumers go on until all is read.
+    until_read = max(((run.get("ended_us") or end) - run["started_us"]) / 1e6, seconds)
+    consumers = {
+        kind: told[kind]["cpu_s"] / until_read / _processes(asked, kind) for kind in CONSUMERS if kind in told
+    }
     own = {
         kind: (told[kind]["own_share"], told[kind]["own_ms"])
         for kind in GENERATORS
@@ -162,10 +166,10 @@ def _of_the_load(used: Used) -> Limit | None:
         if share >= OWN_SHARE and ms >= OWN_MS:
             because = f"records waited for {kind} alone for {share:.0%} of their time, {ms:.0f} ms each"
             return Limit("generator", because)
-    # A consumer that is behind delays nobody's acknowledgement: last.
+    # A consumer that is behind delays deliveries, and nobody's acknowledgement: last, and by its own name.
     for kind, busy in used.consumers.items():
         if busy >= BUSY:
-            return Limit("generator", f"{kind} used {busy:.2f} cores of the one that it can use")
+            return Limit("consumers of the load", f"{kind} used {busy:.2f} cores of the one that it can use")
     return None
 
 

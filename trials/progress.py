@@ -1,4 +1,4 @@
-"""What a person who waits is told: which trial, of how many at most, until when at the latest."""
+"""What a person who waits is told: which trial, of how many at most, until about when."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def result(done: Sequence[Outcome]) -> str:
     elif one.judged:
         said = f"failed: {one.because[:200]}"
     else:
-        then = "it counts as failed" if counted(done)[-1:] == [one] else "once more"
-        said = f"not judged, {then}: {one.because[:200]}"
+        then = "counts as failed" if counted(done)[-1:] == [one] else "runs once more"
+        said = f"could not be judged, {then}: {one.because[:200]}"
     return f"  {said} ({one.took_s:.0f} s)"
 
 

@@ -28,7 +28,7 @@ _SPREADS: Final = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
 _PRIOR: Final = np.array([1, 1, 1, 1, 0.5, 0.25, 0.125])
 #: A trial that says the contrary of what it should for a reason of its own.
 _LAPSE: Final = 0.02
-#: How likely a condition differs from trial to trial as the milder one before it does.
+#: How likely a condition differs from trial to trial as the mildest does.
 _ALIKE: Final = 0.7
 #: Weight between the ends of an interval. Searches stop where theirs is narrow, which favours those that
 #: are so by luck: with this, nine of ten hold it where the limit differs from trial to trial by up to 5
@@ -72,7 +72,7 @@ class Rules:
     """How a search is led.
 
     Attributes:
-        conditions: those that are asked for, the mildest first: none carries more than the one before.
+        conditions: those that are asked for, the mildest first: none carries more than that one.
         start: the load to begin with, records/s.
         ceiling: the highest load that generators are asked for.
         floor: below this nothing is looked for.
@@ -155,8 +155,8 @@ def _bounds(tried: Iterable[Tried]) -> tuple[float | None, float | None]:
 
 
 def _milder(rules: Rules, condition: str) -> str | None:
-    place = rules.conditions.index(condition)
-    return rules.conditions[place - 1] if place else None
+    """Return the condition that carries at least as much, where there is one."""
+    return None if condition == rules.conditions[0] else rules.conditions[0]
 
 
 def _short(rules: Rules, condition: str, tried: Sequence[Tried]) -> float | None:

@@ -12,6 +12,8 @@ from evidence.levels import Levels
 
 Condition = Literal["healthy", "restart", "away"]
 CONDITIONS: tuple[Condition, ...] = ("healthy", "restart", "away")
+#: What a load goes through, and can be asked what it carries.
+SERVICES: tuple[str, ...] = ("kafka_rest", "mirror_maker", "streams_app")
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -73,6 +75,10 @@ def read_settings(text: str) -> Settings:
         raise TrialsError(f"trials_{name}: {first['msg']}; roles/trials says what it may be") from None
     if not found.conditions:
         raise TrialsError("trials_conditions is empty: name healthy, restart or away")
+    if found.service not in SERVICES:
+        raise TrialsError(
+            f"verify.service is {found.service}: trials are of {', '.join(SERVICES[:-1])} or {SERVICES[-1]}"
+        )
     if not found.instances:
         raise TrialsError(f"no host of the inventory runs {found.service}: verify.service names another")
     return _with_a_host_left(found)

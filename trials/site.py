@@ -53,17 +53,21 @@ class Site:
         """Restart every instance of the service; raises TrialsError."""
         self._play("rolling_restart.yml", {"service": self._settings.service})
 
-    def away(self, host: str | None) -> None:
-        """Have no instance of the service run on this host, and all of them on the others."""
+    def away(self, host: str | None) -> bool:
+        """Have no instance of the service run on this host, and all of them on the others.
+
+        Returns whether some were started for it, which are cold.
+        """
         now = self.changed().get("away")
         if now == host:
-            return
+            return False
         if now:
             self._host(now, "main")
         self._note(away=None)
         if host:
             self._note(away=host)
             self._host(host, "stop")
+        return bool(now)
 
     def deploy(self, arm: str, folder: Path) -> None:
         """Deploy an arm, its plan and load written into a folder; raises TrialsError if it does not start."""

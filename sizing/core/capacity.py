@@ -34,6 +34,8 @@ class Measured(Strict):
     """Whether nothing failed with one host away."""
     one_restarting_records_per_s: Count | None = None
     """The same while an instance restarts, where that was measured."""
+    one_restarting_at_least: bool = False
+    """Whether nothing failed while an instance restarted."""
     closed: bool = True
     """Whether the search ended with an interval as narrow as was asked for."""
 
@@ -125,7 +127,8 @@ def headroom(
         conditions.append(("with one host away", of_others, f", {how}", True, at_least))
     if hosts == measured.hosts and measured.one_restarting_records_per_s is not None:
         restarting = float(measured.one_restarting_records_per_s)
-        conditions.append((_RESTARTING, restarting, ", as measured", False, False))
+        least = measured.one_restarting_at_least
+        conditions.append((_RESTARTING, restarting, ", as measured", False, least))
     if not measured.closed:
         what = f"{what}, a search that did not close"
     for condition, of_all, because, away, least in conditions:

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +25,8 @@ LEVELS: Final = {
     "delivery": {"lost": 0, "undelivered": 0},
     "latency": {"rest": {"ack_p99_ms": 20_000}},
 }
+#: Records/s that cold proxies carry beside other tests.
+RATE: Final = 300
 SMALL: Final = {
     "service_levels": LEVELS,
     "trials_short_s": 2,
@@ -33,7 +34,7 @@ SMALL: Final = {
     "trials_warm_up_s": 2,
     "trials_fresh_s": 0,
     "trials_most_full": 2,
-    "trials_ceiling": 1000,
+    "trials_ceiling": RATE,
 }
 LIMIT_S: Final = 600
 
@@ -79,14 +80,17 @@ def interrupted_at(line_of: str, *arguments: str) -> str:
         start_new_session=True,
     ) as playbook:
         assert playbook.stdout is not None
-        for line in playbook.stdout:
-            said += line
-            if re.search(line_of, line):
+        try:
+            for line in playbook.stdout:
+                said += line
+                if re.search(line_of, line):
+                    break
+            else:
+                raise AssertionError(f"it ended without {line_of!r}: {said[-3000:]}")
+        finally:
+            if playbook.poll() is None:
                 # As a terminal does: to all that it started.
                 os.killpg(playbook.pid, signal.SIGINT)
-                break
-        else:
-            raise AssertionError(f"it ended without {line_of!r}: {said[-3000:]}")
         playbook.wait(LIMIT_S)
     return said
 
@@ -105,10 +109,10 @@ def test_a_search_goes_on_after_ctrl_c_and_tells_the_plan(tmp_path: Path) -> Non
     assert numbers == [1, 2, 3, 4, 5, 6]
     answers = json.loads((run / "report" / "capacity.json").read_text())["answers"]
     assert [(one["condition"], one["carries"], one["at_least"]) for one in answers] == [
-        (name, 1000.0, True) for name in ("healthy", "restart", "away")
+        (name, float(RATE), True) for name in ("healthy", "restart", "away")
     ]
     text = (run / "report" / "report.html").read_text()
-    assert "at least 1,000 records/s (no load failed, up to 1,000 records/s)" in text
+    assert f"at least {RATE} records/s (no load failed, up to {RATE} records/s)" in text
     stays_within_the_search(run)
     what_the_plan_says_of(run, tmp_path)
 
@@ -129,23 +133,25 @@ def what_the_plan_says_of(run: Path, folder: Path) -> None:
     """The file of a search is one that plan.yml takes, and a workload beyond it is found."""
     recommendations = run / "report" / "recommendations.yml"
     measured = yaml.safe_load(recommendations.read_text())["recommended"]["kafka_rest_measured_capacity"]
-    assert (measured["records_per_s"], measured["at_least"], measured["cores"]) == (1000, True, 2)
-    assert (measured["one_away_records_per_s"], measured["one_restarting_records_per_s"]) == (1000, 1000)
+    assert (measured["records_per_s"], measured["at_least"], measured["closed"]) == (RATE, True, True)
+    assert (measured["one_away_records_per_s"], measured["one_restarting_records_per_s"]) == (RATE, RATE)
     kept = folder / "measured.yml"
     more: dict[str, Any] = {
-        "kafka_rest_workload": {"records_per_s": 5000, "record_bytes": 100, "records_per_request": 100}
+        # A node sees all cores of the machine.
+        "host_cores": measured["cores"],
+        "kafka_rest_workload": {"records_per_s": 5000, "record_bytes": 100, "records_per_request": 100},
     }
     kept.write_text(yaml.safe_dump(more))
     planned = play("plan.yml", "-e", f"@{recommendations}", "-e", f"@{kept}", inventory=INVENTORY)
     assert planned.returncode == 0, planned.stdout[-3000:]
-    assert re.search(r"at least 1,000 records/s are carried .*and the workload is 5,000", planned.stdout)
+    # Lines are broken where they are long.
+    assert f"at least {RATE} records/s are carried" in " ".join(planned.stdout.split())
 
 
 def test_arms_take_turns_and_the_hosts_get_back_what_they_had(tmp_path: Path) -> None:
     lingering = tmp_path / "lingering.yml"
     lingering.write_text(yaml.safe_dump({"kafka_rest_settings": {"producer.linger.ms": 3}}))
     given = SMALL | {"trials_blocks": 1, "trials_restarts": False}
-    began = time.time()
     done = play(
         "compare.yml", "-e", json.dumps(given), "-e", f"arms=planned,{lingering}", inventory=INVENTORY
     )
@@ -158,15 +164,16 @@ def test_arms_take_turns_and_the_hosts_get_back_what_they_had(tmp_path: Path) ->
     names = {one["name"] for one in document["figures"][arm]}
     assert {"latency.rest.ack_p99_ms", "cost.kafka_rest_rss_mib"} <= names
     for number, one in enumerate(document["trials"], 1):
-        rows = (run / "trials" / one["folder"] / "plan.json").read_text()
-        assert ('"value": 3' in rows) == (one["kind"] == arm), number
-    # Each trial had fresh processes, and what is there now is what the inventory plans.
+        plan = json.loads((run / "trials" / one["folder"] / "plan.json").read_text())
+        (first, _) = plan["hosts"]["rest1"]["services"]["kafka_rest"]["instances"]
+        values = {row["key"]: row["value"] for row in first["settings"]}
+        assert (values.get("producer.linger.ms") == 3) == (one["kind"] == arm), number
+    # Two of the four arms follow themselves, so that no deploy restarts their processes.
+    played = (run / "trials" / "playbooks.log").read_text()
+    assert played.count("== rolling_restart.yml") == 2
+    # What is there now is what the inventory plans.
     for host, port in INSTANCES:
         properties = on_node("kedge", host, f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
         assert "producer.linger.ms=3" not in properties
-        since = on_node(
-            "kedge", host, f'date -d "$(systemctl show -P ActiveEnterTimestamp kafka-rest@{port})" +%s'
-        )
-        assert int(since) > began
     again = play("deploy.yml", "--check", inventory=INVENTORY)
     assert all(host["changed"] == 0 for host in recap(again.stdout).values())

@@ -64,14 +64,19 @@ def test_a_generators_own_time_is_what_its_service_did_not_cause(book: Book) -> 
     assert book.cells[Cell.OWN_US] == 25 + 10
 
 
-def test_acknowledgements_that_took_too_long_are_counted(tmp_path: Path) -> None:
+def test_acknowledgements_that_took_too_long_are_counted_after_the_warm_up(tmp_path: Path) -> None:
     cells = np.zeros(len(Cell), np.int64)
-    ledger = Ledger(EvidenceWriter(tmp_path, "ledger", LANE.actor), LANE, cells, BLOCK, late_ms=0.08)
+    ledger = Ledger(EvidenceWriter(tmp_path, "ledger", LANE.actor), LANE, cells, BLOCK)
+    load = {"run_id": "r", "cluster": "c", "bootstrap_servers": "x:1", "warm_up_s": 1e-5, "late_ms": 0.07}
+    ledger.count_late(0, Load.model_validate(load))
     ledger.add(0, np.arange(BLOCK) * 10, np.zeros(BLOCK, np.int64))
     ledger.sent(0, BLOCK, 40)
-    # Due at 0, 10, 20 and 30.
+    # Due at 0, which is in the warm-up, 10, 20 and 30.
     ledger.settle(np.array([0, 1, 2]), ACKED, np.zeros(3, np.int32), np.arange(3), 95)
     ledger.settle(np.array([3]), UNKNOWN)
+    assert cells[Cell.LATE] == 2
+    ledger.add(BLOCK, np.arange(BLOCK) * 10 + 40, np.zeros(BLOCK, np.int64))
+    ledger.settle(np.array([BLOCK]), ACKED, np.zeros(1, np.int32), np.arange(1), 100)
     assert cells[Cell.LATE] == 2
 
 

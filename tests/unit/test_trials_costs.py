@@ -121,7 +121,7 @@ def test_a_generator_that_keeps_its_records_waiting_is_the_limit(
     assert (found.what if found else None) == what
 
 
-@pytest.mark.parametrize(("used_s", "what"), [(9.5, "generator"), (8.0, None)])
+@pytest.mark.parametrize(("used_s", "what"), [(9.5, "consumers of the load"), (8.0, None)])
 def test_consumers_that_share_one_process_are_the_limit_where_nothing_else_is(
     tmp_path: Path, used_s: float, what: str | None
 ) -> None:

@@ -45,7 +45,7 @@ class Cell(IntEnum):
     SAMPLED_US = 13  # when the group last was
     OWN_US = 14  # sum over acked records: how long they waited for their generator alone
     TOOK_US = 15  # the same: from the intended time to the answer
-    LATE = 16  # acked records that took more than the load's late_ms
+    LATE = 16  # acked records, due after the warm-up, that took more than the load's late_ms
 
 
 class State(IntEnum):

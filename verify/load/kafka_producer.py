@@ -78,12 +78,13 @@ def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: En
     producer = Producer({**config, "client.id": lane.actor})
     producer.list_topics(lane.topic, timeout=10)
     queue = int(config["queue.buffering.max.messages"])
-    sender = Sender(load.run_id, lane, producer, cells, writer, queue, load.late_ms)
+    sender = Sender(load.run_id, lane, producer, cells, writer, queue)
     cells[Cell.STATE] = State.READY
     while not board.head[Head.GO] and not ending:
         time.sleep(0.02)
     start_us = int(board.head[Head.GO])
     begin_work()
+    sender.ledger.count_late(start_us, load)
     if start_us:
         _produce(sender, board, start_us, ending)
     _answers(sender, board, ending)
@@ -150,7 +151,6 @@ class Sender:
         cells: Any,
         writer: EvidenceWriter,
         queue: int,
-        late_ms: float | None = None,
     ) -> None:
         self.lane = lane
         self.producer = producer
@@ -158,7 +158,7 @@ class Sender:
         self.handed_over = 0
         self.full_us = 0  # when librdkafka last had no room
         self._block = int(max(_BLOCKS[0], min(_BLOCKS[1], lane.rate * _BLOCK_S)))
-        self.ledger = Ledger(writer, lane, cells, self._block, late_ms)
+        self.ledger = Ledger(writer, lane, cells, self._block)
         self._cells = cells
         self._writer = writer
         self._most = min(queue, _QUEUE_BYTES // lane.record_bytes) * 9 // 10

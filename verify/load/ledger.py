@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from evidence.load import Load
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell
@@ -73,21 +74,23 @@ class Block:
 class Ledger:
     """All open blocks of a producer; a block has ``block`` records and starts at a multiple of it.
 
-    ``cells`` is the producer's row of the board, where outcomes are counted, and acknowledgements that took
-    more than ``late_ms``, where that is given.
+    ``cells`` is the producer's row of the board, where outcomes are counted.
     """
 
-    def __init__(
-        self, writer: EvidenceWriter, lane: Lane, cells: Longs, block: int, late_ms: float | None = None
-    ) -> None:
+    def __init__(self, writer: EvidenceWriter, lane: Lane, cells: Longs, block: int) -> None:
         self._writer = writer
         self._lane = lane
         self._cells = cells
         self._size = block
-        self._late_us = None if late_ms is None else late_ms * 1000
+        self._late: tuple[float, float] | None = None
         self._blocks: dict[int, Block] = {}
         self._errors = Names()
         self._instances = Names()
+
+    def count_late(self, start_us: int, load: Load) -> None:
+        """Count acknowledgements that take more than the load allows, of records due after its warm-up."""
+        if load.late_ms is not None:
+            self._late = (start_us + load.warm_up_s * 1e6, load.late_ms * 1e3)
 
     def add(self, first: int, intended_us: Longs, crc: Longs) -> None:
         """Open a block of records."""
@@ -139,8 +142,10 @@ class Ledger:
                 self._cells[Cell.OWN_US] += int(block.own_us[rows].sum())
                 took_us = at_us - block.intended_us[rows]
                 self._cells[Cell.TOOK_US] += int(took_us.sum())
-                if self._late_us is not None:
-                    self._cells[Cell.LATE] += int((took_us > self._late_us).sum())
+                if self._late is not None:
+                    after_us, late_us = self._late
+                    late = (took_us > late_us) & (block.intended_us[rows] >= after_us)
+                    self._cells[Cell.LATE] += int(late.sum())
             block.open -= len(rows)
             if not block.open:
                 self._writer.append(self._columns(self._blocks.pop(number)))

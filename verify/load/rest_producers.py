@@ -94,13 +94,14 @@ class _Producer:
     def __init__(
         self, load: Load, rest: RestLoad, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending
     ) -> None:
+        self._load = load
         self._rest = rest
         self._lane = lane
         self._board = board
         self._ending = ending
         self._cells = board.cells(lane.actor)
         self._writer = writer
-        self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request, load.late_ms)
+        self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request)
         self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
         self._keys = [base64.b64encode(key).decode() for key in keys(lane.producer)]
         self._wire = Wire(rest, f"/topics/{quote(lane.topic, safe='')}", PRODUCE_HEADERS)
@@ -120,6 +121,7 @@ class _Producer:
 
     async def _send_what_is_due(self) -> int:
         start_us = int(self._board.head[Head.GO])
+        self._ledger.count_late(start_us, self._load)
         planned = sent = 0
         while not self._ending and start_us:
             stop_us = int(self._board.head[Head.STOP])

@@ -47,7 +47,7 @@ def sample(unit: str, pid: int) -> tuple[str, int, int, int, int]:
 
 
 def processors_us(stat: str = "/proc/stat") -> tuple[int, int, int]:
-    """Return how long the host's processors were used, idle, and with a hypervisor, since it started.
+    """Return how long the host's processors were used, idle, and taken by a hypervisor, since it started.
 
     What the hypervisor took is used up as well, and is part of the first.
     """
