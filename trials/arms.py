@@ -164,22 +164,27 @@ class _Turns:
         self._running = None if site.changed() else run_dir
 
     def take(self, number: int, arm: str) -> Outcome:
-        """Run the trial of this number; raises as trials.trial.run does."""
+        """Run the trial of this number; raises InterruptedError when told to end."""
         folder = self._dir / "trials" / f"{number:03d}-{page.slug(arm)}"
         plan = self._dir / "trials" / f"arm-{page.slug(arm)}"
         condition = _condition(self._settings)
-        if wrong := self._dead.get(arm) or self._deployed(arm, plan):
-            self._dead[arm] = wrong
-            folder.mkdir(parents=True, exist_ok=True)
-            began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            return note(
-                folder, Outcome(number, condition, self._rate, arm, False, wrong, 0.0, began, folder.name)
-            )
-        asked = Asked(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
-        restart = self._site.restart if self._settings.restarts else None
-        warm(asked, self._dir, self._way, self._ending, self._settings.fresh_s)
-        warm_up_s, ending = self._settings.warm_up_s, self._ending
-        return run(asked, self._dir, self._way, warm_up_s, self._auditor, ending, restart, report_too=True)
+        if not (wrong := self._dead.get(arm) or self._deployed(arm, plan)):
+            asked = Asked(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
+            restart = self._site.restart if self._settings.restarts else None
+            warm_up_s, ending = self._settings.warm_up_s, self._ending
+            try:
+                warm(asked, self._dir, self._way, ending, self._settings.fresh_s)
+                return run(
+                    asked, self._dir, self._way, warm_up_s, self._auditor, ending, restart, report_too=True
+                )
+            except TrialsError as error:
+                # It runs, and does not answer.
+                wrong = f"{_NO_START}{error}"
+        self._dead[arm] = wrong
+        folder.mkdir(parents=True, exist_ok=True)
+        began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        one = Outcome(number, condition, self._rate, arm, False, wrong, 0.0, began, folder.name)
+        return note(folder, one)
 
     def _deployed(self, arm: str, plan: Path) -> str:
         """Deploy an arm, its processes fresh; return why it does not start, if it does not."""

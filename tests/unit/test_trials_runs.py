@@ -34,6 +34,8 @@ class Simulated:
         self.limits, self.done, self.warmed = limits, list[str](), list[float]()
         self.limit: Limit | None = Limit("cpu of kafka_rest", "rest1 used 2 of 2 cores")
         self.fails_to_start: set[str] = set()
+        #: Arms that start, and take no load.
+        self.mute: set[str] = set()
         #: Arms that plan for the proxies what the inventory plans.
         self.alike: set[str] = set()
         #: Numbers of trials that nobody can judge.
@@ -63,6 +65,8 @@ class Simulated:
         if asked.number == self.interrupt_at:
             self.interrupt_at = 0
             raise InterruptedError
+        if asked.kind in self.mute:
+            raise TrialsError(f"the load of trial {asked.number} cannot begin: no answer")
         folder = run_dir / "trials" / asked.name
         (folder / "report").mkdir(parents=True, exist_ok=True)
         judged = asked.number not in self.unjudged
@@ -240,6 +244,17 @@ def test_an_arm_that_does_not_start_fails_and_the_others_go_on(
     assert "planned" in document["figures"]
     assert "stock" not in document["figures"]
     assert site.done[-1] == "deploy.yml  planned"
+
+
+def test_an_arm_that_takes_no_load_fails_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {})
+    site.mute = {"stock"}
+    call(arms.compare_arms, begun(tmp_path, arms=["documented", "stock", "planned"], blocks=1), tmp_path)
+    document = json.loads((tmp_path / "r/report/comparison.json").read_text())
+    assert document["failed"] == {"documented": 0, "stock": 2, "planned": 0}
+    assert "planned" in document["figures"]
 
 
 @pytest.mark.parametrize(("blocks", "restarts", "fewest"), [(2, False, 4), (4, False, 0), (3, True, 4)])
