@@ -82,8 +82,8 @@ PROCESSES: Final = _table(
 #: One sample of a host. Times since it started: of all its processors, used, idle, and taken by a hypervisor
 #: for other machines (part of what was used); in which some process had to wait for memory (its reclaim, its
 #: pages) or for a disk, as the kernel tells (PSI), null where it does not. A row for each network interface
-#: of the host's own, and what it carried; ``link_bytes_per_s`` is what it can, null where nobody tells. A host
-#: without one has a row without one.
+#: of the host's own, and what it carried; ``link_bytes_per_s`` is what it can, null where nobody tells. A
+#: host without one has a row without one.
 PRESSURE: Final = _table(
     "host:string at_us:long cpu_used_us:long? cpu_idle_us:long? cpu_stolen_us:long?? memory_waited_us:long? "
     "io_waited_us:long? interface:string? received_bytes:long? sent_bytes:long? link_bytes_per_s:long?"

@@ -189,7 +189,7 @@ class _Turns:
     def _deployed(self, arm: str, plan: Path) -> str:
         """Deploy an arm, its processes fresh; return why it does not start, if it does not."""
         # Read first: an arm that follows itself has its plan written where what runs stands.
-        service = self._settings.service
+        service, earlier = self._settings.service, _hosts(plan)
         before = None if self._running is None else _processes(self._running, service)
         self._running = None
         try:
@@ -200,15 +200,27 @@ class _Turns:
                 self._site.restart_all()
         except TrialsError as error:
             return f"{_NO_START}{error}"
+        if earlier not in (None, _hosts(plan)):
+            raise TrialsError(
+                f"arm {arm} is not what it was in its earlier trials: take the change of its file back, or "
+                "begin anew"
+            )
         self._running = plan
         return ""
 
 
+def _hosts(folder: Path) -> dict[str, Any] | None:
+    """Return what a plan has for hosts, None where there is no plan yet."""
+    try:
+        return dict(json.loads((folder / "plan.json").read_text(encoding="utf-8"))["hosts"])
+    except FileNotFoundError:
+        return None
+
+
 def _processes(folder: Path, service: str) -> dict[str, Any]:
     """Return what a plan gives the processes of a service, by host, without its reasons."""
-    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     found = {}
-    for host, of in plan.get("hosts", {}).items():
+    for host, of in (_hosts(folder) or {}).items():
         for one in of["services"].get(service, {}).get("instances", ()):
             values = {(row["file"], row["key"]): row["value"] for row in one["settings"]}
             found[f"{host}/{one['name']}"] = {**one, "settings": values}

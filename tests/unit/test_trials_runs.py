@@ -246,6 +246,21 @@ def test_an_arm_that_does_not_start_fails_and_the_others_go_on(
     assert site.done[-1] == "deploy.yml  planned"
 
 
+def test_an_arm_whose_file_was_changed_meanwhile_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {})
+    settings = begun(tmp_path, arms=["documented", "planned"], blocks=1)
+    site.interrupt_at = 2
+    with pytest.raises(InterruptedError):
+        call(arms.compare_arms, settings, tmp_path)
+    # Planned for the proxies what the inventory plans, and now it does.
+    site.alike = {"documented"}
+    with pytest.raises(TrialsError, match="arm documented is not what it was in its earlier trials"):
+        call(arms.compare_arms, settings, tmp_path)
+    assert site.done[-1] == "deploy.yml  planned"
+
+
 def test_an_arm_that_takes_no_load_fails_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
