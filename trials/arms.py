@@ -74,7 +74,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     fewest = next(blocks for blocks in count(1) if enough([(2, 2)] * blocks, figures))
     if settings.blocks < fewest:
         lines.append(
-            f"{settings.blocks} blocks are too few to show any difference of some {figures} figures: "
+            f"too few blocks ({settings.blocks}) to show any difference of some {figures} figures: "
             f"trials_blocks={fewest}"
         )
     return lines

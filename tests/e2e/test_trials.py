@@ -21,6 +21,7 @@ from tests.e2e.playing import PLAYBOOK, ROOT, local_fleet, on_node, play, recap
 
 INVENTORY: Final = "inventories/local"
 INSTANCES: Final = [(host, port) for host in ("rest1", "rest2") for port in ("8082", "8083")]
+#: The plan follows them too: deploys and trials are given the same.
 LEVELS: Final = {
     "delivery": {"lost": 0, "undelivered": 0},
     "latency": {"rest": {"ack_p99_ms": 20_000}},
@@ -46,7 +47,7 @@ def deployed() -> Iterator[None]:
     """The demo's fleet, deployed and without load; it is removed at the end."""
     try:
         local_fleet("up", INVENTORY)
-        first = play("deploy.yml", inventory=INVENTORY)
+        first = play("deploy.yml", "-e", json.dumps({"service_levels": LEVELS}), inventory=INVENTORY)
         assert first.returncode == 0, first.stdout
         yield
     finally:
@@ -175,5 +176,7 @@ def test_arms_take_turns_and_the_hosts_get_back_what_they_had(tmp_path: Path) ->
     for host, port in INSTANCES:
         properties = on_node("kedge", host, f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
         assert "producer.linger.ms=3" not in properties
-    again = play("deploy.yml", "--check", inventory=INVENTORY)
+    levels = json.dumps({"service_levels": LEVELS})
+    again = play("deploy.yml", "--check", "-e", levels, inventory=INVENTORY)
+    assert again.returncode == 0, again.stdout[-3000:]
     assert all(host["changed"] == 0 for host in recap(again.stdout).values())

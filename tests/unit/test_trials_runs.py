@@ -278,7 +278,7 @@ def test_blocks_that_could_show_nothing_are_named_before_they_are_run(
 ) -> None:
     settings = begun(tmp_path, arms=["documented", "planned"], blocks=blocks, restarts=restarts)
     said = " ".join(arms.describe(settings, LOAD))
-    assert (f"{blocks} blocks are too few to show any difference" in said) == bool(fewest)
+    assert (f"too few blocks ({blocks}) to show any difference" in said) == bool(fewest)
     assert (f"trials_blocks={fewest}" in said) == bool(fewest)
 
 
