@@ -168,7 +168,7 @@ def test_arms_take_turns_and_the_hosts_get_back_what_they_had(tmp_path: Path) ->
         plan = json.loads((run / "trials" / one["folder"] / "plan.json").read_text())
         (first, _) = plan["hosts"]["rest1"]["services"]["kafka_rest"]["instances"]
         values = {row["key"]: row["value"] for row in first["settings"]}
-        assert (values.get("producer.linger.ms") == 3) == (one["kind"] == arm), number
+        assert (values.get("producer.linger.ms") == "3") == (one["kind"] == arm), number
     # Two of the four arms follow themselves, so that no deploy restarts their processes.
     played = (run / "trials" / "playbooks.log").read_text()
     assert played.count("== rolling_restart.yml") == 2
