@@ -46,6 +46,7 @@ def test_every_record_is_acked_and_delivered_exactly_once(
         "unknown": 0,
         "delivered": len(truth),
         "recreated": 0,
+        "late": 0,
         "message": "",
     }
 
