@@ -83,6 +83,7 @@ def _alone(lock: Path, ending: Ending, told: Told) -> Iterator[None]:
             waits = True
             if ending:
                 raise InterruptedError("ended while another run had the hosts")
+            # A lock that is waited for goes on waiting after a signal: it is asked for again and again.
             time.sleep(_ASK_S)
         yield
 

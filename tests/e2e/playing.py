@@ -24,8 +24,11 @@ def play(*arguments: str, inventory: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def begin(*arguments: str, inventory: str) -> subprocess.Popen[str]:
-    """Start to play; its output comes as it is printed, errors in between."""
+def begin(*arguments: str, inventory: str, own_group: bool = False) -> subprocess.Popen[str]:
+    """Start to play; its output comes as it is printed, errors in between.
+
+    With ``own_group`` a signal may be sent to all that it starts, as a terminal does.
+    """
     return subprocess.Popen(
         [PLAYBOOK, "-i", inventory, *arguments],
         cwd=ROOT,
@@ -33,6 +36,7 @@ def begin(*arguments: str, inventory: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"},
+        start_new_session=own_group,
     )
 
 

@@ -1,7 +1,7 @@
 """Trials on real nodes: a search that is interrupted and goes on, and arms that take turns.
 
-Both with loads so small that everything passes on a machine with nothing else to do: what is tested is what becomes of
-the hosts, and what is left. Eleven minutes on two cores.
+Both with loads so small that everything passes on a machine with nothing else to do: what is tested is what
+becomes of the hosts, and what is left. Eleven minutes on two cores.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.e2e.playing import PLAYBOOK, ROOT, local_fleet, on_node, play, recap
+from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
 
 INVENTORY: Final = "inventories/local"
 INSTANCES: Final = [(host, port) for host in ("rest1", "rest2") for port in ("8082", "8083")]
@@ -77,15 +76,7 @@ def trials_of(output: str) -> list[str]:
 def interrupted_at(line_of: str, *arguments: str) -> str:
     """Play until a line says this, then press Ctrl-C; return what was said."""
     said = ""
-    with subprocess.Popen(
-        [PLAYBOOK, "-i", INVENTORY, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"},
-        start_new_session=True,
-    ) as playbook:
+    with begin(*arguments, inventory=INVENTORY, own_group=True) as playbook:
         assert playbook.stdout is not None
         try:
             for line in playbook.stdout:
