@@ -27,9 +27,11 @@ from verify.process import Ending
 #: Below this share of what verify asks for, nothing is looked for.
 _FLOOR: Final = 1 / 64
 #: Warming up takes so many times as long at most, and ends where a round takes more than this share of the
-#: processor time a record of the round before: on two cores four times a minute halved it four times.
+#: processor time a record of the round before: in small requests, since short trials only say where to look;
+#: and at the load of the first full trial, since the rest of the search compares what comes after it.
 _WARM_MOST: Final = 4
-_STEADY: Final = 0.9
+_STEADY_SMALL: Final = 0.8
+_STEADY: Final = 0.95
 
 
 def rules_of(settings: Settings, load: float) -> Rules:
@@ -51,7 +53,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     way = way_of(load, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     short, full = most_trials(rules)
-    longest = _WARM_MOST * settings.fresh_s + sum(
+    longest = 2 * _WARM_MOST * settings.fresh_s + sum(
         settings.most_short * trial_s(settings, one, settings.short_s)
         + settings.most_full * trial_s(settings, one, settings.full_s)
         for one in rules.conditions
@@ -63,8 +65,9 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
         f"{duration(longest)} if all are needed; usually about half are",
-        f"warms the processes up before the first trial, for {settings.fresh_s:g} s, and for up to "
-        f"{_WARM_MOST * settings.fresh_s:g} s while records take less and less processor time",
+        f"warms the processes up before the first short trial and before the first full one, for "
+        f"{settings.fresh_s:g} s, and for up to {_WARM_MOST * settings.fresh_s:g} s while records take less "
+        "and less processor time",
     ]
     if "restart" in rules.conditions:
         lines.append(f"restarts one instance of {settings.hosts[0]} in each trial of that condition")
@@ -103,16 +106,19 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
         told.say(f"going on after {len(done)} trials of {run_dir.name}")
     site.deployed()
     try:
-        cold = True
+        cold, steady = True, False
         while (following := next_trial(rules, tried_of(done))) is not None:
             if ending:
                 raise InterruptedError("ended between two trials")
             cold |= site.away(settings.hosts[-1] if following.condition == "away" else None)
             asked = _asked(settings, following, len(done) + 1, run_dir)
+            rounds = partial(warm, asked, run_dir, way, ending)
             if cold:
-                rounds = partial(warm, asked, run_dir, way, ending)
-                warm_up(rounds, settings.fresh_s, told)
-                cold = False
+                warm_up(rounds, settings.fresh_s, _STEADY_SMALL, told)
+                cold, steady = False, False
+            if asked.kind == "full" and not steady:
+                warm_up(partial(rounds, small=False), settings.fresh_s, _STEADY, told)
+                steady = True
             told.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None
             one = run(
@@ -144,18 +150,19 @@ def _asked(settings: Settings, one: Next, number: int, run_dir: Path) -> Asked:
     return Asked(number, name, one.condition, one.load, seconds, one.kind, run_dir)
 
 
-def warm_up(warmed: Callable[[float], float | None], fresh_s: float, told: Told) -> None:
+def warm_up(warmed: Callable[[float], float | None], fresh_s: float, steady: float, told: Told) -> None:
     """Load processes until a record takes hardly less of their processors than a moment before.
 
     A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md).
-    ``warmed`` loads them for so many seconds and returns the processor time a record (microseconds).
+    ``warmed`` loads them for so many seconds and returns the processor time a record (microseconds);
+    ``steady`` is the share of the round before at which they are warm.
     """
     before = math.inf
     for number in range(2 * _WARM_MOST if fresh_s else 0):
         took = warmed(fresh_s / 2)
         if took is not None:
             told.say(f"  warming up: {took:.0f} µs of processor time a record")
-        if number and (took is None or took > _STEADY * before):
+        if number and (took is None or took > steady * before):
             return
         before = took or before
 

@@ -267,21 +267,27 @@ def run(
 
 
 def warm(
-    asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], ending: Ending, seconds: float
+    asked: Asked,
+    run_dir: Path,
+    way: Literal["kafka", "rest"],
+    ending: Ending,
+    seconds: float,
+    small: bool = True,
 ) -> float | None:
-    """Have processes that may have just begun compile their code: the load of a trial in many more requests.
+    """Have processes that may have just begun compile their code, by the load of a trial.
 
     They spend several times as much processor time on a record as after ten minutes of load
-    (docs/measurements/trials.md), and fall behind at first. Nothing of it is judged or kept. Returns the
-    processor time a record of all that is sampled (microseconds), None where nothing is. Raises
-    InterruptedError when told to end, TrialsError when the load cannot begin.
+    (docs/measurements/trials.md), and fall behind at first. ``small`` sends the load in many more requests.
+    Nothing of it is judged or kept. Returns the processor time a record of all that is sampled
+    (microseconds), None where nothing is. Raises InterruptedError when told to end, TrialsError when the load
+    cannot begin.
     """
     if not seconds:
         return None
     asked = replace(asked, name="000-warm", condition="healthy", seconds=seconds)
     folder = write_down(asked, run_dir, way, 0)
     load = json.loads((folder / "load.json").read_text(encoding="utf-8"))
-    if in_a_request := load[way].get("records_per_request"):
+    if small and (in_a_request := load[way].get("records_per_request")):
         fewer = math.ceil(asked.load / _WARM_REQUESTS_S)
         load[way]["records_per_request"] = min(in_a_request, fewer)
     load["late_ms"] = None

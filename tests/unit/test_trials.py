@@ -204,8 +204,11 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
 
     monkeypatch.setattr(trial, "_loaded", loaded)
     warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending(), 40)
-    (load,) = sent
+    asked = Asked(6, "006", "healthy", 20000.0, 30, "full", tmp_path)
+    warm(asked, tmp_path, "rest", Ending(), 40, small=False)
+    load, own = sent
     assert (load["rest"]["records_per_s"], load["rest"]["records_per_request"]) == (5000, 5)
+    assert own["rest"] == LOAD["rest"] | {"records_per_s": 20000}
     assert load["min_s"] == load["max_s"] == 40
     # Late ones do not end it, and what cold processes could not take is not waited for.
     assert (load["late_ms"], load["drain_s"]) == (None, 2)
@@ -431,9 +434,9 @@ def test_processes_warm_up_until_they_get_no_quicker(took: list[float | None], r
         asked.append(seconds)
         return took[len(asked) - 1]
 
-    warm_up(warmed, 60, Told())
+    warm_up(warmed, 60, 0.9, Told())
     assert asked == [30] * rounds
-    warm_up(warmed, 0, Told())
+    warm_up(warmed, 0, 0.9, Told())
     assert len(asked) == rounds
 
 

@@ -31,7 +31,9 @@ class Simulated:
     """Hosts that carry so much by condition, and what was done to them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]) -> None:
-        self.limits, self.done, self.warmed = limits, list[str](), list[float]()
+        self.limits, self.done = limits, list[str]()
+        #: Load of each round, and whether it came in small requests.
+        self.warmed: list[tuple[float, bool]] = []
         self.limit: Limit | None = Limit("cpu of kafka_rest", "rest1 used 2 of 2 cores")
         self.fails_to_start: set[str] = set()
         #: Arms that start, and take no load.
@@ -45,10 +47,13 @@ class Simulated:
         self.random = np.random.default_rng(1)
         self.p99 = {"documented": 20.0, "planned": 10.0}
         monkeypatch.setattr(capacity, "run", self.run)
-        monkeypatch.setattr(capacity, "warm", lambda asked, *_: self.warmed.append(asked.load))
+        monkeypatch.setattr(capacity, "warm", self.warm)
         monkeypatch.setattr(arms, "run", self.run)
-        monkeypatch.setattr(arms, "warm", lambda asked, *_: self.warmed.append(asked.load))
+        monkeypatch.setattr(arms, "warm", self.warm)
         monkeypatch.setattr(Site, "_play", lambda _, *given: self.play(*given))
+
+    def warm(self, asked: Asked, *_: Any, small: bool = True) -> None:
+        self.warmed.append((asked.load, small))
 
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
         arm = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
@@ -110,8 +115,12 @@ def test_a_search_of_three_conditions_leaves_what_it_found(
     said = capsys.readouterr().out
     assert "trial 1 of 66 at most: healthy, 5,000 records/s, short; ends by about" in said
     assert "Latency over load" in (tmp_path / "r/report/report.html").read_text()
-    # Processes may have just begun: before all trials, and when the host that was away is back.
-    assert (site.warmed[:2], len(site.warmed)) == ([5000, 5000], 4)
+    # Processes may have just begun: before all trials, and when the host that was away is back; and what comes
+    # before the first full trial is to find them as those after it do.
+    assert (site.warmed[:2], len(site.warmed)) == ([(5000, True), (5000, True)], 6)
+    assert [small for _, small in site.warmed[2:]] == [True, True, False, False]
+    first = next(one for one in outcomes(tmp_path / "r") if one.kind == "full")
+    assert {load for load, _ in site.warmed[2:]} == {first.load}
     # The host that was away is back, and nothing else was touched.
     assert site.done[-1].startswith("trials/host.yml main")
     assert not (tmp_path / "r/trials/changed.json").exists()
