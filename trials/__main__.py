@@ -1,5 +1,7 @@
 """``python -m trials capacity|compare --run-dir runs/ID``; with ``--check`` it says what would be done.
 
+With ``--check`` settings, load and slo come as JSON on standard input, and nothing is written.
+
 capacity.yml and compare.yml call it. Exit 0 when all was found, 1 when an interval did not close, 2 when
 something has to be mended, 130 when interrupted: the next call on the same folder goes on.
 """
@@ -37,15 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--run-dir", type=Path, help="the run's folder, with trials.json, plan.json, load.json"
     )
-    parser.add_argument(
-        "--check", metavar="JSON", help="settings, load and slo: say what would be done with them"
-    )
+    parser.add_argument("--check", action="store_true", help="say what would be done with what stdin says")
     parser.add_argument("--quiet", action="store_true", help="with --check: say only what is wrong with them")
     options = parser.parse_args(arguments)
     told = Told(options.run_dir / "trials.log" if options.run_dir else None)
     try:
         if options.check:
-            lines = _described(options.what, json.loads(options.check))
+            lines = _described(options.what, json.load(sys.stdin))
             for line in () if options.quiet else lines:
                 told.say(line)
             return 0

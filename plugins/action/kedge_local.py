@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 _ROOT = Path(__file__).resolve().parents[2]
 display = Display()
-#: Of an argument, what a message shows; paths are shorter.
-_LONGEST = 120
 
 
 class ActionModule(ActionBase):
@@ -22,7 +21,7 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
     _supports_check_mode = False
-    _VALID_ARGS = frozenset({"argv", "log", "background", "ok", "secrets"})
+    _VALID_ARGS = frozenset({"argv", "log", "background", "ok", "secrets", "input"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the command; ``rc`` and the last line of its output come back."""
@@ -45,35 +44,42 @@ class ActionModule(ActionBase):
                     start_new_session=True,
                 )
             return result | {"changed": True, "pid": started.pid}
-        last = ""
-        with subprocess.Popen(
-            argv,
-            cwd=_ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        ) as process:
-            assert process.stdout is not None
-            with Path(log or os.devnull).open("a") as output:
-                for line in process.stdout:
-                    last = line.rstrip() or last
-                    output.write(line)
-                    if log is None:
-                        display.display(line.rstrip("\n"))
+        # A file: a pipe would have to be filled while the output is read.
+        with tempfile.TemporaryFile() as given:
+            given.write(str(self._task.args.get("input", "")).encode())
+            given.seek(0)
+            status, last = _shown(argv, environment, given, log)
         # Said, for Ansible takes any status but 0 for a failure where nothing is.
-        result |= {"changed": False, "failed": False, "rc": process.returncode, "last_line": last}
-        if process.returncode not in self._task.args.get("ok", [0]):
+        result |= {"changed": False, "failed": False, "rc": status, "last_line": last}
+        if status not in self._task.args.get("ok", [0]):
             where = f"; its output is in {log}" if log else ""
             result |= {
                 "failed": True,
-                "msg": f"{_command(argv)} ended with {process.returncode}: {last}{where}",
+                "msg": f"{' '.join(argv)} ended with {status}: {last}{where}",
             }
         return result
 
 
-def _command(argv: list[str]) -> str:
-    """Return a command to read: the reason that follows it must not be lost behind a document."""
-    return " ".join(a if len(a) <= _LONGEST else f"{a[:_LONGEST]}…" for a in argv)
+def _shown(
+    argv: list[str], environment: dict[str, str], given: IO[bytes], log: str | None
+) -> tuple[int, str]:
+    """Run a command, its output shown or logged as it comes; return its status and the last line."""
+    last = ""
+    with subprocess.Popen(
+        argv,
+        cwd=_ROOT,
+        env=environment,
+        stdin=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        with Path(log or os.devnull).open("a") as output:
+            for line in process.stdout:
+                last = line.rstrip() or last
+                output.write(line)
+                if log is None:
+                    display.display(line.rstrip("\n"))
+    return process.returncode, last

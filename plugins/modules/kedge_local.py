@@ -9,6 +9,7 @@ description:
   - Runs a command in the kit's folder, with the environment of the interpreter. Does not run in check mode.
 options:
   argv: {type: list, elements: str, required: true, description: "The command."}
+  input: {type: str, default: "", description: "What the command reads on its standard input, of any size."}
   log: {type: path, description: "File that takes the output; without one it is shown line by line."}
   background:
     type: bool

@@ -9,7 +9,7 @@ import pytest
 
 from evidence.load import Load
 from evidence.writing import rows_to_columns, write_json, write_table
-from tests.unit.test_trials import LOAD
+from tests.trials import LOAD
 from trials.costs import GENERATORS, Used, costs, limit_of
 from verify.load.actors import lanes
 

@@ -115,12 +115,16 @@ def test_a_search_of_three_conditions_leaves_what_it_found(
     said = capsys.readouterr().out
     assert "trial 1 of 66 at most: healthy, 5,000 records/s, short; ends by about" in said
     assert "Latency over load" in (tmp_path / "r/report/report.html").read_text()
-    # Processes may have just begun: before all trials, and when the host that was away is back; and what comes
-    # before the first full trial is to find them as those after it do.
-    assert (site.warmed[:2], len(site.warmed)) == ([(5000, True), (5000, True)], 6)
-    assert [small for _, small in site.warmed[2:]] == [True, True, False, False]
-    first = next(one for one in outcomes(tmp_path / "r") if one.kind == "full")
-    assert {load for load, _ in site.warmed[2:]} == {first.load}
+    # Processes may have just begun: before all trials; and the first full one is to find them as later ones do.
+    done = outcomes(tmp_path / "r")
+    first = next(one for one in done if one.kind == "full").load
+    assert site.warmed == [(5000, True), (5000, True), (first, False), (first, False)]
+    # What was used up is told of a full trial: short ones only say where to look.
+    full = {f"({one.load:,.0f} records/s failed" for one in done if one.kind == "full" and not one.passed}
+    assert all(any(load in one["limit"] for load in full) for one in document["answers"])
+    # A host that was away and is back has cold processes: its trials come last.
+    at = [one.condition for one in done].index("away")
+    assert {one.condition for one in done[at:]} == {"away"}
     # The host that was away is back, and nothing else was touched.
     assert site.done[-1].startswith("trials/host.yml main")
     assert not (tmp_path / "r/trials/changed.json").exists()

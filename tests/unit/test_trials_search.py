@@ -35,6 +35,15 @@ def test_the_interval_holds_the_limit_as_often_as_it_claims(noise: float) -> Non
     assert carried / SEEDS >= 0.9 - slack
 
 
+def test_what_a_system_that_still_gets_quicker_carries_is_not_said_to_be_more() -> None:
+    held = 0
+    for seed in range(SEEDS):
+        system = System(seed, noise=0.02, cold=0.25)
+        (one,), _ = search(system)
+        held += one.carries is not None and system.passes("healthy", one.carries, "full")
+    assert held / SEEDS >= 0.95
+
+
 def test_a_quiet_system_is_found_within_the_width_and_both_ends_were_tried() -> None:
     closed = 0
     for seed in range(30):
@@ -57,6 +66,13 @@ def test_short_trials_of_all_conditions_come_before_the_first_full_one() -> None
     found, tried = search(System(1, {"healthy": 40_000, "restart": 30_000, "away": 21_000}), rules)
     kinds = [one.kind for one in tried]
     assert "short" not in kinds[kinds.index("full") :]
+    _, tried_apart = search(
+        System(1, {"healthy": 40_000, "away": 48_000}),
+        replace(rules, conditions=("healthy", "away"), apart=("away",)),
+    )
+    assert [one.condition for one in tried_apart] == sorted(
+        (one.condition for one in tried_apart), reverse=True
+    )
     assert [one.carries for one in found] == pytest.approx([38_000, 28_500, 20_000], rel=0.06)
     # A harsher condition begins where the milder one was found.
     second = next(one for one in tried if one.condition == "restart")

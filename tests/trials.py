@@ -1,0 +1,38 @@
+"""What tests of trials ask for: settings and a load of two hosts of proxies, and an outcome in a line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from trials.settings import Settings, read_settings
+from trials.trial import Outcome
+
+LOAD: dict[str, Any] = {
+    "run_id": "r",
+    "cluster": "leaf",
+    "bootstrap_servers": "b:9092",
+    "kafka": {"topic": "k", "records_per_s": 9000},
+    "rest": {"topic": "t", "url": "http://b", "records_per_s": 5000, "records_per_request": 50},
+}
+SETTINGS: dict[str, Any] = {
+    "command": ["ansible-playbook", "-i", "INV"],
+    "service": "kafka_rest",
+    "instances": {"rest1": ["8082", "8083"], "rest2": ["8082", "8083"]},
+}
+
+
+def settings(**more: Any) -> Settings:
+    return read_settings(json.dumps({**SETTINGS, **more}))
+
+
+def outcome(number: int, load: float = 1000, *, passed: bool = True, **more: Any) -> Outcome:
+    given = {
+        "condition": "healthy",
+        "kind": "full",
+        "because": "" if passed else "slow",
+        "audited": True,
+        **more,
+    }
+    return Outcome(number, given.pop("condition"), load, given.pop("kind"), passed, given.pop("because"), 60.0,
+                   "2026-11-22T10:00:00Z", f"{number:03d}", **given)  # fmt: skip

@@ -1,0 +1,195 @@
+"""One trial: what it writes down, what warms processes up before it, and what ends it early."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_checks.faults.synthetic import write_evidence
+from tests.trials import LOAD, outcome
+from trials import trial
+from trials.costs import Limit
+from trials.settings import TrialsError, way_of
+from trials.trial import SUSTAINED, Asked, Auditor, note, outcomes, warm, write_down
+from verify.process import Ending
+
+RUNNING = {"phase": "running"}
+
+
+def test_what_goes_past_the_service_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\nrebalance: {min_restarts: 4}\n")
+    asked = Asked(3, "003", "healthy", 8000.0, 10, "short", tmp_path)
+    folder = write_down(asked, tmp_path, "rest", 5)
+    load, levels = (json.loads((folder / name).read_text()) for name in ("load.json", "slo.yml"))
+    assert load["kafka"] is None
+    assert load["rest"]["records_per_s"] == 8000
+    assert load["run_id"] == "r-3"
+    assert (load["min_s"], load["max_s"]) == (15, 15)
+    # A request of fifty records, of ten seconds.
+    assert levels["throughput"]["rest"]["records_per_s"] == 8000 * SUSTAINED - 5
+    assert levels["rebalance"] == {"min_restarts": 0}
+    assert levels["latency"]["rest"]["ack_p99_ms"] == 50
+    folder = write_down(replace(asked, condition="restart"), tmp_path, "rest", 5)
+    assert json.loads((folder / "slo.yml").read_text())["rebalance"] == {"min_restarts": 1}
+    with pytest.raises(TrialsError, match=r"verify\.rest is missing"):
+        way_of({"kafka": {}}, "kafka_rest")
+
+
+def test_levels_of_what_a_trial_does_not_send_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}, kafka: {ack_p99_ms: 20}}\n")
+    folder = write_down(Asked(1, "001", "healthy", 100.0, 10, "full", tmp_path), tmp_path, "rest", 5)
+    levels = json.loads((folder / "slo.yml").read_text())
+    assert levels["latency"] == {"rest": {"ack_p99_ms": 50}}
+
+
+def test_a_good_trial_without_a_restart_passes_its_audit(tmp_path: Path) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    levels = "latency: {rest: {ack_p99_ms: 500}}\nrebalance: {min_restarts: 4, produce_gap_s: 5}\n"
+    (tmp_path / "slo.yml").write_text(levels)
+    asked = Asked(1, "001", "healthy", 100.0, 18, "full", tmp_path)
+    folder = write_down(asked, tmp_path, "rest", 2)
+    write_evidence(folder / "evidence", 22_000, restarts=0)
+    verdict, because, document = Auditor(tmp_path / "spark.log").audit(folder, report_too=False)
+    assert (verdict, because) == ("pass", "")
+    assert "rebalance" in {check["name"] for check in document["checks"]}
+    # Of a trial that was to have a restart nothing is known without one.
+    folder = write_down(replace(asked, condition="restart"), tmp_path, "rest", 2)
+    write_evidence(folder / "evidence", 22_000, restarts=0)
+    assert Auditor(tmp_path / "spark.log").audit(folder, report_too=False)[0] == "unknown"
+
+
+def test_warming_up_sends_many_small_requests_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(LOAD))
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\n")
+    sent = []
+
+    def loaded(folder: Path, asked: Asked, *_: object, hopeless_s: float) -> str:
+        # Cold processes fall behind, and are to catch up.
+        assert hopeless_s == math.inf
+        sent.append(json.loads((folder / "load.json").read_text()))
+        return f"it may fail: {asked.load} is a guess"
+
+    monkeypatch.setattr(trial, "_loaded", loaded)
+    warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending(), 40)
+    asked = Asked(6, "006", "healthy", 20000.0, 30, "full", tmp_path)
+    warm(asked, tmp_path, "rest", Ending(), 40, small=False)
+    load, own = sent
+    assert (load["rest"]["records_per_s"], load["rest"]["records_per_request"]) == (5000, 5)
+    assert own["rest"] == LOAD["rest"] | {"records_per_s": 20000}
+    assert load["min_s"] == load["max_s"] == 40
+    # Late ones do not end it, and what cold processes could not take is not waited for.
+    assert (load["late_ms"], load["drain_s"]) == (None, 2)
+    assert list((tmp_path / "trials").iterdir()) == []
+
+
+class Fleet:
+    """A load whose state is told from a list, and a restart that takes some of them."""
+
+    def __init__(self, folder: Path, states: list[dict[str, Any]], restart_takes: int) -> None:
+        self.folder, self.states, self.takes = folder, states, restart_takes
+        self.returncode: int | None = None
+        self.restarted = self.ended_by_us = False
+        self.held: list[bool] = []
+
+    def poll(self) -> int | None:
+        self.held.append((self.folder / "hold").exists())
+        if len(self.states) == 1:
+            self.returncode = 0
+        return self.returncode
+
+    def state(self, _: Path) -> dict[str, Any]:
+        enough = (self.folder / "enough").exists() and self.states[0]["phase"] == "running"
+        if enough:
+            # The load drains for as long as it is held.
+            self.states = [{"phase": "draining"}] * 10 + [{"phase": "done"}]
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def restart(self, _: Path) -> Any:
+        self.restarted = True
+        return Restarting(self)
+
+
+class Restarting:
+    returncode = 0
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+
+    def poll(self) -> int | None:
+        self.fleet.takes -= 1
+        return 0 if self.fleet.takes <= 0 else None
+
+    def wait(self) -> int:
+        return 0
+
+
+def loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[dict[str, Any]], restart: int = 0
+) -> tuple[str, Fleet]:
+    fleet = Fleet(tmp_path, states, restart)
+    monkeypatch.setattr(trial, "_start", lambda *_: fleet)
+    monkeypatch.setattr(trial, "_state", fleet.state)
+    monkeypatch.setattr(trial, "_behind", lambda _folder, _asked, state: state.get("behind", 0.0))
+    monkeypatch.setattr(trial, "_POLL_S", 0)
+    monkeypatch.setattr(trial, "_began", lambda _: True)
+
+    def ended(children: Any, _: float) -> None:
+        fleet.ended_by_us = fleet.ended_by_us or fleet.returncode is None
+
+    monkeypatch.setattr(trial, "end_all", ended)
+    asked = Asked(1, "001", "restart" if restart else "healthy", 1000.0, 8, "short", tmp_path)
+    why = trial._loaded(
+        tmp_path, asked, tmp_path / "inventory.yml", Ending(), fleet.restart if restart else None
+    )
+    return why, fleet
+
+
+def test_a_load_that_is_hopelessly_behind_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    why, fleet = loaded(tmp_path, monkeypatch, [RUNNING, RUNNING | {"behind": 6.0}, RUNNING, RUNNING])
+    assert why == "ended early: 6.0 s of records were not acknowledged"
+    assert fleet.ended_by_us
+
+
+def test_a_hopeless_load_stays_for_the_gate_of_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its consumers are the group that the gate waits for."""
+    states = [RUNNING, RUNNING | {"behind": 6.0}, *[RUNNING] * 20, {"phase": "done"}]
+    why, fleet = loaded(tmp_path, monkeypatch, states, restart=6)
+    assert why == "ended early: 6.0 s of records were not acknowledged"
+    assert not fleet.ended_by_us
+    assert True in fleet.held
+    # It goes once the restart is done.
+    assert fleet.held[-1] is False
+    assert (tmp_path / "stop").exists()
+
+
+def test_a_load_with_too_many_late_records_ends_in_order_and_is_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [RUNNING | {"late": 88}, RUNNING | {"late": 89}, *[RUNNING] * 20, {"phase": "done"}]
+    why, fleet = loaded(tmp_path, monkeypatch, late)
+    assert why == ""
+    assert (tmp_path / "enough").exists()
+    assert not fleet.ended_by_us
+
+
+def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
+    for name in ("001-healthy", "002-healthy"):
+        (tmp_path / "trials" / name).mkdir(parents=True)
+    one = outcome(1, limit=Limit("generator", "busy"), figures={"ack_p99_ms": 3.0})
+    note(tmp_path / "trials" / "001-healthy", one)
+    assert outcomes(tmp_path) == [one]
