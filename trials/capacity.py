@@ -42,6 +42,8 @@ def rules_of(settings: Settings, load: float) -> Rules:
         start=min(load, settings.ceiling),
         ceiling=settings.ceiling,
         floor=max(1.0, load * _FLOOR),
+        # Its processes begin anew when it is back.
+        apart=("away",),
         width=settings.width,
         most_short=settings.most_short,
         most_full=settings.most_full,
@@ -114,10 +116,10 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
             asked = _asked(settings, following, len(done) + 1, run_dir)
             rounds = partial(warm, asked, run_dir, way, ending)
             if cold:
-                warm_up(rounds, settings.fresh_s, _STEADY_SMALL, told)
+                warm_up(rounds, settings.fresh_s, told, small=True)
                 cold, steady = False, False
             if asked.kind == "full" and not steady:
-                warm_up(partial(rounds, small=False), settings.fresh_s, _STEADY, told)
+                warm_up(rounds, settings.fresh_s, told, small=False)
                 steady = True
             told.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None
@@ -150,16 +152,16 @@ def _asked(settings: Settings, one: Next, number: int, run_dir: Path) -> Asked:
     return Asked(number, name, one.condition, one.load, seconds, one.kind, run_dir)
 
 
-def warm_up(warmed: Callable[[float], float | None], fresh_s: float, steady: float, told: Told) -> None:
+def warm_up(rounds: Callable[..., float | None], fresh_s: float, told: Told, *, small: bool) -> None:
     """Load processes until a record takes hardly less of their processors than a moment before.
 
     A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md).
-    ``warmed`` loads them for so many seconds and returns the processor time a record (microseconds);
-    ``steady`` is the share of the round before at which they are warm.
+    ``rounds`` loads them for so many seconds, in ``small`` requests or in those of the load, and returns the
+    processor time a record (microseconds).
     """
-    before = math.inf
+    before, steady = math.inf, _STEADY_SMALL if small else _STEADY
     for number in range(2 * _WARM_MOST if fresh_s else 0):
-        took = warmed(fresh_s / 2)
+        took = rounds(fresh_s / 2, small=small)
         if took is not None:
             told.say(f"  warming up: {took:.0f} µs of processor time a record")
         if number and (took is None or took > steady * before):
@@ -242,9 +244,7 @@ def _leave(
 
 def _with_generator(one: Answer, done: Sequence[Outcome]) -> Answer:
     """Return an answer that is "at least" where it was the generators that could do no more."""
-    failed = [each for each in counted(done) if each.condition == one.condition and not each.passed]
-    # Short trials only say where to look.
-    failed = [each for each in failed if each.kind != "short"] or failed
+    failed = _failed(one.condition, done)
     if (
         one.carries is not None
         and failed
@@ -255,13 +255,15 @@ def _with_generator(one: Answer, done: Sequence[Outcome]) -> Answer:
     return one
 
 
+def _failed(condition: str, done: Sequence[Outcome]) -> list[Outcome]:
+    """Return the full trials that failed; where none did the short ones, which only say where to look."""
+    failed = [each for each in counted(done) if each.condition == condition and not each.passed]
+    return [each for each in failed if each.kind != "short"] or failed
+
+
 def _limit(one: Answer, done: Sequence[Outcome]) -> str:
     """Say what was used up in the trial nearest above the answer."""
-    failed = [
-        each
-        for each in counted(done)
-        if each.condition == one.condition and not each.passed and each.load > (one.carries or 0)
-    ]
+    failed = [each for each in _failed(one.condition, done) if each.load > (one.carries or 0)]
     if not failed:
         return "not reached"
     nearest = min(failed, key=lambda each: each.load)

@@ -72,7 +72,9 @@ class Rules:
     """How a search is led.
 
     Attributes:
-        conditions: those that are asked for, the mildest first: none carries more than that one.
+        conditions: those that are asked for, the mildest first. A harsher one may carry more all the same:
+            where hosts share a machine, one that is away leaves it to the others.
+        apart: those among them after which processes would have to warm up anew: they come last.
         start: the load to begin with, records/s.
         ceiling: the highest load that generators are asked for.
         floor: below this nothing is looked for.
@@ -86,6 +88,7 @@ class Rules:
     start: float
     ceiling: float
     floor: float
+    apart: tuple[str, ...] = ()
     coarse: float = 1.3
     width: float = 0.15
     most_short: int = 10
@@ -120,15 +123,17 @@ class Answer:
 def next_trial(rules: Rules, tried: Sequence[Tried]) -> Next | None:
     """Return the trial to run next; None when nothing more is to be learnt.
 
-    All conditions come through their short trials before the first full one, so that what is known of each is
-    worth something whenever a person stops.
+    Conditions come through their short trials before the first full one, so that what is known of each is
+    worth something whenever a person stops; those apart after all others.
     """
-    for condition in rules.conditions:
-        if load := _short(rules, condition, tried):
-            return Next(condition, load, "short")
-    for condition in rules.conditions:
-        if load := _full(rules, condition, tried):
-            return Next(condition, load, "full")
+    for apart in (False, True):
+        together = [condition for condition in rules.conditions if (condition in rules.apart) is apart]
+        for condition in together:
+            if load := _short(rules, condition, tried):
+                return Next(condition, load, "short")
+        for condition in together:
+            if load := _full(rules, condition, tried):
+                return Next(condition, load, "full")
     return None
 
 
@@ -262,8 +267,6 @@ class _Curve:
             # The same machines: what one condition told of their noise holds for the next, most likely.
             prior = _ALIKE * milder.spreads + (1 - _ALIKE) * prior
         weights = np.log(np.broadcast_to(prior, (_POINTS, len(_SPREADS)))).copy()
-        if milder is not None:
-            weights += np.log(milder.reaches(self._limits))[:, None]
         for one in full:
             weights += np.log(self._chance(one.load) if one.passed else 1 - self._chance(one.load))
         weights = np.exp(weights - weights.max())
@@ -271,11 +274,6 @@ class _Curve:
         self._cumulated = np.cumsum(self._weights.sum(axis=1))
         #: The weight of each spread.
         self.spreads: _Floats = self._weights.sum(axis=0)
-
-    def reaches(self, limits: _Floats) -> _Floats:
-        """Return for each limit (log) the chance that this condition's is no lower, as a harsher one's is."""
-        beyond = 1 - np.interp(limits, self._limits, self._cumulated, left=0.0, right=1.0)
-        return np.asarray(np.maximum(beyond, _LAPSE))
 
     def _chance(self, load: float) -> _Floats:
         """Return the chance to pass, for each limit and spread."""

@@ -34,7 +34,7 @@ def main() -> None:
             other.passes("healthy", one.carries, "full") for other, one in zip(others, found, strict=True)
         )
         print(f"| | bisection | | {mean(one.trials for one in found):.1f} | {held:.0%} | none given | |")
-    rules = replace(_RULES, conditions=("healthy", "restart", "away"))
+    rules = replace(_RULES, conditions=("healthy", "restart", "away"), apart=("away",))
     for noise in _NOISES:
         systems = [System(seed, limits=_limits(seed), noise=noise) for seed in seeds]
         print(

@@ -12,13 +12,14 @@ import json
 import shutil
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from bench.trials.simulated import bisect
-from trials.capacity import rules_of
+from trials.capacity import rules_of, warm_up
 from trials.progress import Told, result
 from trials.settings import of_load, read_file, way_of
-from trials.trial import Asked, Auditor, Outcome, outcomes, run
+from trials.trial import Asked, Auditor, Outcome, outcomes, run, warm
 from verify.process import Ending
 
 
@@ -36,6 +37,13 @@ class Hosts:
         self.seconds = seconds or self.settings.full_s
         self.auditor = Auditor(self.folder / "spark.log")
         self.done: list[Outcome] = outcomes(self.folder)
+
+    def warm(self, load: float) -> None:
+        """Have processes that may have just begun compile their code, as capacity.yml does."""
+        asked = Asked(0, "", "healthy", load, 0, "full", self.folder)
+        rounds = partial(warm, asked, self.folder, self.way, Ending(None))
+        for small in (True, False):
+            warm_up(rounds, self.settings.fresh_s, Told(), small=small)
 
     def passes(self, condition: str, load: float, kind: str) -> bool:
         """Run a trial, and say what came of it."""
@@ -60,11 +68,12 @@ def main() -> None:
     options = parser.parse_args()
     hosts = Hosts(options.run, options.seconds or (600 if options.hold else None))
     try:
+        rules = rules_of(hosts.settings, hosts.load[hosts.way]["records_per_s"])
+        hosts.warm(options.hold or rules.start)
         if options.hold:
             hosts.passes("healthy", options.hold, "full")
             return
         began = time.monotonic()
-        rules = rules_of(hosts.settings, hosts.load[hosts.way]["records_per_s"])
         found = bisect(hosts, replace(rules, conditions=("healthy",)))
         minutes = (time.monotonic() - began) / 60
         print(f"bisection: {found.carries:,.0f} records/s, {found.trials} full trials, {minutes:.0f} min")

@@ -20,22 +20,33 @@ class System:
         limits: records/s by condition.
         noise: by how large a share the limit differs from trial to trial, about a standard deviation.
         short: the limit of short trials, as a share of that of full ones.
+        cold: by which share the first full trial's limit lies below the last one's: of what is left of it
+            each of them takes an eighth away, as processes do that compile their code.
     """
 
     def __init__(
-        self, seed: int, limits: Mapping[str, float] | None = None, noise: float = 0.0, short: float = 1.1
+        self,
+        seed: int,
+        limits: Mapping[str, float] | None = None,
+        noise: float = 0.0,
+        short: float = 1.1,
+        cold: float = 0.0,
     ) -> None:
         self.random = np.random.default_rng(seed)
         self.limits = limits or {"healthy": float(10 ** self.random.uniform(3.3, 5.2))}
         self.noise = noise
         self.short = short
+        self.cold = cold
 
     def passes(self, condition: str, load: float, kind: str) -> bool:
         """Run a trial."""
         full = kind == "full"
         share = self.random.uniform()
         away = self.noise * (1 if full else 2) * math.log(share / (1 - share)) / 1.702
-        return bool(load <= self.limits[condition] * math.exp(away) * (1 if full else self.short))
+        limit = self.limits[condition] * math.exp(away) * (1 - self.cold)
+        if full:
+            self.cold *= 7 / 8
+        return bool(load <= limit * (1 if full else self.short))
 
     def search(self, rules: Rules) -> tuple[list[Answer], list[Tried]]:
         """Search as capacity.yml does."""
