@@ -15,6 +15,7 @@ from sizing.core.plan import Instance, Part
 from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
+from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
 from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom, processes_for
 from sizing.mirror.classic import classic
@@ -196,11 +197,24 @@ def _bounds(
             f"set it above {math.ceil(flow.round_trip_ms + FETCH_WAIT_MS)}",
         )
         return None
+    _check_level(sheet, inventory, variable, flow)
     renamed = role.kind == "mirror_maker_2" and flow.replication_policy == "default"
     _check_place(sheet, inventory, name, flow, known)
     if role.kind == "classic":
         _check_targets(sheet, inventory, flow, known, topics)
     return limits(sheet, inventory, name, flow, known, topics, renamed)
+
+
+def _check_level(sheet: Sheet, inventory: Inventory, variable: str, flow: MirrorFlow) -> None:
+    """Batches wait for as long as the budget lets them, under any load."""
+    wanted = (service_levels(inventory).get("mirror") or {}).get("delay_p99_ms")
+    if isinstance(wanted, int | float) and flow.latency_budget_ms > wanted:
+        sheet.warning(
+            "mirror.latency",
+            f"{variable}.latency_budget_ms is {flow.latency_budget_ms}, and "
+            f"service_levels.mirror.delay_p99_ms allows {wanted:g} ms",
+            f"set it to {wanted:g}, since records wait for their batch to fill within it",
+        )
 
 
 def _check_targets(

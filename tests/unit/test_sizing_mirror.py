@@ -103,6 +103,19 @@ def test_linger_is_half_of_what_the_latency_budget_leaves_by_measurement() -> No
     assert "leaves 5000 ms" in warning.message
 
 
+def test_a_budget_beyond_the_level_of_the_delay_is_warned_of() -> None:
+    """Records wait for their batch within the budget, so a search for a capacity would find that no load passes."""
+    flow, levels = {"latency_budget_ms": 120_000}, {"mirror": {"delay_p99_ms": 60_000}}
+    (warning,) = findings(mirrors(1, flow, common={"service_levels": levels}), "mirror.latency")
+    assert (
+        "latency_budget_ms is 120000, and service_levels.mirror.delay_p99_ms allows 60000 ms"
+        in warning.message
+    )
+    assert "set it to 60000" in warning.fix
+    levels = {"mirror": {"delay_p99_ms": 120_000}}
+    assert not findings(mirrors(1, flow, common={"service_levels": levels}), "mirror.latency")
+
+
 def test_buffer_memory_holds_a_batch_for_each_target_partition_and_the_heap_holds_it() -> None:
     process = instances(make_plan(mirrors(1, {"target_partitions": 4000})), SERVICE)["mm1"][0]
     assert value(process, "buffer.memory") == str(4000 * 50_000)
