@@ -2,7 +2,7 @@
 
 With ``--check`` settings, load and slo come as JSON on standard input, and nothing is written.
 
-capacity.yml and compare.yml call it. Exit 0 when all was found, 1 when an interval did not close, 2 when
+capacity.yml and compare.yml call it. Exit 0 when all was found, 3 when an interval did not close, 2 when
 something has to be mended, 130 when interrupted: the next call on the same folder goes on.
 """
 

@@ -16,7 +16,7 @@ from spark_checks.compare import Blocks, Compared, compare_all, how_sure, interv
 from spark_checks.judgement import as_json, enough
 from trials import page
 from trials.progress import DEPLOY_S, Told, duration, result, trial_s
-from trials.settings import Settings, TrialsError, of_load, way_of
+from trials.settings import UNSURE, Settings, TrialsError, of_load, way_of
 from trials.site import Site, overlay
 from trials.trial import Asked, Auditor, Outcome, counted, note, outcomes, run, warm
 from verify.process import Ending
@@ -136,7 +136,7 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
         told.say(
             f"nothing to compare: {arms[0]} and another arm need a trial each that was audited in one block"
         )
-    return 0 if compared else 1
+    return 0 if compared else UNSURE
 
 
 _NO_START: Final = "the arm does not start: "

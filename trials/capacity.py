@@ -19,7 +19,7 @@ from trials import page
 from trials.costs import said
 from trials.progress import Told, duration, result, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
-from trials.settings import CONDITIONS, Settings, judging, of_load, through, way_of
+from trials.settings import CONDITIONS, UNSURE, Settings, judging, of_load, through, way_of
 from trials.site import Site
 from trials.trial import Asked, Auditor, Outcome, counted, outcomes, run, warm
 from verify.process import Ending
@@ -143,7 +143,7 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
             # What was measured is not lost where a host cannot be brought back.
             if done:
                 _leave(settings, rules, run_dir, way, load, done, told)
-    return 0 if all(one.closed for one in answers(rules, tried_of(done))) else 1
+    return 0 if all(one.closed for one in answers(rules, tried_of(done))) else UNSURE
 
 
 def _asked(settings: Settings, one: Next, number: int, run_dir: Path) -> Asked:

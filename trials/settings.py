@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evidence.levels import Levels
 
 Condition = Literal["healthy", "restart", "away"]
+#: Status of a run whose trials say too little. Python's own for an error that nobody foresaw is 1.
+UNSURE: Final = 3
 CONDITIONS: tuple[Condition, ...] = ("healthy", "restart", "away")
 #: What a load goes through, and can be asked what it carries.
 SERVICES: tuple[str, ...] = ("kafka_rest", "mirror_maker", "streams_app")

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evidence.errors import EvidenceError
@@ -143,18 +145,23 @@ class Auditor:
 
     def _session(self) -> SparkSession:
         if self._spark is None:
-            self._spark = session.start("local[*]", "1g", log=self._log)
+            self._spark = session.start("local[*]", log=self._log)
         return self._spark
 
     def audit(self, folder: Path, *, report_too: bool) -> tuple[str, str, dict[str, Any]]:
         """Audit a trial; return verdict, why, and the document of verdicts.json.
 
         Raises:
-            EvidenceError: when the evidence cannot be read.
+            EvidenceError: when the evidence cannot be read, or the audit's Java ended by itself; the next
+                audit starts another.
         """
         out = folder / "report"
         out.mkdir(exist_ok=True)
-        found = audit(self._session, str(folder / "evidence"), read_levels(folder / "slo.yml"))
+        try:
+            found = audit(self._session, str(folder / "evidence"), read_levels(folder / "slo.yml"))
+        except (PySparkException, Py4JError, OSError) as error:
+            self.close()
+            raise EvidenceError(f"the audit broke off: {type(error).__name__}; see {self._log}") from error
         output.write(found, out)
         if report_too:
             (out / "report.html").write_text(report.render(found), encoding="utf-8")
@@ -164,7 +171,8 @@ class Auditor:
     def close(self) -> None:
         """End the session."""
         if self._spark is not None:
-            self._spark.stop()
+            session.stop(self._spark)
+        self._spark = None
 
 
 def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_up_s: float) -> Path:

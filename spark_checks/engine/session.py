@@ -11,6 +11,7 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -114,6 +115,16 @@ def start(
     # Errors come as exceptions; the same again as JSON on stderr helps nobody.
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
     return spark
+
+
+def stop(spark: SparkSession) -> None:
+    """End a session; one whose Java ended by itself is forgotten, so that the next start makes another."""
+    try:
+        spark.stop()
+    except (Py4JError, OSError):
+        # Nothing answers any more, and a start would take up what refers to it.
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def spread(spark: SparkSession) -> None:

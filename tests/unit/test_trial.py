@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
+from evidence.errors import EvidenceError
 from spark_checks.faults.synthetic import write_evidence
 from tests.trials import LOAD, outcome
 from trials import trial
@@ -193,3 +196,23 @@ def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
     one = outcome(1, limit=Limit("generator", "busy"), figures={"ack_p99_ms": 3.0})
     note(tmp_path / "trials" / "001-healthy", one)
     assert outcomes(tmp_path) == [one]
+
+
+def test_an_audit_whose_java_ends_breaks_off_and_the_next_has_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slo.yml").write_text("{}")
+    ended = []
+
+    def breaks(session: Callable[[], object], *_: object) -> None:
+        session()
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr(trial, "audit", breaks)
+    monkeypatch.setattr(trial.session, "start", lambda *_, **__: object())
+    monkeypatch.setattr(trial.session, "stop", ended.append)
+    auditor = Auditor(tmp_path / "spark.log")
+    for number in (1, 2):
+        with pytest.raises(EvidenceError, match=r"the audit broke off: Py4JNetworkError; see .*spark\.log"):
+            auditor.audit(tmp_path, report_too=False)
+        assert len(ended) == number

@@ -13,7 +13,7 @@ import yaml
 from trials import arms, capacity
 from trials.costs import Limit
 from trials.progress import Told
-from trials.settings import Settings, TrialsError, read_settings
+from trials.settings import UNSURE, Settings, TrialsError, read_settings
 from trials.site import Site
 from trials.trial import Asked, Outcome, note, outcomes
 
@@ -300,7 +300,7 @@ def test_arms_of_which_none_starts_are_no_comparison(
 ) -> None:
     site = Simulated(monkeypatch, {})
     site.fails_to_start = {"stock", "planned"}
-    assert call(arms.compare_arms, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path) == 1
+    assert call(arms.compare_arms, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path) == UNSURE
     said = capsys.readouterr().out
     assert "failed: the arm does not start: trials/arm.yml ended with 2: not ready after 60 s" in said
     assert "nothing to compare: stock and another arm need a trial each" in said

@@ -1,0 +1,29 @@
+"""A session whose Java ends by itself, as of memory that does not suffice, in a process that goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: A process of its own: the session of these tests is shared.
+PROGRAM = """
+from pyspark import SparkContext
+from spark_checks.engine import session
+
+first = session.start("local[1]", "512m", kafka=False)
+SparkContext._gateway.proc.kill()
+SparkContext._gateway.proc.wait()
+session.stop(first)
+second = session.start("local[1]", "512m", kafka=False)
+print(second.range(3).count(), "counted")
+session.stop(second)
+"""
+
+
+def test_after_a_session_that_died_another_can_be_started() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "3 counted" in done.stdout, done.stderr[-2000:]
