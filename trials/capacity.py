@@ -16,7 +16,7 @@ import yaml
 from evidence.levels import read_levels
 from evidence.writing import write_json
 from trials import page
-from trials.costs import said
+from trials.costs import of_others, said
 from trials.progress import Told, duration, result, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, UNSURE, Settings, judging, of_load, through, way_of
@@ -32,6 +32,11 @@ _FLOOR: Final = 1 / 64
 _WARM_MOST: Final = 4
 _STEADY_SMALL: Final = 0.8
 _STEADY: Final = 0.95
+#: What helps others than the service.
+_GIVE: Final = {
+    "generators": "give them more producers, or more hosts",
+    "brokers": "give them more cores, or more hosts",
+}
 
 
 def rules_of(settings: Settings, load: float) -> Rules:
@@ -218,7 +223,7 @@ def _leave(
     told: Told,
 ) -> None:
     """Write capacity.json, recommendations.yml and the report, and say what was found."""
-    found = [_with_generator(one, done) for one in answers(rules, tried_of(done))]
+    found = [_with_others(one, done) for one in answers(rules, tried_of(done))]
     limits = {one.condition: _limit(one, done) for one in found}
     document = {
         "run_id": run_dir.name,
@@ -242,17 +247,13 @@ def _leave(
     told.say(f"report: {report / 'report.html'}")
 
 
-def _with_generator(one: Answer, done: Sequence[Outcome]) -> Answer:
-    """Return an answer that is "at least" where it was the generators that could do no more."""
-    failed = _failed(one.condition, done)
-    if (
-        one.carries is not None
-        and failed
-        and all(each.limit and each.limit.what == "generator" for each in failed)
-    ):
-        why = "the generators could do no more: give them more producers, or more hosts"
-        return replace(one, at_least=True, because=why)
-    return one
+def _with_others(one: Answer, done: Sequence[Outcome]) -> Answer:
+    """Return an answer that is "at least" where it was generators or brokers that could do no more."""
+    others = {of_others(each.limit) for each in _failed(one.condition, done)}
+    if one.carries is None or not others or "" in others:
+        return one
+    why = " and ".join(f"the {each} could do no more: {_GIVE[each]}" for each in sorted(others))
+    return replace(one, at_least=True, because=why)
 
 
 def _failed(condition: str, done: Sequence[Outcome]) -> list[Outcome]:

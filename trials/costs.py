@@ -184,8 +184,16 @@ def _used_up(used: Used) -> Limit | None:
                 if host in used.makers:
                     return Limit("generator", f"of {host} {because}")
                 where = "the one machine" if used.shared and what == "cpu" else host
+                if where == host and set(used.cores.get(host, ())) == {"kafka_broker"}:
+                    where = f"broker {host}"
                 return Limit(f"{what} of {where}", because)
     return None
+
+
+def of_others(used_up: Limit | None) -> str:
+    """Return what else than the service could do no more: ``generators``, ``brokers`` or nothing."""
+    what = used_up.what if used_up else ""
+    return "generators" if what == "generator" else "brokers" if "broker" in what.split() else ""
 
 
 def said(used_up: Limit | None) -> str:

@@ -10,7 +10,7 @@ import pytest
 from evidence.load import Load
 from evidence.writing import rows_to_columns, write_json, write_table
 from tests.trials import LOAD
-from trials.costs import GENERATORS, Used, costs, limit_of
+from trials.costs import GENERATORS, Used, costs, limit_of, of_others
 from verify.load.actors import lanes
 
 
@@ -104,6 +104,16 @@ def test_what_a_host_used_up_or_waited_for_is_the_limit(
     write_json(path, json.loads(path.read_text()) | {"generators": ["rest1"]})
     found = limit_of(costs(tmp_path))
     assert (found.what if found else None) == ("generator" if what else None)
+
+
+def test_a_host_that_only_brokers_use_is_told_to_be_a_broker() -> None:
+    shares = {"leaf1": {"cpu": 0.97}}
+    alone = limit_of(Used(cores={"leaf1": {"kafka_broker": 0.4}}, shares=shares))
+    shared = limit_of(Used(cores={"leaf1": {"kafka_broker": 0.4, "kafka_rest": 1.0}}, shares=shares))
+    assert alone is not None
+    assert shared is not None
+    assert (alone.what, of_others(alone)) == ("cpu of broker leaf1", "brokers")
+    assert (shared.what, of_others(shared)) == ("cpu of leaf1", "")
 
 
 @pytest.mark.parametrize(

@@ -163,15 +163,23 @@ def test_a_host_that_does_not_come_back_costs_no_report(
     assert (tmp_path / "r/report/report.html").exists()
 
 
-def test_generators_that_are_the_limit_make_it_at_least(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("generator", "the generators could do no more: give them more producers"),
+        ("cpu of a broker", "the brokers could do no more: give them more cores"),
+        ("disk of broker leaf1", "the brokers could do no more"),
+    ],
+)
+def test_generators_or_brokers_that_are_the_limit_make_it_at_least(
+    what: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Simulated(monkeypatch, {"healthy": 40_000})
-    site.limit = Limit("generator", "rest-producer used 0.99 cores")
+    site.limit = Limit(what, "0.99 of it was used")
     call(capacity.capacity, begun(tmp_path, conditions=["healthy"]), tmp_path)
     (one,) = json.loads((tmp_path / "r/report/capacity.json").read_text())["answers"]
     assert one["at_least"]
-    assert "give them more producers" in one["because"]
+    assert why in one["because"]
 
 
 def test_arms_take_turns_and_what_was_planned_is_put_back(
