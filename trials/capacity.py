@@ -16,7 +16,7 @@ import yaml
 from evidence.levels import read_levels
 from evidence.writing import write_json
 from trials import page
-from trials.costs import of_others, said
+from trials.costs import said
 from trials.progress import Told, duration, result, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, UNSURE, Settings, judging, of_load, through, way_of
@@ -249,7 +249,7 @@ def _leave(
 
 def _with_others(one: Answer, done: Sequence[Outcome]) -> Answer:
     """Return an answer that is "at least" where it was generators or brokers that could do no more."""
-    others = {of_others(each.limit) for each in _failed(one.condition, done)}
+    others = {each.limit.others if each.limit else "" for each in _failed(one.condition, done)}
     if one.carries is None or not others or "" in others:
         return one
     why = " and ".join(f"the {each} could do no more: {_GIVE[each]}" for each in sorted(others))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -46,10 +46,14 @@ OWN_MS: Final = 20.0
 
 @dataclass(frozen=True)
 class Limit:
-    """What was used up, and how sure that is to be what bounds the load."""
+    """What was used up, and how sure that is to be what bounds the load.
+
+    Where that is not the service's, ``others`` says whose: ``generators`` or ``brokers``.
+    """
 
     what: str
     because: str
+    others: Literal["", "generators", "brokers"] = ""
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,9 @@ def limit_of(used: Used) -> Limit | None:
     """Return what of a trial was used up; None where the samples show nothing."""
     for kind, busy in used.generators.items():
         if busy >= BUSY:
-            return Limit("generator", f"{kind} used {busy:.2f} cores of the one that it can use")
+            return Limit(
+                "generator", f"{kind} used {busy:.2f} cores of the one that it can use", "generators"
+            )
     whole = sum(busy for of_host in used.cores.values() for busy in of_host.values())
     if used.shared and used.machine and whole + used.load >= BUSY * used.machine:
         return Limit(
@@ -155,8 +161,10 @@ def limit_of(used: Used) -> Limit | None:
         cores, busy = used.has.get(host), sum(of_host.values())
         if cores and busy >= BUSY * cores:
             most = max(of_host, key=lambda service: of_host[service])
-            what = "cpu of a broker" if most == "kafka_broker" else f"cpu of {most}"
-            return Limit(what, f"{host} used {busy:.1f} of {cores:g} cores, most by {most}")
+            because = f"{host} used {busy:.1f} of {cores:g} cores, most by {most}"
+            if most == "kafka_broker":
+                return Limit("cpu of a broker", because, "brokers")
+            return Limit(f"cpu of {most}", because)
     return _used_up(used) or _of_the_load(used)
 
 
@@ -165,7 +173,7 @@ def _of_the_load(used: Used) -> Limit | None:
     for kind, (share, ms) in used.own.items():
         if share >= OWN_SHARE and ms >= OWN_MS:
             because = f"records waited for {kind} alone for {share:.0%} of their time, {ms:.0f} ms each"
-            return Limit("generator", because)
+            return Limit("generator", because, "generators")
     # A consumer that is behind delays deliveries, and nobody's acknowledgement: last, and by its own name.
     for kind, busy in used.consumers.items():
         if busy >= BUSY:
@@ -182,18 +190,13 @@ def _used_up(used: Used) -> Limit | None:
                 if what == "cpu" and (stolen := of_host.get("stolen", 0.0)) >= STOLEN:
                     because += f", {stolen:.0%} by the hypervisor for other machines"
                 if host in used.makers:
-                    return Limit("generator", f"of {host} {because}")
-                where = "the one machine" if used.shared and what == "cpu" else host
-                if where == host and set(used.cores.get(host, ())) == {"kafka_broker"}:
-                    where = f"broker {host}"
-                return Limit(f"{what} of {where}", because)
+                    return Limit("generator", f"of {host} {because}", "generators")
+                if used.shared and what == "cpu":
+                    return Limit("cpu of the one machine", because)
+                if set(used.cores.get(host, ())) == {"kafka_broker"}:
+                    return Limit(f"{what} of broker {host}", because, "brokers")
+                return Limit(f"{what} of {host}", because)
     return None
-
-
-def of_others(used_up: Limit | None) -> str:
-    """Return what else than the service could do no more: ``generators``, ``brokers`` or nothing."""
-    what = used_up.what if used_up else ""
-    return "generators" if what == "generator" else "brokers" if "broker" in what.split() else ""
 
 
 def said(used_up: Limit | None) -> str:

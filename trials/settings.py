@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evidence.levels import Levels
 
 Condition = Literal["healthy", "restart", "away"]
-#: Status of a run whose trials say too little. Python's own for an error that nobody foresaw is 1.
-UNSURE: Final = 3
 CONDITIONS: tuple[Condition, ...] = ("healthy", "restart", "away")
 #: What a load goes through, and can be asked what it carries.
 SERVICES: tuple[str, ...] = ("kafka_rest", "mirror_maker", "streams_app")
+#: Status of a run whose trials say too little. Python's own for an error that nobody foresaw is 1.
+UNSURE: Final = 3
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 

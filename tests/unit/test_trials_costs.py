@@ -10,7 +10,7 @@ import pytest
 from evidence.load import Load
 from evidence.writing import rows_to_columns, write_json, write_table
 from tests.trials import LOAD
-from trials.costs import GENERATORS, Used, costs, limit_of, of_others
+from trials.costs import GENERATORS, Used, costs, limit_of
 from verify.load.actors import lanes
 
 
@@ -112,8 +112,8 @@ def test_a_host_that_only_brokers_use_is_told_to_be_a_broker() -> None:
     shared = limit_of(Used(cores={"leaf1": {"kafka_broker": 0.4, "kafka_rest": 1.0}}, shares=shares))
     assert alone is not None
     assert shared is not None
-    assert (alone.what, of_others(alone)) == ("cpu of broker leaf1", "brokers")
-    assert (shared.what, of_others(shared)) == ("cpu of leaf1", "")
+    assert (alone.what, alone.others) == ("cpu of broker leaf1", "brokers")
+    assert (shared.what, shared.others) == ("cpu of leaf1", "")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -164,18 +164,17 @@ def test_a_host_that_does_not_come_back_costs_no_report(
 
 
 @pytest.mark.parametrize(
-    ("what", "why"),
+    ("others", "why"),
     [
-        ("generator", "the generators could do no more: give them more producers"),
-        ("cpu of a broker", "the brokers could do no more: give them more cores"),
-        ("disk of broker leaf1", "the brokers could do no more"),
+        ("generators", "the generators could do no more: give them more producers"),
+        ("brokers", "the brokers could do no more: give them more cores"),
     ],
 )
 def test_generators_or_brokers_that_are_the_limit_make_it_at_least(
-    what: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    others: Literal["generators", "brokers"], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Simulated(monkeypatch, {"healthy": 40_000})
-    site.limit = Limit(what, "0.99 of it was used")
+    site.limit = Limit("cpu of something", "0.99 of it was used", others)
     call(capacity.capacity, begun(tmp_path, conditions=["healthy"]), tmp_path)
     (one,) = json.loads((tmp_path / "r/report/capacity.json").read_text())["answers"]
     assert one["at_least"]
