@@ -6,17 +6,22 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from spark_checks.engine import workers
+from rich.console import Console
+
+from evidence.errors import EvidenceError
+from evidence.levels import read_levels
+from spark_checks import compare
+from spark_checks.job import Auditor
+from spark_checks.report import output
+from spark_checks.report import page as report
 from spark_checks.results import Verdict
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+#: Evidence of less than some ten million records.
+_SMALL_BYTES: Final = 512 << 20
 _STATUS: Final[Mapping[Verdict, int]] = {"pass": 0, "fail": 1, "unknown": 1, "measured": 3}
 
 
@@ -26,59 +31,59 @@ def main(arguments: list[str] | None = None) -> int:
     3 says that nothing was judged, for want of levels: a pipeline is not to be green for that, and can allow
     it by its number. With ``compare`` as the first argument, compare two runs that were audited.
     """
-    begin = time.monotonic()
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["compare"]:
-        from spark_checks import compare
-
         return compare.main(arguments[1:])
     options = _parser().parse_args(arguments)
-    cores = workers.cores_here(options.master)
-    if cores:
-        # They import what reads evidence while this process imports the rest.
-        workers.start(cores)
-    from rich.console import Console
+    quick = _is_small(options.evidence)
+    log = options.out / "spark.log"
+    with Auditor(log, options.master, options.driver_memory, quick=quick) as auditor:
+        return conclude(auditor, options.evidence, options.slo, options.out, timings=options.timings)
 
-    from evidence.errors import EvidenceError
-    from evidence.levels import read_levels
-    from spark_checks.engine import session
-    from spark_checks.job import audit
-    from spark_checks.report import output
-    from spark_checks.report import page as report
 
+def _is_small(evidence: str) -> bool:
+    """Return whether a folder of this machine holds some million records at most."""
+    folder = Path(evidence.removeprefix("file://"))
+    sizes = [file.stat().st_size for file in folder.glob("*/*.parquet")]
+    return "://" not in evidence.removeprefix("file://") and sum(sizes) < _SMALL_BYTES
+
+
+def conclude(auditor: Auditor, evidence: str, slo: Path, out: Path, *, timings: bool = False) -> int:
+    """Audit evidence, write the report and show what it says; return the exit status of :func:`main`.
+
+    Args:
+        auditor: has the session; it may run already.
+        evidence: the evidence folder, anything that Spark reads.
+        slo: the service levels.
+        out: where the report goes.
+        timings: whether to say where the seconds went.
+    """
     console, errors = Console(), Console(stderr=True)
-    started = time.monotonic()
+    begin = time.monotonic()
     try:
-        levels = read_levels(options.slo)
+        levels = read_levels(slo)
         try:
-            options.out.mkdir(parents=True, exist_ok=True)
+            out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EvidenceError(f"{options.out}: cannot be made: {error.strerror}") from None
-        with ExitStack() as stack, errors.status("reading the evidence") as status:
-
-            def spark() -> SparkSession:
-                log = options.out / "spark.log"
-                running = session.start(options.master, options.driver_memory, log=log)
-                stack.callback(running.stop)
-                return running
-
-            result = audit(spark, options.evidence, levels, status.update, cores)
+            raise EvidenceError(f"{out}: cannot be made: {error.strerror}") from None
+        with errors.status("starting Spark") as status:
+            where = auditor.start().sparkContext
+            started = time.monotonic()
+            result = auditor.audit(evidence, levels, status.update)
         drawn = time.monotonic()
-        seconds = {"start": round(started - begin, 2), **result.seconds, "all": round(drawn - begin, 2)}
-        result = replace(result, seconds=seconds)
-        (options.out / "report.html").write_text(report.render(result), encoding="utf-8")
+        result = replace(result, seconds={"start": round(started - begin, 2), **result.seconds})
+        (out / "report.html").write_text(report.render(result), encoding="utf-8")
         result.seconds["report"] = round(time.monotonic() - drawn, 2)
         result.seconds["all"] = round(time.monotonic() - begin, 2)
-        output.write(result, options.out)
+        output.write(result, out)
     except EvidenceError as error:
         errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
-    finally:
-        workers.stop()
     output.show(result, console)
-    if options.timings:
+    if timings:
         output.show_timings(result, console)
-    console.print(f"report: {options.out / 'report.html'}, {result.seconds['all']:.1f} s", highlight=False)
+    spark = f"Spark {where.version} ({where.master})"
+    console.print(f"report: {out / 'report.html'}, {result.seconds['all']:.1f} s on {spark}", highlight=False)
     return _STATUS[result.verdict]
 
 

@@ -1,35 +1,29 @@
-"""The audit from evidence to results: land what is missing, run every check, compose."""
+"""The audit from evidence to results: read the topics where need be, run every check, compose."""
 
 from __future__ import annotations
 
 import inspect
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evidence.errors import EvidenceError
 from evidence.levels import Levels
-from spark_checks.engine.facts import facts
+from spark_checks.engine import session
 from spark_checks.engine.readers import Evidence, damaged, explain, open_evidence, read_table
-from spark_checks.engine.schemas import TABLES
-from spark_checks.engine.session import for_small_evidence, spread
-from spark_checks.engine.workers import cores_here
-from spark_checks.landing import Landing, land
+from spark_checks.ingest import Ingest, ingest
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.registry import CHECKS, Check, asked
 from spark_checks.results import Result, Verdict, compose
-
-#: Evidence of less than some ten million records.
-_SMALL_BYTES: Final = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -41,85 +35,130 @@ class Audit:
     results: tuple[Result, ...]
     evidence: Evidence
     restarts: tuple[Restart, ...]
-    landing: Landing | None
+    ingest: Ingest | None
     seconds: dict[str, float]
 
 
 def audit(
-    session: SparkSession | Callable[[], SparkSession],
-    uri: str,
-    levels: Levels,
-    say: Callable[[str], None] = lambda _: None,
-    cores: int | None = None,
+    spark: SparkSession, uri: str, levels: Levels, say: Callable[[str], None] = lambda _: None
 ) -> Audit:
     """Run every registered check on the evidence.
 
     Args:
-        session: Spark's, or what gives it; it is asked for when something needs it, which is seldom where the
-            evidence lies on this machine.
+        spark: the session, on this machine or on a cluster.
         uri: the evidence folder, anything that Spark reads.
         levels: the service levels.
         say: told of each step, for a person who waits.
-        cores: as for :func:`spark_checks.engine.readers.open_evidence`.
 
     Raises:
         EvidenceError: when the evidence cannot be read; then there is no verdict.
     """
-    clock = Clock()
+    clock = _Clock()
+    session.spread(spark)
     try:
-        given = _Session(session, clock)
-        if cores is None and not callable(session):
-            cores = cores_here(str(session.sparkContext.master))
-        evidence = open_evidence(given, uri, cores)
+        evidence = open_evidence(spark, uri)
         clock.lap("evidence")
-        landing = None
+        read = None
         if not evidence.has("records"):
-            say("landing the topics")
-            landing = land(given, evidence.uri, evidence.run, evidence.cores)
-            fresh = () if landing.reason else ("records", "batches")
-            tables = {name: read_table(given, evidence.uri, name, evidence.run) for name in fresh}
+            say("reading the topics")
+            read = ingest(spark, evidence.uri, evidence.run)
+            fresh = () if read.reason else ("records", "batches")
+            tables = {name: read_table(spark, evidence.uri, name, evidence.run) for name in fresh}
             evidence = replace(evidence, tables={**evidence.tables, **tables})
-            clock.lap("landing")
-        # Not before the topics were landed, which is much to do.
-        given.suits(evidence)
-        if evidence.run.loaded:
-            say("reading ledger, records and deliveries")
-            facts(evidence)
-            clock.lap("reading")
-        say(f"checks {', '.join(asked(evidence.run, levels))}")
+            clock.lap("ingest")
+        checks = asked(evidence.run, levels)
+        say(f"checks {', '.join(checks)}")
         results = []
-        for name, result, took in _results(asked(evidence.run, levels), evidence, levels):
+        for name, result, took in _results(checks, evidence, levels):
             clock.seconds[name] = took
             because = result.because
-            if landing is not None and landing.reason and result.verdict == "unknown":
-                because += f" ({landing.reason})"
+            if read is not None and read.reason and result.verdict == "unknown":
+                because += f" ({read.reason})"
             definition = inspect.getdoc(CHECKS[name]) or ""
             results.append(replace(result, because=because, definition=definition))
         restarts = read_restarts(evidence.rows("actions"), evidence.run)
         evidence.shared.forget()
-    except (PySparkException, Py4JJavaError, ValueError) as error:
+    except (PySparkException, Py4JJavaError) as error:
         if not damaged(error):
             raise
         raise EvidenceError(explain(error, uri)) from error
     verdict = compose(result.verdict for result in results)
     clock.seconds["all"] = round(time.monotonic() - clock.begin, 2)
     run_id = evidence.run.run_id
-    return Audit(run_id, verdict, tuple(results), evidence, tuple(restarts), landing, clock.seconds)
+    return Audit(run_id, verdict, tuple(results), evidence, tuple(restarts), read, clock.seconds)
 
 
-class Clock:
+class Auditor:
+    """Audits in one Spark session, which starts with the first unless :meth:`start` was called before.
+
+    A session whose Java ends by itself is started once more, and what it did is done again.
+    """
+
+    def __init__(
+        self,
+        log: Path | None = None,
+        master: str = "local[*]",
+        driver_memory: str = "2g",
+        *,
+        quick: bool = True,
+    ) -> None:
+        self._log, self._master, self._memory, self._quick = log, master, driver_memory, quick
+        self._spark: SparkSession | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> SparkSession:
+        """Start the session, if there is none.
+
+        Raises:
+            EvidenceError: when no Java is found or the session does not start.
+        """
+        if self._spark is None:
+            self._spark = session.start(self._master, self._memory, log=self._log, quick=self._quick)
+        return self._spark
+
+    def audit(self, uri: str, levels: Levels, say: Callable[[str], None] = lambda _: None) -> Audit:
+        """Audit evidence, as :func:`audit` does.
+
+        Raises:
+            EvidenceError: when the evidence cannot be read, or Java ended twice by itself.
+        """
+        for again in (True, False):
+            try:
+                return audit(self.start(), uri, levels, say)
+            except (Py4JError, PySparkException, OSError) as error:
+                alive = self._spark is not None and session.alive(self._spark)
+                self.close()
+                where = f"; see {self._log}" if self._log else ""
+                if alive:
+                    raise EvidenceError(f"the audit broke off: {type(error).__name__}{where}") from error
+                if not again:
+                    raise EvidenceError(
+                        "Spark's Java ended twice during the audit, most likely for want of memory: give it "
+                        f"more (--driver-memory), or judge the run on a cluster{where}"
+                    ) from error
+                say("Spark's Java ended by itself; starting it again")
+        raise AssertionError
+
+    def close(self) -> None:
+        """End the session."""
+        if self._spark is not None:
+            session.stop(self._spark)
+        self._spark = None
+
+
+class _Clock:
     """Where the seconds go: what came one after the other by laps, checks by themselves."""
 
     def __init__(self) -> None:
         self.begin = self._last = time.monotonic()
         self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def within(self, name: str) -> Iterator[None]:
-        """Say how long something takes within what is done."""
-        begin = time.monotonic()
-        yield
-        self.seconds[name] = round(time.monotonic() - begin, 2)
 
     def lap(self, name: str) -> None:
         """Say what was done since the last lap."""
@@ -127,51 +166,10 @@ class Clock:
         self.seconds[name], self._last = round(now - self._last, 2), now
 
 
-class _Session:
-    """Spark's session: asked for when something first needs it, and made to suit the evidence."""
-
-    def __init__(self, session: SparkSession | Callable[[], SparkSession], clock: Clock) -> None:
-        self._session, self._clock = session, clock
-        self._lock = threading.Lock()
-        self._started: SparkSession | None = None
-        self._evidence: Evidence | None = None
-
-    def __call__(self) -> SparkSession:
-        with self._lock:
-            if self._started is None:
-                with self._clock.within("spark"):
-                    self._started = self._session() if callable(self._session) else self._session
-                self._suit()
-            return self._started
-
-    def suits(self, evidence: Evidence) -> None:
-        """Have it plan for this evidence from now on."""
-        with self._lock:
-            self._evidence = evidence
-            self._suit()
-
-    def _suit(self) -> None:
-        if self._started is not None and self._evidence is not None:
-            suit(self._started, self._evidence)
-
-
-def suit(spark: SparkSession, evidence: Evidence) -> None:
-    """Have the session plan for evidence of this size; what lies elsewhere is taken for large.
-
-    So are runs with mirrors, whose check shuffles every record where both sides are not the same.
-    """
-    if not str(spark.sparkContext.master).startswith("local"):
-        spread(spark)
-    if evidence.run.mirrors:
-        return
-    if 0 < sum(file.stat().st_size for name in TABLES for file in evidence.files(name)) < _SMALL_BYTES:
-        for_small_evidence(spark)
-
-
 def _results(
     checks: Mapping[str, Check], evidence: Evidence, levels: Levels
 ) -> Iterator[tuple[str, Result, float]]:
-    """Run checks at the same time: each spends most of its time planning and with too few tasks."""
+    """Run checks at the same time, so that Spark has the next job when a core is free."""
 
     def timed(check: Check) -> tuple[Result, float]:
         begin = time.monotonic()

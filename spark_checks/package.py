@@ -1,23 +1,20 @@
-"""The job as files that run elsewhere: ``python -m spark_checks.package OUT``.
+"""The job as a file that runs elsewhere: ``python -m spark_checks.package OUT``.
 
-Writes ``OUT/kedge-audit.zip``, this package with those that it needs, and ``OUT/jars``, Spark's Kafka source.
-Where Python has what requirements.txt names, the job runs from there without this repository::
+Writes ``OUT/kedge-audit.zip``, this package with those that it needs. Where Python has what requirements.txt
+names, the job runs from there without this repository::
 
-    KEDGE_CACHE=OUT PYTHONPATH=OUT/kedge-audit.zip python -m spark_checks --master URL ...
+    PYTHONPATH=OUT/kedge-audit.zip python -m spark_checks --master URL ...
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import zipfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
-
-from spark_checks.engine.session import CONNECTOR, connector_jars
 
 _PACKAGES: Final = ("evidence", "sizing", "spark_checks")
 _KINDS: Final = (".py", ".j2", ".css", ".js", ".properties", ".yml", ".json")
@@ -26,20 +23,13 @@ _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the package; return 0, or 1 when the connector is not there to be packed."""
+    """Write the package; return 0."""
     parser = argparse.ArgumentParser(prog="python -m spark_checks.package", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write to")
     out: Path = parser.parse_args(arguments).out
-    jars = connector_jars()
-    if not jars:
-        print("the jars of Spark's Kafka source are missing; run: make setup", file=sys.stderr)
-        return 1
-    folder = out / "jars" / CONNECTOR
-    folder.mkdir(parents=True, exist_ok=True)
-    for jar in jars:
-        shutil.copy(jar, folder)
+    out.mkdir(parents=True, exist_ok=True)
     pack(out / "kedge-audit.zip")
-    print(f"{out / 'kedge-audit.zip'} and {len(jars)} jars in {folder}")
+    print(out / "kedge-audit.zip")
     return 0
 
 

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from evidence.writing import write_json
 from spark_checks.compare import Blocks, Compared, compare_all, how_sure, interval
+from spark_checks.job import Auditor
 from spark_checks.judgement import as_json, enough
 from trials import page
 from trials.progress import DEPLOY_S, Told, duration, result, trial_s
 from trials.settings import UNSURE, Settings, TrialsError, of_load, way_of
 from trials.site import Site, overlay
-from trials.trial import Asked, Auditor, Outcome, counted, note, outcomes, run, warm
+from trials.trial import Asked, Outcome, counted, note, outcomes, run, warm
 from verify.process import Ending
 
 _LEAST_ARMS: Final = 2

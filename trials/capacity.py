@@ -15,13 +15,14 @@ import yaml
 
 from evidence.levels import read_levels
 from evidence.writing import write_json
+from spark_checks.job import Auditor
 from trials import page
 from trials.costs import said
 from trials.progress import Told, duration, result, trial_s
 from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, UNSURE, Settings, judging, of_load, through, way_of
 from trials.site import Site
-from trials.trial import Asked, Auditor, Outcome, counted, outcomes, run, warm
+from trials.trial import Asked, Outcome, counted, outcomes, run, warm
 from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.

@@ -14,15 +14,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
 from evidence.errors import EvidenceError
 from evidence.levels import read_levels
 from evidence.writing import write_json
-from spark_checks.engine import session
-from spark_checks.job import audit
+from spark_checks.job import Auditor
 from spark_checks.report import output
 from spark_checks.report import page as report
 from trials.costs import Limit, costs, limit_of
@@ -136,43 +131,20 @@ def note(folder: Path, outcome: Outcome) -> Outcome:
     return outcome
 
 
-class Auditor:
-    """The audit of each trial, in one Spark session that starts with the first."""
+def judge(auditor: Auditor, folder: Path, *, report_too: bool) -> tuple[str, str, dict[str, Any]]:
+    """Audit a trial; return verdict, why, and the document of verdicts.json.
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._spark: SparkSession | None = None
-
-    def _session(self) -> SparkSession:
-        if self._spark is None:
-            self._spark = session.start("local[*]", log=self._log)
-        return self._spark
-
-    def audit(self, folder: Path, *, report_too: bool) -> tuple[str, str, dict[str, Any]]:
-        """Audit a trial; return verdict, why, and the document of verdicts.json.
-
-        Raises:
-            EvidenceError: when the evidence cannot be read, or the audit's Java ended by itself; the next
-                audit starts another.
-        """
-        out = folder / "report"
-        out.mkdir(exist_ok=True)
-        try:
-            found = audit(self._session, str(folder / "evidence"), read_levels(folder / "slo.yml"))
-        except (PySparkException, Py4JError, OSError) as error:
-            self.close()
-            raise EvidenceError(f"the audit broke off: {type(error).__name__}; see {self._log}") from error
-        output.write(found, out)
-        if report_too:
-            (out / "report.html").write_text(report.render(found), encoding="utf-8")
-        bad = [f"{r.name}: {r.because}" for r in found.results if r.verdict in ("fail", "unknown")]
-        return found.verdict, "; ".join(bad), output.verdicts(found)
-
-    def close(self) -> None:
-        """End the session."""
-        if self._spark is not None:
-            session.stop(self._spark)
-        self._spark = None
+    Raises:
+        EvidenceError: when the evidence cannot be read, or the audit's Java ended twice by itself.
+    """
+    out = folder / "report"
+    out.mkdir(exist_ok=True)
+    found = auditor.audit(str(folder / "evidence"), read_levels(folder / "slo.yml"))
+    output.write(found, out)
+    if report_too:
+        (out / "report.html").write_text(report.render(found), encoding="utf-8")
+    bad = [f"{r.name}: {r.because}" for r in found.results if r.verdict in ("fail", "unknown")]
+    return found.verdict, "; ".join(bad), output.verdicts(found)
 
 
 def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_up_s: float) -> Path:
@@ -239,7 +211,7 @@ def run(
     if not wrong:
         _command("verify.collect", folder, run_dir / "inventory.yml")
         try:
-            verdict, because, document = auditor.audit(folder, report_too=report_too)
+            verdict, because, document = judge(auditor, folder, report_too=report_too)
             wrong = "" if verdict == "pass" else because or f"the audit says {verdict}"
             if not wrong and (folder / ENOUGH).exists():
                 wrong = "ended early: too many records were late"

@@ -1,8 +1,8 @@
 """How fast the audit reads topics, and how busy that keeps the cores: ``python -m bench.audit.kafka [N]``.
 
 Starts a broker on this machine, writes N million records of 100 bytes with a load's identities into
-two topics of 12 partitions, one with eleven times the records of the other, and lands them as the audit does.
-The broker shares the cores with the audit: beside the rate stand the shares of both. Written to scale.json.
+two topics of 12 partitions, one with eleven times the records of the other, and reads them as the audit does.
+The broker shares the cores with the audit: beside the rate stands its share. Written to scale.json.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 from confluent_kafka import Producer
@@ -22,8 +22,8 @@ from bench.jars import broker_jars
 from evidence.record import run_tag
 from evidence.run import parse_run
 from local.services.brokers import Broker, running_broker
-from spark_checks.engine import workers
-from spark_checks.landing import land
+from spark_checks.engine import session
+from spark_checks.ingest import ingest
 from verify.load.records import Encoder
 from verify.process import leave
 
@@ -52,10 +52,6 @@ def write(broker: Broker, topic: str, producer: int, count: int) -> None:
         raise SystemExit("the broker did not take all records within two minutes")
 
 
-def _no_spark() -> NoReturn:
-    raise SystemExit("landing asked for Spark")
-
-
 def cpu_s(pid: int) -> float:
     """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -76,20 +72,18 @@ def measure(broker: Broker, records: int, folder: Path) -> dict[str, Any]:
                    for topic in counts],
     }  # fmt: skip
     before = cpu_s(broker.pid)
-    landed = land(_no_spark, str(folder), parse_run(json.dumps(about), "run.json"), CORES)
-    # The workers have done nothing else.
-    used = sum(map(cpu_s, workers.processes())), cpu_s(broker.pid) - before
-    workers.stop()
-    if landed.reason or landed.records != records:
-        raise SystemExit(f"{landed.records} of {records} records were landed: {landed.reason}")
-    whole = landed.seconds * CORES
+    spark = session.start(f"local[{CORES}]")
+    found = ingest(spark, folder.as_uri(), parse_run(json.dumps(about), "run.json"))
+    used = cpu_s(broker.pid) - before
+    spark.stop()
+    if found.reason or found.records != records:
+        raise SystemExit(f"{found.records} of {records} records were read: {found.reason}")
     return {
         "records": records,
         "record_bytes": RECORD_BYTES,
-        "seconds": round(landed.seconds, 1),
-        "records_per_s": round(records / landed.seconds),
-        "share_of_cores_audit": round(used[0] / whole, 2),
-        "share_of_cores_broker": round(used[1] / whole, 2),
+        "seconds": round(found.seconds, 1),
+        "records_per_s": round(records / found.seconds),
+        "share_of_cores_broker": round(used / found.seconds / CORES, 2),
     }
 
 

@@ -57,7 +57,6 @@ def tables(kept: Mapping[str, Any]) -> str:
             "",
             f"Reading from Kafka (`python -m bench.audit.kafka`, {one['date']}): {one['records']:,} records "
             f"of {one['record_bytes']} bytes in {one['seconds']:.1f} s, {one['records_per_s']:,} a second; "
-            f"of both cores the audit used {one['share_of_cores_audit']:.0%}, the broker beside it "
-            f"{one['share_of_cores_broker']:.0%}.",
+            f"of both cores the broker beside it used {one['share_of_cores_broker']:.0%}.",
         ]
     return "\n".join(lines) + "\n"

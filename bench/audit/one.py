@@ -3,9 +3,8 @@
 HOW is ``audit`` (the delivery check of the audit: every kind of anomaly between producer and topic),
 ``duckdb`` (anti-join of acknowledged records without an intact copy, search for duplicates), ``spark`` (the
 same two questions as joins written directly in Spark), ``whole`` (the audit with every check) or ``every``
-(twelve questions of the checks, of DuckDB one after the other). ``seconds`` counts from the
-evidence to the answer, the beginning of the audit's workers included; ``start_s`` is what a tool needs
-before.
+(twelve questions of the checks, of DuckDB one after the other). ``seconds`` counts from the evidence to the
+answer; ``start_s`` is what a tool needs before.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
 from spark_checks.delivery import check as delivery
-from spark_checks.engine import session, workers
+from spark_checks.engine import session
 from spark_checks.engine.readers import open_evidence
 from spark_checks.job import audit
 from spark_checks.results import Result
@@ -70,21 +69,19 @@ def by_audit(folder: Path) -> dict[str, Any]:
     """Return the answer of the delivery check, which is told where to look and nothing else."""
 
     begin = time.perf_counter()
-    evidence = open_evidence(_spark, str(folder), CORES)
-    found = _examples(delivery.check(evidence, Levels()))
-    return {"start_s": 0.0, "seconds": time.perf_counter() - begin, "found": found}
+    spark = session.start(MASTER, DRIVER_MEMORY)
+    started = time.perf_counter()
+    found = _examples(delivery.check(open_evidence(spark, str(folder)), Levels()))
+    return {"start_s": started - begin, "seconds": time.perf_counter() - started, "found": found}
 
 
 def by_every_check(folder: Path) -> dict[str, Any]:
     """Return what the whole audit says of delivery, with every check beside it, as the command runs it."""
     begin = time.perf_counter()
-    found = _examples(audit(_spark, str(folder), Levels(), cores=CORES).results[0])
-    return {"start_s": 0.0, "seconds": time.perf_counter() - begin, "found": found}
-
-
-def _spark() -> SparkSession:
-    """Start Spark where the audit asks for it, as the command does."""
-    return session.start(MASTER, DRIVER_MEMORY, kafka=False)
+    spark = session.start(MASTER, DRIVER_MEMORY)
+    started = time.perf_counter()
+    found = _examples(audit(spark, str(folder), Levels()).results[0])
+    return {"start_s": started - begin, "seconds": time.perf_counter() - started, "found": found}
 
 
 def by_duckdb(folder: Path) -> dict[str, Any]:
@@ -134,7 +131,7 @@ def _examples(result: Result) -> Found:
 def _timed(answer: Callable[[SparkSession], Found]) -> dict[str, Any]:
     """Start Spark, and return the answer with how long both took."""
     begin = time.perf_counter()
-    spark = session.start(MASTER, DRIVER_MEMORY, kafka=False)
+    spark = session.start(MASTER, DRIVER_MEMORY)
     started = time.perf_counter()
     found = answer(spark)
     seconds = time.perf_counter() - started
@@ -152,4 +149,3 @@ WAYS = {
 
 if __name__ == "__main__":
     print(json.dumps(WAYS[sys.argv[1]](Path(sys.argv[2]))))
-    workers.stop()

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.audit.measured import WAYS, keep
-from spark_checks.faults.synthetic import write_evidence
+from tests.faults.synthetic import write_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
 LOST = (1_234, 500_001, 777_777)

@@ -16,10 +16,11 @@ from functools import partial
 from pathlib import Path
 
 from bench.trials.simulated import bisect
+from spark_checks.job import Auditor
 from trials.capacity import rules_of, warm_up
 from trials.progress import Told, result
 from trials.settings import of_load, read_file, way_of
-from trials.trial import Asked, Auditor, Outcome, outcomes, run, warm
+from trials.trial import Asked, Outcome, outcomes, run, warm
 from verify.process import Ending
 
 

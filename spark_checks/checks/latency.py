@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +14,16 @@ from pyspark.sql import functions as F
 
 from evidence.levels import Levels, given
 from spark_checks.checks import broker_clocks
-from spark_checks.delivery.topic_to_group import Block, differing
-from spark_checks.engine.aggregates import added_up, aggregated
-from spark_checks.engine.anomalies import block, examples
-from spark_checks.engine.facts import delivery_latencies, fact, given_to, percentiles, steady, to_groups
-from spark_checks.engine.folds import BLOCK_BITS
-from spark_checks.engine.one_pass import in_parts, summed, summed_rows
+from spark_checks.delivery.topic_to_group import differing_blocks
+from spark_checks.engine.anomalies import examples
+from spark_checks.engine.blocks import in_blocks
+from spark_checks.engine.facts import (
+    ack_by_second,
+    ack_latencies,
+    append_latencies,
+    delivery_latencies,
+    to_groups,
+)
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
@@ -152,19 +155,18 @@ def _figures(slo: Mapping[str, Any], measured: Mapping[str, Any]) -> list[Figure
 def latencies(evidence: Evidence) -> dict[Stage, Counts]:
     """Return by interface and stage how many records took how long; ``none`` are those never acknowledged.
 
-    Records and deliveries carry their intended time, so nothing is joined: what the one pass has counted is
-    enough, but for records that came more than once.
+    Records and deliveries carry their intended time, so nothing is joined.
     """
     found: dict[Stage, Counts] = {}
-    acks = fact(evidence, "ack")
+    acks = ack_latencies(evidence)
     for via in sorted(acks["via"].unique().to_pylist()):
         for stage, wanted in (("ack", True), ("none", False)):
             mine = acks.filter((pc.field("via") == via) & (pc.field("acked") == wanted))
             if mine.num_rows:
                 found[via, stage] = _counts(mine)
-    onward = {"append": fact(evidence, "append") if evidence.has("records") else None}
+    onward = {"append": append_latencies(evidence) if evidence.has("records") else None}
     if evidence.has("deliveries") and evidence.run.groups:
-        onward["delivery"] = _delivered(evidence)
+        onward["delivery"] = first_delivery_latencies(evidence).toArrow()
     for stage, table in onward.items():
         for via in {about.via for about in evidence.run.producers.values()}:
             mine = [number for number, about in evidence.run.producers.items() if about.via == via]
@@ -179,87 +181,26 @@ def _counts(table: pa.Table) -> Counts:
     return Counts(*(whole[name].to_numpy() for name in ("us", "records_sum", "most_max")))
 
 
-def _delivered(evidence: Evidence) -> pa.Table:
-    """Return the latencies of first deliveries by producer: those that came again count once."""
-    run, more = evidence.run, differing(evidence)
-    if not more.blocks:
-        return fact(evidence, "delivery")
-    first = given_to(run) & steady(run)
-    if more.rows is not None:
-        there = more.rows["deliveries"].filter(given_to(run) & pc.field("intended_us").is_valid())
-        keys = ["group", "topic", "partition", "offset", "producer", "intended_us"]
-        again = there.group_by(keys).aggregate([("received_us", "min")])
-        again = again.rename_columns([*keys, "received_us"])
-        every, once = (aggregated(rows, delivery_latencies(steady(run))) for rows in (there, again))
-        whole = less(fact(evidence, "delivery"), every, once)
-        if whole is not None:
-            return whole
-        apart, counted = in_parts("offset", more.parts), [once]
-    else:
-        apart = _in_any(more.blocks)
-        counted = summed_rows(first_deliveries(evidence, more.blocks), delivery_latencies(steady(run)))
-    how = delivery_latencies(first & ~apart)
-    once = summed(evidence, how)
-    return added_up([*counted, *([once] if once is not None else [])], how)
+def first_delivery_latencies(evidence: Evidence) -> DataFrame:
+    """Return the latencies of first deliveries by producer: what came again counts once.
 
-
-def less(whole: pa.Table, every: pa.Table, once: pa.Table) -> pa.Table | None:
-    """Return latencies without the deliveries that came again.
-
-    Of a producer's longest one the exact value is kept, of all others the one that is rounded up. None where
-    that longest one cannot be told without looking at all deliveries: where it may have come again.
-
-    Args:
-        whole: of all deliveries, as ``facts.delivery_latencies`` counts them.
-        every: of those where some came again.
-        once: of the first of each of these.
+    Something came again only in blocks that differ from the records: their deliveries are shuffled by
+    position, the others are counted as they are.
     """
-    taken, kept = ({(row["producer"], row["us"]): row for row in part.to_pylist()} for part in (every, once))
-    none = {"records": 0, "most": None}
-    found: list[dict[str, Any]] = []
-    longest: dict[int, tuple[int, bool]] = {}
-    for row in whole.to_pylist():
-        key = row["producer"], row["us"]
-        out, back = taken.get(key, none), kept.get(key, none)
-        row["records"] += back["records"] - out["records"]
-        if row["records"]:
-            # The longest is one of those that stay, or of those that were not looked at.
-            known = row["most"] == back["most"] or row["most"] != out["most"]
-            found.append(row)
-            if row["us"] >= longest.get(row["producer"], (row["us"],))[0]:
-                longest[row["producer"]] = row["us"], known
-    return pa.Table.from_pylist(found, whole.schema) if all(known for _, known in longest.values()) else None
-
-
-def _in_any(blocks: Sequence[Block]) -> Any:
-    """Return as a pyarrow expression whether a delivery lies in one of the blocks.
-
-    Of many blocks more are named: all of the same group, and number.
-    """
-    offset, found = pc.field("offset"), pc.scalar(False)
-    for group in sorted({one[0] for one in blocks}):
-        numbers = sorted({number for name, _, _, number in blocks if name == group})
-        mine = pc.shift_right(offset, BLOCK_BITS).isin(numbers)
-        found = found | ((pc.field("group") == group) & mine)
-    return found
-
-
-def first_deliveries(evidence: Evidence, blocks: Sequence[Block]) -> DataFrame:
-    """Return (producer, intended_us, received_us) of first deliveries in blocks that may hold a second one.
-
-    One shuffle of what lies in these blocks, by position.
-    """
-    got = to_groups(evidence.need("deliveries"), evidence.run).where(F.col("intended_us").isNotNull())
-    named = F.lit(False)
-    for group in sorted({one[0] for one in blocks}):
-        numbers = sorted({number for name, _, _, number in blocks if name == group})
-        named = named | ((F.col("group") == group) & block("offset").isin(numbers))
-    return (
-        got.where(named)
-        .groupBy("group", "topic", "partition", "offset", "producer", "intended_us")
+    run, blocks = evidence.run, differing_blocks(evidence)
+    received = to_groups(evidence.need("deliveries"), run).where(F.col("intended_us").isNotNull())
+    if not blocks:
+        return delivery_latencies(received, run)
+    columns = ("producer", "intended_us", "received_us")
+    keys = ["group", "topic", "partition"]
+    first = (
+        in_blocks(received, blocks, keys, "offset")
+        .groupBy(*keys, "offset", "producer", "intended_us")
         .agg(F.min("received_us").alias("received_us"))
-        .select("producer", "intended_us", "received_us")
+        .select(*columns)
     )
+    others = in_blocks(received, blocks, keys, "offset", inside=False).select(*columns)
+    return delivery_latencies(others.unionByName(first), run)
 
 
 def percentiles_of(found: Counts) -> dict[str, Any]:
@@ -277,17 +218,7 @@ def percentiles_of(found: Counts) -> dict[str, Any]:
 
 def by_second(evidence: Evidence) -> dict[str, list[list[float]]]:
     """Return [second, p50 ms, p99 ms] of the ack by interface, for the timeline."""
-    acks = (
-        fact(evidence, "ack")
-        .filter(pc.field("acked"))
-        .sort_by([("via", "ascending"), ("second", "ascending")])
-    )
     found: dict[str, list[list[float]]] = {}
-    for via in acks["via"].unique().to_pylist():
-        mine = acks.filter(pc.field("via") == via)
-        seconds, us, records = (mine[name].to_numpy() for name in ("second", "us", "records"))
-        at = np.flatnonzero(np.diff(seconds, prepend=seconds[0] - 1))
-        for begin, end in pairwise([*at, len(seconds)]):
-            p50, p99 = percentiles(us[begin:end], records[begin:end], (0.5, 0.99))
-            found.setdefault(via, []).append([int(seconds[begin]), p50 / 1000, p99 / 1000])
+    for row in ack_by_second(evidence).to_pylist():
+        found.setdefault(row["via"], []).append([row["second"], row["p50_us"] / 1000, row["p99_us"] / 1000])
     return found

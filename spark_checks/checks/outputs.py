@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from evidence.levels import Levels, given
 from evidence.run import Application
-from spark_checks.engine.anomalies import examples
-from spark_checks.engine.applied import KINDS, Made
-from spark_checks.engine.facts import made_by_applications
+from spark_checks.engine.applications import KINDS, Outputs, outputs_of
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
@@ -47,23 +45,21 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     measured: dict[str, Any] = {}
     anomalies: dict[str, Anomaly] = {}
     figures: list[Figure] = []
-    for app, made in zip(audited, made_by_applications(evidence), strict=True):
+    made_by = outputs_of(evidence)
+    for app in audited:
+        made = made_by[app.name]
         allowed = levels.outputs.model_dump()
         if app.exactly_once and allowed["duplicated"] is None:
             allowed["duplicated"] = 0
         totals = _totals(made, app)
-        found = {
-            kind: Anomaly(totals[kind], tuple(made["examples"][kind][: examples()]))
-            for kind in sorted(KINDS)
-            if totals[kind]
-        }
+        found = made.anomalies
         assert app.input is not None
         assert app.output is not None
         unseen = run.doubts_about(app.input, app.output)
         if not totals["input_records"]:
             unseen.append(f"{app.name}: the input holds no record of the run, so nothing was due")
         doubts += unseen
-        latency = _latency(made["took"])
+        latency = _latency(made.took_us)
         measured[app.name] = totals | latency
         figures += _figures(app, totals, latency, allowed)
         if allowed["p99_ms"] is not None and not latency:
@@ -114,23 +110,21 @@ def _figures(
     return [*counts, Figure(f"{app.name} p99", p99, allowed["p99_ms"], "ms", key="outputs.p99_ms")]
 
 
-def _totals(made: Made, app: Application) -> dict[str, Any]:
+def _totals(made: Outputs, app: Application) -> dict[str, Any]:
     return {
-        "input_records": made["counts"]["inputs"],
-        "due_records": made["counts"]["due"],
-        "output_records": made["counts"]["outputs"],
+        "input_records": made.inputs,
+        "due_records": made.due,
+        "output_records": made.outputs,
         "outputs_of_a_record": app.per_record,
         "exactly_once": app.exactly_once,
-        **{kind: made["counts"][kind] for kind in KINDS},
+        **{kind: made.anomalies.get(kind, Anomaly(0)).count for kind in KINDS},
     }
 
 
-def _latency(took: Mapping[int, int]) -> dict[str, float]:
-    """Return percentiles in milliseconds: of each the time that as many records took at most."""
-    if not took:
+def _latency(took_us: npt.NDArray[np.int64]) -> dict[str, float]:
+    """Return percentiles in milliseconds, of times in order: of each the time that as many took at most."""
+    if not len(took_us):
         return {}
-    times = sorted(took)
-    upto = list(accumulate(took[us] for us in times))
-    at = (bisect_left(upto, math.ceil(share * upto[-1])) for share in (0.5, 0.99, 1))
+    at = (math.ceil(share * len(took_us)) - 1 for share in (0.5, 0.99, 1))
     names = ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")
-    return {name: round(times[one] / 1000, 1) for name, one in zip(names, at, strict=True)}
+    return {name: round(int(took_us[one]) / 1000, 1) for name, one in zip(names, at, strict=True)}

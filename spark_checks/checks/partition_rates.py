@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from evidence.levels import Levels
 from sizing.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
 from sizing.topics.planner import partitions_needed
-from spark_checks.engine.aggregates import ONE, Aggregate
-from spark_checks.engine.one_pass import summed
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
 
@@ -116,17 +113,16 @@ def volume(
     the table is read once.
     """
     produced = phase == "produce"
-    at = "acked_us" if produced else "received_us"
-    inside = reduce(operator.or_, (
-        (pc.field("topic") == r["topic"]) & (pc.field(at) >= r["from_us"]) & (pc.field(at) < r["until_us"])
-        for r in rounds
-    ), pc.scalar(False))  # fmt: skip
-    size = pc.field("bytes") if produced else pc.scalar(pa.scalar(record_bytes, pa.int64()))
-    table, columns = (TABLES[phase], ("topic", at, *(("bytes",) if produced else ())))
-    rows = summed(
-        evidence, Aggregate(table, columns, inside, {"topic": pc.field("topic")}, {"bytes": (size, "sum")})
+    at = F.col("acked_us" if produced else "received_us")
+    windows = (
+        (F.col("topic") == one["topic"]) & (at >= one["from_us"]) & (at < one["until_us"]) for one in rounds
     )
-    return {row["topic"]: row["bytes"] for row in rows.to_pylist()} if rows is not None else {}
+    size = F.col("bytes") if produced else F.lit(record_bytes)
+    rows = evidence.need(TABLES[phase]).where(reduce(Column.__or__, windows, F.lit(False)))
+    return {
+        row["topic"]: int(row["bytes"])
+        for row in rows.groupBy("topic").agg(F.sum(size).alias("bytes")).collect()
+    }
 
 
 def _mb_per_s(volumes: Mapping[str, int], one: Mapping[str, Any]) -> float:
@@ -137,10 +133,7 @@ def _mb_per_s(volumes: Mapping[str, int], one: Mapping[str, Any]) -> float:
 def _not_acknowledged(evidence: Evidence) -> int:
     if not evidence.has("ledger"):
         return 0
-    how = Aggregate("ledger", ("outcome",), None, {"outcome": pc.field("outcome")}, {"records": (ONE, "sum")})
-    rows = summed(evidence, how)
-    others = rows.filter(pc.field("outcome") != "acked").to_pylist() if rows is not None else []
-    return sum(int(row["records"]) for row in others)
+    return evidence.need("ledger").where("outcome != 'acked'").count()
 
 
 def _curve(

@@ -64,9 +64,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - rewound [nonmonotonic-poll]: a consumer's position went back within a partition.
 
     Before a gap is called a loss, retention and compaction are asked for: places before the log start, and
-    missing records of compacted topics, are unknown. Both hops compare sums of hashes over blocks of 65,536
-    first and join exactly where they differ. The counts are exact, not estimates: two independent sums of 64
-    bits agree by chance in one of 2^128.
+    missing records of compacted topics, are unknown. Both hops compare digests of blocks of 65,536 first
+    (count and sums of 64-bit hashes) and join exactly where they differ. The counts are exact, not estimates:
+    digests of different rows agree by chance in about one of 2^64.
     """
     run = evidence.run
     if not evidence.has("records"):

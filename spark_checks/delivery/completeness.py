@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from evidence.errors import EvidenceError
 from evidence.run import Run
-from spark_checks.engine.anomalies import block, tally
-from spark_checks.engine.facts import facts, of_run
-from spark_checks.engine.one_pass import Folded
+from spark_checks.engine.anomalies import tally
+from spark_checks.engine.blocks import block
+from spark_checks.engine.facts import ledger_blocks, of_run
+from spark_checks.engine.files import shown
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.sequences import SCHEMA, folder
 from spark_checks.results import Anomaly
 
 
@@ -33,47 +33,43 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     Raises:
         EvidenceError: when the ledger holds one record twice.
     """
-    wanted = claimed(evidence.run)
-    rows: dict[int, int] = defaultdict(int)
-    for (producer, number), (count, least, most) in _by_block(facts(evidence)).items():
-        rows[producer] += count
-        if count > most - least + 1:
-            _refuse_rows(evidence.need("ledger").where(block("seq") == number), producer)
-    short = {producer: end for producer, end in wanted.items() if rows.get(producer, 0) < end}
+    ledger, rows = evidence.need("ledger"), dict[int, int]()
+    for one in _by_block(evidence):
+        rows[one["producer"]] = rows.get(one["producer"], 0) + one["records"]
+        if one["records"] > one["last_seq"] - one["first_seq"] + 1:
+            _refuse_rows(ledger.where(block("seq") == one["block"]), one["producer"])
+    short = {who: end for who, end in claimed(evidence.run).items() if rows.get(who, 0) < end}
     if not short:
         return {}
-    ledger = evidence.need("ledger")
-    ends = ledger.sparkSession.createDataFrame(list(short.items()), "code long, end long")
-    mine = ledger.where(F.col("producer").isin(list(short))).select(
-        F.col("producer").cast("long").alias("code"), "seq", F.col("seq").alias("value")
-    )
-    # Few rows are left of each Arrow batch: those where the numbers jump.
-    runs = mine.mapInArrow(folder(consecutive=True), SCHEMA).select("code", "first_value", "last_value")
-    last = ends.select("code", F.col("end").alias("first_value"), F.col("end").alias("last_value"))
-    window = Window.partitionBy("code").orderBy("first_value")
+    # Sorts the rows of the producers that lack some.
+    mine = ledger.where(F.col("producer").isin(list(short))).select("producer", "seq")
+    ends = ledger.sparkSession.createDataFrame(list(short.items()), "producer int, seq long")
+    before = F.lag("seq").over(Window.partitionBy("producer").orderBy("seq"))
     found = (
-        runs.unionByName(last)
-        .withColumn("seq", F.coalesce(F.lag("last_value").over(window), F.lit(-1)) + 1)
-        .where("seq < first_value")
+        mine.unionByName(ends)
+        .withColumn("from_seq", F.coalesce(before, F.lit(-1)) + 1)
+        .where("from_seq < seq")
         .select(
             F.lit("unledgered").alias("kind"),
-            F.col("code").cast("int").alias("producer"),
-            "seq",
-            (F.col("first_value") - 1).alias("until_seq"),
-            (F.col("first_value") - F.col("seq")).alias("_times"),
+            "producer",
+            F.col("from_seq").alias("seq"),
+            (F.col("seq") - 1).alias("until_seq"),
+            (F.col("seq") - F.col("from_seq")).alias("_times"),
         )
     )
     return tally(found, ["producer", "seq"])
 
 
-def _by_block(parts: Folded) -> dict[tuple[int, int], tuple[int, int, int]]:
-    """Return rows, first and last sequence number of each (producer, block) of the ledger, in their order."""
-    found: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for row in parts.rows("sent"):
-        key = row["producer"], row["block"]
-        rows, first, last = found.get(key, (0, row["first_seq"], row["last_seq"]))
-        found[key] = rows + row["rows"], min(first, row["first_seq"]), max(last, row["last_seq"])
-    return dict(sorted(found.items()))
+def _by_block(evidence: Evidence) -> list[dict[str, Any]]:
+    """Return records, first_seq and last_seq of each (producer, block) of the ledger, in their order."""
+    wanted = [("records", "sum"), ("first_seq", "min"), ("last_seq", "max")]
+    found = ledger_blocks(evidence).group_by(["producer", "block"]).aggregate(wanted)
+    names = {f"{name}_{how}": name for name, how in wanted}
+    found = found.rename_columns([names.get(name, name) for name in found.column_names])
+    rows: list[dict[str, Any]] = found.sort_by(
+        [("producer", "ascending"), ("block", "ascending")]
+    ).to_pylist()
+    return rows
 
 
 def refuse_twice(evidence: Evidence, rows: Anomaly | None, places: Anomaly | None) -> None:
@@ -92,7 +88,7 @@ def refuse_twice(evidence: Evidence, rows: Anomaly | None, places: Anomaly | Non
         same = reduce(Column.__and__, (F.col(name) == value for name, value in at.items()))
         raise EvidenceError(
             f"{_files(records.where(same))}: {at['topic']}-{at['partition']} offset {at['offset']} is there "
-            "twice; were the topics landed twice, or two runs mixed? leave one landing's files there"
+            "twice; were the topics read twice, or two runs mixed? leave the files of one there"
         )
 
 
@@ -109,4 +105,4 @@ def _refuse_rows(ledger: DataFrame, producer: int) -> None:
 
 def _files(rows: DataFrame) -> str:
     found = rows.select(F.input_file_name().alias("file")).distinct().orderBy("file").limit(3).collect()
-    return " and ".join(row["file"].removeprefix("file://") for row in found if row["file"]) or "ledger"
+    return " and ".join(shown(row["file"]) for row in found if row["file"]) or "ledger"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,167 +13,180 @@ from pyspark.sql import functions as F
 
 from evidence.run import Run
 from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
-from spark_checks.delivery.record_anomalies import LEDGER, MISSING, RECORDS, SCHEMA, Told, judged
-from spark_checks.engine.anomalies import block, in_blocks, tally
-from spark_checks.engine.facts import facts, intact_of, of_run
-from spark_checks.engine.one_pass import FEW, NOTHING, SMALL, Folded, Sum, few, finer, in_parts, sum_of
+from spark_checks.engine.anomalies import tally
+from spark_checks.engine.blocks import differing, digests, in_blocks
+from spark_checks.engine.facts import intact, ledger_blocks, of_run, record_blocks
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
 
-_IDENTITY = ("producer", "seq")
-_HOME = ("topic", "partition", "offset")
-_OUTCOMES = ("acked", "failed", "unknown")
+_IDENTITY: Final = ("producer", "seq")
+_PLACE: Final = ("topic", "partition", "offset")
+_OUTCOMES: Final = ("acked", "failed", "unknown")
+#: Places that a finding names at most.
+_NAMED: Final = 5
+#: The kinds of records that were acknowledged and of which there is no intact copy.
+_MISSING: Final = ("lost", "compacted")
+#: Findings that are no anomalies: a send without an acknowledgement that is in the topic; no evidence either
+#: way; a place that holds a record again; and two that say that the evidence itself is none.
+_COUNTED: Final = ("unknown_found", "compacted", "beyond_ledger", "copy", "ledger_twice", "same_place")
 
 
 @dataclass(frozen=True)
 class TopicHop:
-    """What the first hop gave: totals, anomalies by kind, and what is in the topics beside what should be.
+    """What the first hop gave: totals, anomalies by kind, and the places that hold a record again.
 
-    ``copies`` are the places (topic, partition, offset) that hold a record again, ``beside`` counts the
-    intact records that are no acknowledged one's first copy, ``blocks`` are the (producer, block) in which
-    both sides differ.
+    ``copies`` has topic, partition and offset; None where nothing is there twice.
     """
 
     totals: Mapping[str, int]
     anomalies: Mapping[str, Anomaly]
-    copies: DataFrame | pa.Table | None
-    beside: int
-    blocks: Sequence[tuple[int, int]]
-
-
-def intact(records: DataFrame) -> DataFrame:
-    """Return the records whose identity can be trusted, because their checksum is right."""
-    return records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
-
-
-def expired(run: Run) -> Column:
-    """Return whether (topic, partition, offset) lies before the log start: retention took it away."""
-    gone = F.lit(False)
-    for topic in run.source_topics():
-        for partition, start in topic.expired_below().items():
-            at = (F.col("topic") == topic.topic) & (F.col("partition") == partition)
-            gone = gone | (at & (F.col("offset") < start))
-    return F.coalesce(gone, F.lit(False))
-
-
-def told(run: Run) -> Told:
-    """Return what the exact comparison has to know of the run."""
-    topics = run.source_topics()
-    return Told(
-        claimed(run),
-        run.complete,
-        frozenset(topic.topic for topic in topics if topic.compacted),
-        {(t.topic, partition): start for t in topics for partition, start in t.expired_below().items()},
-    )
+    copies: DataFrame | None
 
 
 def topic_hop(evidence: Evidence) -> TopicHop:
     """Compare what generators sent with what the topics hold.
 
-    Both sides are folded into sums by producer and block of sequence numbers; only blocks whose sums differ
-    go through the exact join.
+    Digests by producer and block of sequence numbers first; only blocks whose digests differ go through the
+    exact join.
 
     Raises:
         EvidenceError: when the ledger holds one record twice, or the records one place twice.
     """
-    counts, blocks, rows = _counted(facts(evidence))
+    run, ledger, records = evidence.run, ledger_blocks(evidence), record_blocks(evidence)
+    blocks = _differing(ledger, records)
+    counts = _totals(ledger, records) | {"blocks_compared_exactly": len(blocks)}
     anomalies = unledgered(evidence)
-    copies = None
-    beside = 0
-    if blocks or counts["damaged"]:
-        found = compare(evidence, blocks, rows)
-        if counts["damaged"] or counts["foreign"]:
-            if isinstance(found, pa.Table):
-                found = evidence.session().createDataFrame(found if len(found) else [], SCHEMA)
-            records = of_run(evidence.need("records"), evidence.run)
-            found = _explained(found, _broken(records)).persist()
-        anomalies |= tally(found, ["producer", "seq", *_HOME])
-        refuse_twice(evidence, anomalies.pop("ledger_twice", None), anomalies.pop("same_place", None))
-        counts["unknown_found_in_topic"] = anomalies.pop("unknown_found", Anomaly(0)).count
-        for kind in ("compacted", "beyond_ledger"):
-            counts[kind] = anomalies.pop(kind, Anomaly(0)).count
-        again = anomalies.pop("copy", Anomaly(0)).count
-        beside = counts["unknown_found_in_topic"] + counts["beyond_ledger"] + again
-        beside += anomalies["unexpected"].count if "unexpected" in anomalies else 0
-        if again:
-            copies = _places(found, again)
-    return TopicHop(counts, anomalies, copies, beside, blocks)
+    if not blocks and not counts["damaged"]:
+        return TopicHop(counts, anomalies, None)
+    topics = of_run(evidence.need("records"), run)
+    # Shuffles the rows of differing blocks, by identity.
+    found = compare(
+        in_blocks(evidence.need("ledger"), blocks, ["producer"], "seq"),
+        in_blocks(intact(topics), blocks, ["producer"], "seq"),
+        run,
+    )
+    if counts["damaged"] or counts["foreign"]:
+        found = _explained(found.persist(), _broken(topics))
+    found = evidence.shared.get("topic findings", found.persist)
+    anomalies |= tally(found, [*_IDENTITY, *_PLACE])
+    counted = {kind: anomalies.pop(kind, None) for kind in _COUNTED}
+    refuse_twice(evidence, counted["ledger_twice"], counted["same_place"])
+    counts["unknown_found_in_topic"] = (counted["unknown_found"] or Anomaly(0)).count
+    for kind in ("compacted", "beyond_ledger"):
+        counts[kind] = (counted[kind] or Anomaly(0)).count
+    copies = found.where("kind = 'copy'").select(*_PLACE) if counted["copy"] else None
+    return TopicHop(counts, anomalies, copies)
 
 
-def _counted(parts: Folded) -> tuple[dict[str, int], list[tuple[int, int]], int]:
-    """Return totals, the (producer, block) whose sums are not the same or that hold a wrong key, and how many
-    rows these have.
-    """
-    counts = dict.fromkeys(("sent", *_OUTCOMES, "expired", "records", "foreign", "damaged"), 0)
-    ours: dict[tuple[int, int], Sum] = defaultdict(Sum)
-    theirs: dict[tuple[int, int], Sum] = defaultdict(Sum)
-    wrong: set[tuple[int, int]] = set()
-    all_rows: Counter[tuple[int, int]] = Counter()
-    for row in parts.rows("sent"):
-        counts["sent"] += row["rows"]
-        all_rows[row["producer"], row["block"]] += row["rows"]
-        if row["outcome"] in _OUTCOMES:
-            counts[row["outcome"]] += row["rows"]
-        if row["outcome"] == "acked":
-            counts["expired"] += row["expired"]
-            ours[row["producer"], row["block"]] += replace(sum_of(row), rows=row["rows"] - row["expired"])
-    for row in parts.rows("held"):
-        if row["producer"] is None:
-            counts["foreign"] += row["rows"]
-            continue
-        counts["records"] += row["rows"]
-        all_rows[row["producer"], row["block"]] += row["rows"]
-        if not row["crc_ok"]:
-            counts["damaged"] += row["rows"]
-        else:
-            theirs[row["producer"], row["block"]] += sum_of(row)
-            if row["key_ok"] is False:
-                wrong.add((row["producer"], row["block"]))
-    unlike = {key for key in {*ours, *theirs} if ours.get(key, NOTHING) != theirs.get(key, NOTHING)}
-    blocks = sorted(unlike | wrong)
-    counts["blocks_compared_exactly"] = len(blocks)
-    return counts, blocks, sum(all_rows[key] for key in blocks)
+def _totals(ledger: pa.Table, records: pa.Table) -> dict[str, int]:
+    def whole(table: pa.Table, name: str, where: pc.Expression | None = None) -> int:
+        rows = table if where is None else table.filter(where)
+        return int(pc.sum(rows[name]).as_py() or 0)
+
+    ours = pc.field("producer").is_valid()
+    return {
+        "sent": whole(ledger, "records"),
+        **{outcome: whole(ledger, "records", pc.field("outcome") == outcome) for outcome in _OUTCOMES},
+        "expired": whole(ledger, "expired"),
+        "records": whole(records, "rows", ours),
+        "foreign": whole(records, "rows", ~ours),
+        "damaged": whole(records, "rows", ours & ~pc.field("crc_ok")),
+    }
 
 
-def compare(evidence: Evidence, blocks: Sequence[tuple[int, int]], rows: int) -> DataFrame | pa.Table:
-    """Hold ledger and intact records of some (producer, block) against each other: ``judged`` says how.
+def _differing(ledger: pa.Table, records: pa.Table) -> list[tuple[int, int]]:
+    """Return the (producer, block) whose digests are not the same, or that hold a wrong key."""
+    keys = ["producer", "block"]
+    sound = records.filter(pc.field("producer").is_valid() & pc.field("crc_ok"))
+    wrong = sound.filter(~pc.field("key_ok"))
+    keyed = zip(*(wrong[key].to_pylist() for key in keys), strict=True)
+    # A block of a failed send alone holds nothing that was to be there.
+    return sorted(differing(digests(ledger, keys), digests(sound, keys)) | {*keyed})
 
-    Few rows come here, as an Arrow table; many are shuffled by their block, and a DataFrame is returned.
-    Where tasks open the files, only those parts of the blocks come that differ: the rest is as it should be.
+
+def compare(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
+    """Name what is wrong with each identity.
 
     Args:
-        evidence: ledger, records and run.json.
-        blocks: which of them.
-        rows: how many rows they have on both sides together.
+        ledger: all rows of some identities.
+        records: all intact records of the same identities.
+        run: run.json.
+
+    Returns:
+        A row a finding: kind (those of delivery.check and :data:`_COUNTED`), producer, seq, topic, partition,
+        offset (where it was acknowledged, else where it is), acked_us, found_at (all places), via, instance.
     """
-    run = evidence.run
-    said = told(run)
-    numbers = {number for _, number in blocks}
-    parts = finer(evidence, "seq", numbers) if numbers else None
-    if parts is not None:
-        differing = _counted(parts)[1]
-        who, fine = ({pair[at] for pair in differing} for at in (0, 1))
-        if differing and len(who) * len(fine) <= FEW:
-            near = in_parts("seq", fine) & pc.field("producer").isin(sorted(who))
-            where = {"ledger": near, "records": near & intact_of(run)}
-            found = few(evidence, where, {"ledger": LEDGER, "records": RECORDS})
-            return judged(found["ledger"], found["records"], said)
-    records = intact(of_run(evidence.need("records"), run))
-    ours = in_blocks(evidence.need("ledger"), blocks, ["producer"], "seq").select(*LEDGER)
-    theirs = in_blocks(records, blocks, ["producer"], "seq").select(*RECORDS)
-    if rows <= SMALL:
-        return judged(ours.toArrow(), theirs.toArrow(), said)
-    one, two = (side.groupBy(F.col("producer"), block("seq")) for side in (ours, theirs))
-    whole = one.cogroup(two).applyInArrow(lambda ledger, records: judged(ledger, records, said), SCHEMA)
-    return whole.persist()
+    place = F.struct(*_PLACE)
+    sent = ledger.groupBy(*_IDENTITY).agg(
+        F.count(F.lit(1)).alias("times"),
+        F.first(F.struct(place.alias("place"), "outcome", "crc", "acked_us", "via", "instance")).alias(
+            "sent"
+        ),
+    )
+    held = records.groupBy(*_IDENTITY).agg(
+        F.sort_array(F.collect_list(F.struct(place.alias("place"), "crc", "key_ok"))).alias("held")
+    )
+    rows = sent.join(held, [*_IDENTITY], "full_outer").withColumns({
+        "known": F.col("sent").isNotNull(),
+        "acked": F.coalesce(F.col("sent.outcome") == "acked", F.lit(False)),
+        "places": F.transform(F.coalesce("held", F.array()), lambda one: one["place"]),
+        "lacking": _may_lack(run),
+    })  # fmt: skip
+    there, twice = F.size("places") > 0, F.size("places") > 1
+    topic = F.col("sent.place.topic")
+    compacted = topic.isin([one.topic for one in run.source_topics() if one.compacted])
+    missing = F.col("acked") & ~there & ~_expired_place(run)
+    flags = {
+        "duplicated": twice,
+        "ledger_twice": there & (F.col("times") > 1),
+        "same_place": F.size(F.array_distinct("places")) < F.size("places"),
+        "misplaced": F.col("acked") & there & ~F.array_contains("places", F.col("sent.place")),
+        "corrupted": F.col("known") & F.exists("held", lambda one: one["crc"] != F.col("sent.crc")),
+        "wrong_key": F.col("known") & F.exists("held", lambda one: ~one["key_ok"]),
+        "unknown_found": F.col("known") & ~F.col("acked") & there,
+        "unexpected": ~F.col("known") & ~F.col("lacking"),
+        "beyond_ledger": ~F.col("known") & F.col("lacking"),
+        "lost": missing & ~compacted,
+        "compacted": missing & compacted,
+    }
+    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
+    home = F.coalesce(F.when(F.col("sent.place.offset").isNotNull(), F.col("sent.place")), F.col("places")[0])
+    shown = rows.withColumns({"home": home, "kinds": kinds, "via": F.col("sent.via")})
+    about = ("acked_us", "found_at", "via", "instance")
+    found = shown.withColumns({
+        "acked_us": F.when(F.col("acked"), F.col("sent.acked_us")),
+        "found_at": F.when(there, F.slice("places", 1, _NAMED)),
+        "instance": F.col("sent.instance"),
+    })  # fmt: skip
+    named = found.select(F.explode("kinds").alias("kind"), *_IDENTITY, "home.*", *about)
+    # The one that counts is where it was acknowledged, else the first.
+    counts = F.when(F.array_contains("places", F.col("home")), F.col("home")).otherwise(F.col("places")[0])
+    again = found.where(twice).withColumn("copy", F.explode(F.array_remove("places", counts)))
+    return named.unionByName(again.select(F.lit("copy").alias("kind"), *_IDENTITY, "copy.*", *about))
 
 
-def _places(found: DataFrame | pa.Table, count: int) -> DataFrame | pa.Table:
-    """Return the places that hold a record again, as an Arrow table where they are few."""
-    if isinstance(found, pa.Table):
-        return found.filter(pc.field("kind") == "copy").select(list(_HOME))
-    copies = found.where("kind = 'copy'").select(*_HOME)
-    return copies.toArrow() if count <= SMALL else copies
+def _may_lack(run: Run) -> Column:
+    """Return whether a record that no ledger row speaks of may have been sent.
+
+    It may when its generator says that it wrote a row of that number, and when the load did not end properly:
+    then the ledger may be cut off anywhere.
+    """
+    if not run.complete:
+        return F.lit(True)
+    written = F.lit(0).cast("long")
+    for producer, records in claimed(run).items():
+        written = F.when(F.col("producer") == producer, F.lit(records)).otherwise(written)
+    return F.col("seq") < written
+
+
+def _expired_place(run: Run) -> Column:
+    """Return whether the acknowledged place of a row lies before its partition's log start."""
+    gone = F.lit(False)
+    for topic in run.source_topics():
+        for partition, start in topic.expired_below().items():
+            at = (F.col("sent.place.topic") == topic.topic) & (F.col("sent.place.partition") == partition)
+            gone = gone | (at & (F.col("sent.place.offset") < start))
+    return F.coalesce(gone, F.lit(False))
 
 
 def _broken(records: DataFrame) -> DataFrame:
@@ -185,15 +198,15 @@ def _broken(records: DataFrame) -> DataFrame:
 
 def _explained(found: DataFrame, broken: DataFrame) -> DataFrame:
     """Say of what is missing whether its place holds it damaged, and name what else is damaged."""
-    missing = found.where(F.col("kind").isin(*MISSING))
-    rest = found.where(~F.col("kind").isin(*MISSING))
+    missing = found.where(F.col("kind").isin(*_MISSING))
+    rest = found.where(~F.col("kind").isin(*_MISSING))
     return rest.unionByName(_corrupted(missing, broken)).unionByName(_damaged(missing, broken))
 
 
 def _corrupted(missing: DataFrame, broken: DataFrame) -> DataFrame:
     """Acknowledged, and no intact copy: lost, unless the place holds it damaged or compaction explains it."""
-    home = [F.col(f"m.{name}") == F.col(f"r.{name}") for name in _HOME]
-    broken = broken.select(*_HOME, *_IDENTITY, F.lit(True).alias("present"))
+    home = [F.col(f"m.{name}") == F.col(f"r.{name}") for name in _PLACE]
+    broken = broken.select(*_PLACE, *_IDENTITY, F.lit(True).alias("present"))
     by_name = broken.where(F.col("producer").isNotNull()).select(*_IDENTITY).distinct()
     rest = missing.join(by_name, list(_IDENTITY), "anti")
     joined = rest.alias("m").join(broken.alias("r"), home, "left").where("r.producer is null")
@@ -204,12 +217,12 @@ def _corrupted(missing: DataFrame, broken: DataFrame) -> DataFrame:
 def _damaged(missing: DataFrame, broken: DataFrame) -> DataFrame:
     """Records of the run with a wrong checksum, named after the ledger's record that belongs there."""
     broken = broken.where(F.col("producer").isNotNull())
-    home = [F.col(f"r.{name}") == F.col(f"m.{name}") for name in _HOME]
+    home = [F.col(f"r.{name}") == F.col(f"m.{name}") for name in _PLACE]
     joined = broken.alias("r").join(missing.alias("m"), home, "left")
     return joined.select(
         F.lit("corrupted").alias("kind"),
         *(F.coalesce(F.col(f"m.{name}"), F.col(f"r.{name}")).alias(name) for name in _IDENTITY),
-        *(F.col(f"r.{name}").alias(name) for name in _HOME),
+        *(F.col(f"r.{name}").alias(name) for name in _PLACE),
         "m.acked_us",
         "m.found_at",
         "m.via",

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from evidence.run import Run
-from spark_checks.delivery.positions import SCHEMA as POSITIONS
-from spark_checks.delivery.positions import judged
-from spark_checks.engine.anomalies import add, block, examples, in_blocks, tally
-from spark_checks.engine.facts import facts, given_to, of_run, to_groups
-from spark_checks.engine.one_pass import FEW, NOTHING, Folded, Sum, few, finer, in_parts, sum_of
+from spark_checks.engine.anomalies import tally
+from spark_checks.engine.blocks import Digest, differing, digests, in_blocks
+from spark_checks.engine.facts import delivery_blocks, of_run, record_blocks, to_groups
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.sequences import SCHEMA, folder
+from spark_checks.engine.runs import code_of, runs
 from spark_checks.results import Anomaly
 
-_KEYS = ["group", "topic", "partition"]
-_POSITION_KEYS = ["group", "consumer", "topic", "partition"]
-_ORDER = ["group", "topic", "partition", "offset"]
+_KEYS: Final = ("group", "topic", "partition")
+_CONSUMER_KEYS: Final = ("group", "consumer", "topic", "partition")
+_ORDER: Final = ("group", "topic", "partition", "offset")
 #: Above every offset: where a load did not end properly, its topics were read to their ends.
-NO_END = (1 << 63) - 1
-
-#: The columns that are compared.
-_COMPARED: Final = {
-    "records": ("cluster", "topic", "partition", "offset", "producer", "seq"),
-    "deliveries": (
-        *("group", "consumer", "topic", "partition", "offset"),
-        *("producer", "seq", "intended_us", "received_us"),
-    ),
-}
-_WANTED: Final = pa.schema([
-    ("group", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
-    ("producer", pa.int32()), ("seq", pa.int64()),
-])  # fmt: skip
+_NO_END: Final = (1 << 63) - 1
+#: Consumers that a finding names at most.
+_NAMED: Final = 5
 
 #: group, topic, partition and number of a block of offsets.
 Block = tuple[str, str, int, int]
@@ -57,126 +41,52 @@ class GroupHop:
 def group_hop(evidence: Evidence) -> GroupHop:
     """Compare what the topics hold with what each group got.
 
-    Sums by (group, topic, partition, block of offsets) first, the exact join for differing blocks only;
+    Digests by (group, topic, partition, block of offsets) first, the exact join for differing blocks only;
     blocks in which something was redelivered always differ.
     """
     run = evidence.run
-    held, given = _blocks(facts(evidence), run)
-    more = differing(evidence)
+    held, given = _digests(evidence)
+    blocks = differing_blocks(evidence)
     totals = {
         "expected": sum(one.rows for one in held.values()),
         "deliveries": sum(one.rows for one in given.values()),
-        "blocks_compared_exactly": len(more.blocks),
+        "blocks_compared_exactly": len(blocks),
     }
-    anomalies: dict[str, Anomaly] = {}
-    if more.blocks:
-        found = compare(evidence, more)
-        anomalies = tally(found, _ORDER)
-        totals["not_known"] = anomalies.pop("not_known", Anomaly(0)).count
-        if "undelivered" in anomalies:
-            undelivered = _as_frame(evidence, found).where("kind = 'undelivered'").select(*_ORDER)
-            got = to_groups(evidence.need("deliveries"), run)
-            anomalies |= tally(skipped(got, undelivered), [*_ORDER, "consumer"])
-    return GroupHop(totals, anomalies | rewinds(evidence))
+    positions = evidence.shared.get("positions", positions_of(evidence).persist)
+    anomalies = tally(rewound(positions), [*_CONSUMER_KEYS, "at_us"])
+    if not blocks:
+        return GroupHop(totals, anomalies)
+    got = in_blocks(to_groups(evidence.need("deliveries"), run), blocks, _KEYS, "offset")
+    # Shuffles the rows of differing blocks, by position.
+    found = compare(in_blocks(wanted_by_groups(evidence.need("records"), run), blocks, _KEYS, "offset"), got)
+    found = _explained_phantoms(found, evidence.need("ledger"), run)
+    found = found if run.complete else _unknown_tail(found, got)
+    found = evidence.shared.get("group findings", found.persist)
+    anomalies |= tally(found, _ORDER)
+    totals["not_known"] = anomalies.pop("not_known", Anomaly(0)).count
+    if "undelivered" in anomalies:
+        undelivered = found.where("kind = 'undelivered'").select(*_ORDER)
+        anomalies |= tally(skipped(positions, undelivered), [*_ORDER, "consumer"])
+    return GroupHop(totals, anomalies)
 
 
-@dataclass(frozen=True)
-class Differing:
-    """Where deliveries are not just the records, each once.
-
-    Attributes:
-        blocks: (group, topic, partition, block), in order.
-        parts: numbers of the parts of blocks (``one_pass.FINE_BITS``) that differ, where these are few.
-        rows: the records and deliveries of those parts, by table; None where whole blocks are looked at.
-    """
-
-    blocks: Sequence[Block]
-    parts: Sequence[int] = ()
-    rows: Mapping[str, pa.Table] | None = None
+def differing_blocks(evidence: Evidence) -> list[Block]:
+    """Return where deliveries are not just the records, each once. Without a records table: everywhere."""
+    held, given = _digests(evidence)
+    return sorted(differing(held, given))
 
 
-def differing(evidence: Evidence) -> Differing:
-    """Return where deliveries differ from the records. Without a records table every block does.
-
-    Where they are few, only those parts of blocks that differ: the rest of a block is as it should be. Of a
-    load that did not end properly the whole blocks, since the last delivery in them tells what is known.
-    """
-    return evidence.shared.get("differing", lambda: _differing(evidence))
-
-
-def _differing(evidence: Evidence) -> Differing:
-    run = evidence.run
-    held, given = _blocks(facts(evidence), run)
-    if not evidence.has("records"):
-        return Differing(sorted(given))
-    blocks = _unlike(held, given)
-    parts = finer(evidence, "offset", {one[-1] for one in blocks}) if blocks and run.complete else None
-    if parts is None:
-        return Differing(blocks)
-    fine = sorted({one[-1] for one in _unlike(*_blocks(parts, run))})
-    if len(fine) > FEW:
-        return Differing(blocks)
-    near = in_parts("offset", fine)
-    rows = few(evidence, {"records": near, "deliveries": near}, _COMPARED)
-    return Differing(blocks, fine, rows)
-
-
-def _unlike(held: Mapping[Block, Sum], given: Mapping[Block, Sum]) -> list[Block]:
-    return sorted(key for key in {*held, *given} if held.get(key, NOTHING) != given.get(key, NOTHING))
-
-
-def compare(evidence: Evidence, more: Differing) -> DataFrame | pa.Table:
-    """Hold records and deliveries against each other where they differ, see :func:`judged`.
-
-    Few rows are compared here, and an Arrow table is returned; many are shuffled by their block.
-    """
-    run = evidence.run
-    if more.rows is not None:
-        records, got = more.rows["records"], more.rows["deliveries"]
-        found = judged(_wanted_here(records, run), got.filter(given_to(run)))
-        if "phantom" not in found["kind"].unique().to_pylist():
-            return found
-        return _explained_phantoms(_as_frame(evidence, found), evidence.need("ledger"), run)
-    places = sorted({one[1:] for one in more.blocks})
-    records = in_blocks(evidence.need("records"), places, _KEYS[1:], "offset")
-    wanted = in_blocks(wanted_by_groups(records, run), more.blocks, _KEYS, "offset")
-    got = in_blocks(to_groups(evidence.need("deliveries"), run), more.blocks, _KEYS, "offset")
-    one, two = (side.groupBy(*_KEYS, block("offset")) for side in (wanted, got))
-    rows = _explained_phantoms(one.cogroup(two).applyInArrow(judged, POSITIONS), evidence.need("ledger"), run)
-    return (rows if run.complete else _unknown_tail(rows, got)).persist()
-
-
-def _as_frame(evidence: Evidence, found: DataFrame | pa.Table) -> DataFrame:
-    if isinstance(found, DataFrame):
-        return found
-    return evidence.session().createDataFrame(found.combine_chunks() if found.num_rows else [], POSITIONS)
-
-
-def _wanted_here(records: pa.Table, run: Run) -> pa.Table:
-    """Return what :func:`wanted_by_groups` does, of an Arrow table."""
-    named = [(one.cluster, one.topic) for one in run.source_topics()]
-    parts = [_WANTED.empty_table()]
-    for name, group in run.groups.items():
-        for cluster, topic in named:
-            if topic in group.topics:
-                mine = (pc.field("cluster") == cluster) & (pc.field("topic") == topic)
-                rows = records.filter(mine & pc.field("producer").is_valid())
-                who = pa.repeat(pa.scalar(name), rows.num_rows)
-                parts.append(rows.append_column("group", who).select(_WANTED.names).cast(_WANTED))
-    return pa.concat_tables(parts)
-
-
-def _blocks(parts: Folded, run: Run) -> tuple[dict[Block, Sum], dict[Block, Sum]]:
-    """Return what each group must get and what it got, by (group, topic, partition, block)."""
-    held: dict[Block, Sum] = defaultdict(Sum)
-    given: dict[Block, Sum] = defaultdict(Sum)
-    for row in parts.rows("places"):
-        for name, group in run.groups.items():
-            if row["topic"] in group.topics:
-                held[name, row["topic"], row["partition"], row["block"]] += sum_of(row)
-    for row in parts.rows("given"):
-        given[row["group"], row["topic"], row["partition"], row["block"]] += sum_of(row)
-    return dict(held), dict(given)
+def _digests(evidence: Evidence) -> tuple[dict[Block, Digest], dict[Block, Digest]]:
+    """Return what each group must get and what it got."""
+    given = digests(delivery_blocks(evidence), [*_KEYS, "block"])
+    held: dict[Block, Digest] = {}
+    if evidence.has("records"):
+        ours = record_blocks(evidence).filter(pc.field("producer").is_valid())
+        for (topic, *place), one in digests(ours, ["topic", "partition", "place_block"], "place_").items():
+            for name, group in evidence.run.groups.items():
+                if topic in group.topics:
+                    held[name, topic, place[0], place[1]] = one
+    return held, {(key[0], key[1], key[2], key[3]): one for key, one in given.items()}
 
 
 def wanted_by_groups(records: DataFrame, run: Run) -> DataFrame:
@@ -185,6 +95,54 @@ def wanted_by_groups(records: DataFrame, run: Run) -> DataFrame:
     groups = records.sparkSession.createDataFrame(pairs or [("", "")], "group string, topic string")
     mine = of_run(records, run).where(F.col("producer").isNotNull())
     return mine.join(F.broadcast(groups), "topic", "inner").select(*_ORDER, "producer", "seq")
+
+
+def compare(wanted: DataFrame, got: DataFrame) -> DataFrame:
+    """Name what is wrong with each position.
+
+    Args:
+        wanted: the records of some positions: :data:`_ORDER`, producer, seq.
+        got: the deliveries of the same positions, with consumer.
+
+    Returns:
+        A row a finding: kind, :data:`_ORDER`, producer, seq, delivered (another identity than the topic
+        holds), consumers, times (how often it was delivered), _times (how often the finding counts).
+    """
+    who = F.struct("producer", "seq")
+    ours = wanted.select(*_ORDER, who.alias("ours"))
+    theirs = got.groupBy(*_ORDER).agg(
+        F.sort_array(F.collect_list(who)).alias("who"),
+        F.slice(F.sort_array(F.collect_set("consumer")), 1, _NAMED).alias("consumers"),
+    )
+    rows = ours.join(theirs, [*_ORDER], "full_outer").withColumn(
+        "times", F.size(F.coalesce("who", F.array()))
+    )
+    other = F.exists("who", lambda one: one != F.col("ours"))
+    flags = {
+        "undelivered": F.col("times") == 0,
+        "redelivered": F.col("times") > 1,
+        "mismatched": F.col("ours").isNotNull() & other,
+        "phantom": F.col("ours").isNull(),
+    }
+    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
+    again = F.when(F.col("kind") == "redelivered", F.col("times") - 1).otherwise(F.lit(1))
+    return (
+        rows.withColumns({
+            "kind": F.explode(kinds),
+            "who_shown": F.coalesce("ours", F.array_min("who")),
+            "delivered": F.when(F.col("ours").isNotNull() & other, F.array_max("who")),
+        })
+        .withColumn("_times", again)
+        .select(
+            "kind",
+            *_ORDER,
+            "who_shown.*",
+            "delivered",
+            "consumers",
+            F.when(F.col("times") > 0, F.col("times")).alias("times"),
+            "_times",
+        )
+    )  # fmt: skip
 
 
 def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
@@ -198,7 +156,7 @@ def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFra
     beyond = (F.col("offset") < F.col("start")) | (F.col("offset") >= F.col("end"))
     outside = F.coalesce(F.col("compacted") | beyond, F.lit(False))
     phantom = F.col("kind") == "phantom"
-    rest = rows.where(~(phantom & outside)).drop("start", "end", "compacted")
+    rest = rows.where(~(phantom & outside)).drop("start", "end", "compacted").persist()
     place = ["topic", "partition", "offset"]
     places = rest.where(phantom).select(*place).distinct().persist()
     if places.isEmpty():
@@ -217,7 +175,7 @@ def _ranges(spark: SparkSession, run: Run) -> DataFrame:
             topic.topic,
             partition,
             max(first, topic.log_start_offsets.get(partition, 0)),
-            topic.end_offsets.get(partition, NO_END),
+            topic.end_offsets.get(partition, _NO_END),
             topic.compacted,
         )
         for topic in run.source_topics()
@@ -231,64 +189,43 @@ def _unknown_tail(rows: DataFrame, got: DataFrame) -> DataFrame:
     last = got.groupBy(*_KEYS).agg(F.max("offset").alias("last"))
     late = (F.col("kind") == "undelivered") & (F.col("offset") > F.coalesce("last", F.lit(-1)))
     kind = F.when(late, F.lit("not_known")).otherwise(F.col("kind"))
-    return rows.join(last, _KEYS, "left").withColumn("kind", kind).drop("last")
+    return rows.join(last, [*_KEYS], "left").withColumn("kind", kind).drop("last")
 
 
-def rewinds(evidence: Evidence) -> dict[str, Anomaly]:
-    """Find where a consumer's position went back within a partition: from_offset, offset, at_us.
+def positions_of(evidence: Evidence) -> DataFrame:
+    """Return the deliveries as runs of consecutive positions of one consumer in one partition.
 
-    What each task saw of a consumer's time in a partition follows on what another saw, mostly: then the
-    places where it went back are those within them and those between them. Where two overlap in time, their
-    rows are sorted.
+    A run without holes cannot hide what another file holds of the same time.
+
+    Returns:
+        group, consumer, topic, partition, and the columns of :func:`runs`: by time (us) and offset.
     """
-    parts = facts(evidence)
-    apart: list[dict[str, Any]] = []
-    mixed: set[tuple[Any, ...]] = set()
-    by_consumer: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for one in parts.rows("polls"):
-        by_consumer[tuple(one[key] for key in _POSITION_KEYS)].append(one)
-    for key, polls in by_consumer.items():
-        polls.sort(key=lambda one: (one["from_us"], one["first_offset"]))
-        for before, after in pairwise(polls):
-            back = after["first_offset"] <= before["last_offset"]
-            if after["from_us"] < before["to_us"] or (back and after["from_us"] == before["to_us"]):
-                mixed.add(key)
-            elif back:
-                places = {"from_offset": before["last_offset"], "offset": after["first_offset"]}
-                apart.append(
-                    dict(zip(_POSITION_KEYS, key, strict=True)) | places | {"at_us": after["from_us"]}
-                )
-    apart += parts.rows("rewinds")
-    found = [one for one in apart if tuple(one[key] for key in _POSITION_KEYS) not in mixed]
-    found.sort(key=lambda one: tuple(one[name] for name in (*_POSITION_KEYS, "at_us")))
-    told = {"rewound": Anomaly(len(found), tuple(found[: examples()]))} if found else {}
-    if not mixed:
-        return told
     got = to_groups(evidence.need("deliveries"), evidence.run)
-    schema = got.select(*_POSITION_KEYS).schema
-    asked = got.sparkSession.createDataFrame(sorted(mixed), schema)
-    theirs = rewound(got.join(F.broadcast(asked), _POSITION_KEYS, "semi"))
-    return add(told, tally(theirs, [*_POSITION_KEYS, "at_us"]))
+    # Those who received are known already: finding them again would read all deliveries once more.
+    known = delivery_blocks(evidence).group_by([*_CONSUMER_KEYS]).aggregate([]).to_pylist()
+    schema = got.select(*_CONSUMER_KEYS).schema
+    names = got.sparkSession.createDataFrame([tuple(row.values()) for row in known], schema)
+    names = names.withColumn("code", code_of(_CONSUMER_KEYS))
+    found = runs(got, _CONSUMER_KEYS, "received_us", "offset", consecutive=True)
+    return found.join(F.broadcast(names), "code", "inner")
 
 
-def rewound(got: DataFrame) -> DataFrame:
+def rewound(positions: DataFrame) -> DataFrame:
     """Return where a consumer's position went back within a partition: from_offset, offset, at_us."""
-    window = Window.partitionBy(*_POSITION_KEYS).orderBy("first_order", "first_value")
-    back = _positions(got).withColumn("from_offset", F.lag("last_value").over(window))
-    return back.where(F.col("first_value") <= F.col("from_offset")).select(
+    return positions.where("first_value <= before_value").select(
         F.lit("rewound").alias("kind"),
-        *_POSITION_KEYS,
-        "from_offset",
+        *_CONSUMER_KEYS,
+        F.col("before_value").alias("from_offset"),
         F.col("first_value").alias("offset"),
         F.col("first_order").alias("at_us"),
     )
 
 
-def skipped(got: DataFrame, undelivered: DataFrame) -> DataFrame:
+def skipped(positions: DataFrame, undelivered: DataFrame) -> DataFrame:
     """Return where a consumer's position jumped over records that its group never got.
 
     Args:
-        got: deliveries.
+        positions: as :func:`positions_of` returns them.
         undelivered: (group, topic, partition, offset), few.
     """
     by_place = Window.partitionBy(*_KEYS).orderBy("offset")
@@ -299,29 +236,14 @@ def skipped(got: DataFrame, undelivered: DataFrame) -> DataFrame:
         .agg(F.min("offset").alias("hole"), F.count(F.lit(1)).alias("records"))
         .drop("_island")
     )
-    touched = F.broadcast(undelivered.select(*_KEYS).distinct())
-    by_time = Window.partitionBy(*_POSITION_KEYS).orderBy("first_order", "first_value")
-    jumps = (
-        _positions(got.join(touched, _KEYS, "semi"))
-        .withColumn("from_offset", F.lag("last_value").over(by_time))
-        .where(F.col("first_value") > F.col("from_offset") + 1)
-    )
-    over = F.col("hole").between(F.col("from_offset") + 1, F.col("first_value") - 1)
+    jumps = positions.where("first_value > before_value + 1")
+    over = F.col("hole").between(F.col("before_value") + 1, F.col("first_value") - 1)
     return (
-        jumps.join(holes, _KEYS, "inner")
+        jumps.join(holes, [*_KEYS], "inner")
         .where(over)
-        .groupBy(*_POSITION_KEYS, "from_offset", F.col("first_value").alias("offset"))
+        .groupBy(
+            *_CONSUMER_KEYS, F.col("before_value").alias("from_offset"), F.col("first_value").alias("offset")
+        )
         .agg(F.min("first_order").alias("at_us"), F.sum("records").alias("undelivered"))
         .withColumn("kind", F.lit("skipped"))
     )
-
-
-def _positions(got: DataFrame) -> DataFrame:
-    """Fold deliveries into runs of consecutive positions of one consumer in one partition.
-
-    A run without holes cannot hide what another file holds of the same time.
-    """
-    code = F.xxhash64(*_POSITION_KEYS).alias("code")
-    names = got.select(code, *_POSITION_KEYS).distinct()
-    runs = got.select(code, "received_us", "offset").mapInArrow(folder(consecutive=True), SCHEMA)
-    return runs.join(F.broadcast(names), "code", "inner")

@@ -1,26 +1,28 @@
-"""Files of evidence held against the contract: whole, with its columns and types, and of this run."""
+"""Evidence held against the contract: whole files with its columns and types, no stray nulls, of this run."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from evidence.errors import EvidenceError, one_line
+from evidence.errors import EvidenceError
 from evidence.run import Run
 from evidence.tables import TIMES, arrow_schema
+from spark_checks.engine import files
 from spark_checks.engine.schemas import TABLES, may_be_absent
 
 #: Rows of a run lie between its begin and its end, as its generators' clock tells; samples and actions, some
 #: by clocks of other hosts, also shortly before and after.
 _MARGIN_US: Final = {"ledger": 1_000_000}
 _OTHER_MARGIN_US: Final = 600_000_000
+#: Types of Parquet by the names that the contract has for them.
+_KINDS: Final = {"boolean": "bool", "binary (STRING)": "string", "binary (UTF8)": "string"}
 
 
 def may_lack(field: StructField, table: str, run: Run) -> bool:
@@ -31,75 +33,94 @@ def may_lack(field: StructField, table: str, run: Run) -> bool:
     return may_be_absent(field) and not (table == "records" and run.mirrors)
 
 
-def check_file(file: Path, name: str, run: Run) -> None:
-    """Look at a local file's footer, which tells its columns, their nulls and the range of its times.
+def check_file(spark: SparkSession, file: files.File, name: str, run: Run) -> None:
+    """Look at a file's footer, which tells its columns and types.
 
     Raises:
         EvidenceError: naming the file and what is wrong with it.
     """
-    try:
-        metadata = pq.read_metadata(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        size = file.stat().st_size if file.exists() else 0
-        raise EvidenceError(
-            f"{file}: cannot be read as Parquet ({size} bytes, {one_line(error, 80)}); it is damaged or cut "
-            "off: copy it again, or remove it"
-        ) from None
-    found = metadata.schema.to_arrow_schema()
-    types = {field.name: field.type for field in found}
-    wanted = arrow_schema(name)
+    types = files.parquet_columns(spark, file)
     for field in TABLES[name]:
-        kind = types.get(field.name)
+        kind, wanted = types.get(field.name), str(arrow_schema(name).field(field.name).type)
         if kind is None and may_lack(field, name, run):
             continue
-        if kind is not None and pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        check_column(str(file), field.name, kind, wanted.field(field.name).type)
-        if not field.nullable:
-            _refuse_nulls(str(file), field.name, _nulls(metadata, found.names.index(field.name)))
-    if name in TIMES:
-        _check_times(str(file), name, *_range(metadata, found.names.index(TIMES[name])), run)
+        where = f"{files.shown(file.uri)}: column {field.name}"
+        if kind is None:
+            raise EvidenceError(f"{where} is missing; the contract wants it as {wanted}")
+        if _KINDS.get(kind, kind) != wanted:
+            raise EvidenceError(f"{where} is {_KINDS.get(kind, kind)}; the contract wants {wanted}")
 
 
-def check_rows(found: DataFrame, name: str, run: Run) -> None:
-    """Look at a table elsewhere as footers are looked at here; one pass over some columns.
+def stray(name: str) -> list[Column]:
+    """Return aggregates that tell what :func:`check_rows` needs of a table: ``nulls``, ``least``, ``most``.
+
+    They go along with a table's own aggregation, so that a large one is not read once more for them.
+    """
+    null = F.lit(False)
+    for column in _never_null(name):
+        null = null | F.col(column).isNull()
+    at = F.col(TIMES[name]) if name in TIMES else F.lit(None).cast("long")
+    return [F.count_if(null).alias("nulls"), F.min(at).alias("least"), F.max(at).alias("most")]
+
+
+def check_rows(found: pa.Table, table: DataFrame, name: str, run: Run) -> None:
+    """Refuse nulls where none may be, and rows that came about long before the run or after it.
+
+    Args:
+        found: rows with the columns of :func:`stray`.
+        table: what they are aggregates of; it is read once more where something is wrong, to name the file.
+        name: the table.
+        run: run.json.
 
     Raises:
-        EvidenceError: as :func:`check_file`.
+        EvidenceError: naming the file and what is wrong with it.
     """
-    never = [field.name for field in TABLES[name] if not field.nullable]
-    at = F.col(TIMES[name]) if name in TIMES else F.lit(None).cast("long")
-    # A row a file: which one is wrong must be told. A column of the table may be called "file" itself.
-    rows = (
-        found.groupBy(F.input_file_name().alias("_file"))
-        .agg(
-            F.min(at).alias("_least"),
-            F.max(at).alias("_most"),
-            *(F.count_if(F.col(column).isNull()).alias(column) for column in never),
-        )
-        .collect()
+    nulls = pc.sum(found["nulls"]).as_py() or 0
+    _check(nulls, pc.min(found["least"]).as_py(), pc.max(found["most"]).as_py(), table, name, run)
+
+
+def check_samples(rows: pa.Table, table: DataFrame, name: str, run: Run) -> None:
+    """Do the same for a table of samples that was read whole."""
+    nulls = sum(rows[column].null_count for column in _never_null(name))
+    least, most = (
+        (pc.min(rows[TIMES[name]]).as_py(), pc.max(rows[TIMES[name]]).as_py())
+        if name in TIMES
+        else (None, None)
     )
-    for row in rows:
-        for column in never:
-            _refuse_nulls(row["_file"], column, row[column])
-        _check_times(row["_file"], name, row["_least"], row["_most"], run)
+    _check(nulls, least, most, table, name, run)
 
 
-def _refuse_nulls(file: str, column: str, nulls: int) -> None:
-    if nulls:
-        raise EvidenceError(f"{file}: column {column} holds nulls, which the contract does not allow")
-
-
-def _check_times(file: str, name: str, least: int | None, most: int | None, run: Run) -> None:
-    """Refuse rows that came about long before the run began or after it ended: they are another run's."""
-    if least is None or most is None:
+def _check(nulls: int, least: int | None, most: int | None, table: DataFrame, name: str, run: Run) -> None:
+    if not nulls and not _elsewhen(name, least, most, run):
         return
+    never = _never_null(name)
+    by_file = table.groupBy(F.input_file_name().alias("_file")).agg(
+        *stray(name), *(F.count_if(F.col(column).isNull()).alias(f"_{column}") for column in never)
+    )
+    # Rows that come from no file are nobody's to move.
+    for row in by_file.where("_file != ''").orderBy("_file").collect():
+        file = files.shown(row["_file"])
+        column = next((column for column in never if row[f"_{column}"]), None)
+        if column is not None:
+            raise EvidenceError(f"{file}: column {column} holds nulls, which the contract does not allow")
+        if _elsewhen(name, row["least"], row["most"], run):
+            span = f"{_moment(row['least'])} to {_moment(row['most'])}"
+            raise EvidenceError(
+                f"{file}: {TIMES[name]} {span} lies outside of run {run.run_id}, which began at "
+                f"{_moment(run.started_us)}; it is another run's file: move it there"
+            )
+
+
+def _elsewhen(name: str, least: int | None, most: int | None, run: Run) -> bool:
+    """Return whether rows came about long before the run began or after it ended: they are another run's."""
+    if least is None or most is None:
+        return False
     margin = _MARGIN_US.get(name, _OTHER_MARGIN_US)
-    if least < run.started_us - margin or (run.ended_us is not None and most > run.ended_us + margin):
-        raise EvidenceError(
-            f"{file}: {TIMES[name]} {_moment(least)} to {_moment(most)} lies outside of run {run.run_id}, "
-            f"which began at {_moment(run.started_us)}; it is another run's file: move it there"
-        )
+    return least < run.started_us - margin or (run.ended_us is not None and most > run.ended_us + margin)
+
+
+def _never_null(name: str) -> list[str]:
+    return [field.name for field in TABLES[name] if not field.nullable]
 
 
 def _moment(at_us: int) -> str:
@@ -107,32 +128,3 @@ def _moment(at_us: int) -> str:
         return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
         return f"{at_us} us"
-
-
-def check_column(where: str, column: str, found: Any, wanted: Any) -> None:
-    """Refuse a column that is missing (``found`` None) or of another type than the contract's."""
-    if found is None:
-        raise EvidenceError(f"{where}: column {column} is missing; the contract wants it as {_say(wanted)}")
-    if _say(found) != _say(wanted):
-        raise EvidenceError(f"{where}: column {column} is {_say(found)}; the contract wants {_say(wanted)}")
-
-
-def _say(kind: Any) -> str:
-    text = kind.simpleString() if hasattr(kind, "simpleString") else str(kind)
-    return {"large_string": "string"}.get(text, text)
-
-
-def _statistics(metadata: Any, column: int) -> list[Any]:
-    found = (metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups))
-    return [one for one in found if one is not None]
-
-
-def _nulls(metadata: Any, column: int) -> int:
-    """Return how many nulls of a column its footer tells of."""
-    return sum(one.null_count for one in _statistics(metadata, column) if one.has_null_count)
-
-
-def _range(metadata: Any, column: int) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value of a column, None where its footer does not say."""
-    known = [(one.min, one.max) for one in _statistics(metadata, column) if one.has_min_max]
-    return min((low for low, _ in known), default=None), max((high for _, high in known), default=None)

@@ -1,27 +1,26 @@
-"""What checks ask of the one pass over ledger, records and deliveries, beside what delivery compares.
+"""What checks ask of ledger, records and deliveries: each an aggregation by Spark, collected once.
 
-Each is a table of a few rows a second and partition, made where the rows lie and added up where the audit
-runs: no check reads a large table for itself.
+A fact is a table of a few rows a second and partition. The first check that asks for one has Spark compute
+it; the others get the same rows (``Evidence.shared``). What follows from several of them (a comparison of two
+digests, a percentile of counted values) is computed on the driver.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable
+from functools import reduce
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evidence.run import Run
-from evidence.tables import arrow_schema
-from spark_checks.engine.aggregates import ONE, Aggregate, mixed, second
-from spark_checks.engine.anomalies import examples
-from spark_checks.engine.applied import COLUMNS as APPLIED
-from spark_checks.engine.applied import Ends, Made, at_place, made_of, put_together
-from spark_checks.engine.one_pass import Folded, by_identity, folded
+from spark_checks.engine.blocks import BLOCK_BITS, digest
+from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.readers import Evidence
 
 #: Events closer than this are one: it bounds what is kept by the run's length instead of its records.
@@ -29,39 +28,166 @@ from spark_checks.engine.readers import Evidence
 GRAIN_US: Final = 10_000
 #: Grains are wider where there would be more of them: by so many rows memory is bounded.
 _MOST_GRAINS: Final = 8_000_000
-#: Summed, tells two sets of as many records apart.
-_WHO: Final = mixed("producer", "seq")
-_SECONDS: Final = ("via", "topic", "partition", "instance", "outcome")
 #: Latencies by second are told of as many seconds at most; longer runs have them by some seconds together.
 _MOST_SECONDS: Final = 2_000
-_NO_SECOND: Final = pc.scalar(pa.scalar(None, pa.int32()))
-_ZERO: Final = pc.scalar(pa.scalar(0, pa.int64()))
+#: Three significant digits: what is below a bound is told in steps of so much.
+_STEPS: Final = {10**digits: 10 ** (digits - 3) for digits in range(3, 8)}
+_LAST_STEP: Final = 100_000
+
+
+def at_places(*places: tuple[str, str]) -> Column:
+    """Return whether a record is in one of these topics, each (cluster, topic)."""
+    each = ((F.col("cluster") == cluster) & (F.col("topic") == topic) for cluster, topic in sorted({*places}))
+    return reduce(Column.__or__, each, F.lit(False))
 
 
 def of_run(records: DataFrame, run: Run) -> DataFrame:
     """Return the records of the topics that generators wrote to, copies in mirrors left out."""
-    keep = F.lit(False)
-    for cluster in {topic.cluster for topic in run.source_topics()}:
-        names = [topic.topic for topic in run.source_topics() if topic.cluster == cluster]
-        keep = keep | ((F.col("cluster") == cluster) & F.col("topic").isin(names))
-    return records.where(keep)
+    return records.where(at_places(*((topic.cluster, topic.topic) for topic in run.source_topics())))
 
 
-def intact_of(run: Run) -> Any:
-    """Return as a pyarrow expression whether a record is intact and of the run's topics."""
-    here = at_place(*((topic.cluster, topic.topic) for topic in run.source_topics()))
-    return pc.field("producer").is_valid() & pc.field("crc_ok") & here
+def intact(records: DataFrame) -> DataFrame:
+    """Return the records whose identity can be trusted, because their checksum is right."""
+    return records.where(F.col("producer").isNotNull() & F.col("crc_ok"))
 
 
-def given_to(run: Run) -> Any:
-    """Return as a pyarrow expression what :func:`to_groups` says."""
-    return pc.field("producer").is_valid() & pc.field("group").isin(pa.array([*run.groups], pa.string()))
+def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:
+    """Return the deliveries of the run's records to the run's groups."""
+    return deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
 
 
-def steady(run: Run) -> Any:
-    """Return as a pyarrow expression whether a record was intended in the steady window."""
-    intended = pc.field("intended_us")
-    return (intended >= run.measured_from_us) & (intended < run.measured_until_us)
+def expired(run: Run) -> Column:
+    """Return whether (topic, partition, offset) lies before the log start: retention took it away."""
+    gone = F.lit(False)
+    for topic in run.source_topics():
+        for partition, start in topic.expired_below().items():
+            at = (F.col("topic") == topic.topic) & (F.col("partition") == partition)
+            gone = gone | (at & (F.col("offset") < start))
+    return F.coalesce(gone, F.lit(False))
+
+
+def ledger_blocks(evidence: Evidence) -> pa.Table:
+    """Return the ledger by producer, interface, place, outcome, block of sequence numbers and second.
+
+    Columns: producer, via, instance, topic, partition, outcome, block; intended_s and acked_s (seconds since
+    the steady window's begin); records, expired; the digest (rows, one, two) of acknowledged records that
+    retention left; first_seq, last_seq; bytes; sent_us and acked_us (sums since the run's begin), and who
+    (the sum of the identities' hashes).
+    """
+    run = evidence.run
+    counts = (F.col("outcome") == "acked") & ~expired(run)
+    hashed = F.when(counts, F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc"))
+    keys = ("producer", "via", "instance", "topic", "partition", "outcome")
+
+    def query(ledger: DataFrame) -> DataFrame:
+        return ledger.groupBy(
+            *keys,
+            F.shiftright("seq", BLOCK_BITS).alias("block"),
+            _second("intended_us", run).alias("intended_s"),
+            _second("acked_us", run).alias("acked_s"),
+        ).agg(
+            *digest(hashed),
+            F.count(F.lit(1)).alias("records"),
+            F.count_if((F.col("outcome") == "acked") & expired(run)).alias("expired"),
+            F.min("seq").alias("first_seq"),
+            F.max("seq").alias("last_seq"),
+            F.sum("bytes").alias("bytes"),
+            F.sum(F.col("sent_us") - run.started_us).alias("sent_us"),
+            F.sum(F.col("acked_us") - run.started_us).alias("acked_us"),
+            F.sum(F.xxhash64("producer", "seq")).alias("who"),
+            *stray("ledger"),
+        )
+
+    return _fact(evidence, "ledger", "ledger blocks", query)
+
+
+def record_blocks(evidence: Evidence) -> pa.Table:
+    """Return the records of the run's topics by producer, place, soundness and blocks.
+
+    Columns: topic, partition, producer, crc_ok, key_ok, stamped (by the broker); block (of sequence numbers),
+    place_block (of offsets), intended_s; the digest of the record as the ledger's rows have it (rows, one,
+    two) and as deliveries have it (place_rows, place_one, place_two); appended_us (a sum since the run's
+    begin) and who (the sum of the identities' hashes).
+    """
+    run = evidence.run
+    hashed = F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
+
+    def query(records: DataFrame) -> DataFrame:
+        return (
+            of_run(records, run)
+            .groupBy(
+                *("topic", "partition", "producer", "crc_ok", "key_ok"),
+                (F.col("timestamp_type") == "append").alias("stamped"),
+                F.shiftright("seq", BLOCK_BITS).alias("block"),
+                F.shiftright("offset", BLOCK_BITS).alias("place_block"),
+                _second("intended_us", run).alias("intended_s"),
+            )
+            .agg(
+                *digest(hashed),
+                *digest(_delivered_record(), "place_"),
+                F.sum(F.col("timestamp_us") - run.started_us).alias("appended_us"),
+                F.sum(F.xxhash64("producer", "seq")).alias("who"),
+                *stray("records"),
+            )
+        )
+
+    return _fact(evidence, "records", "record blocks", query)
+
+
+def delivery_blocks(evidence: Evidence) -> pa.Table:
+    """Return the deliveries to the run's groups by group, consumer, place and block of offsets.
+
+    Columns: group, consumer, topic, partition, block, and the digest (rows, one, two).
+    """
+
+    def query(deliveries: DataFrame) -> DataFrame:
+        keys = ("group", "consumer", "topic", "partition", F.shiftright("offset", BLOCK_BITS).alias("block"))
+        found = to_groups(deliveries, evidence.run).groupBy(*keys)
+        return found.agg(*digest(_delivered_record()), *stray("deliveries"))
+
+    return _fact(evidence, "deliveries", "delivery blocks", query)
+
+
+def _delivered_record() -> Column:
+    """Hash what a record and its delivery have in common; both are compared within a partition."""
+    return F.xxhash64("producer", "seq", "offset")
+
+
+def acked_grains(evidence: Evidence) -> pa.Table:
+    """Return acknowledgements by (via, topic, partition) and grain: first_us, last_us, highest, records."""
+    acked = F.col("outcome") == "acked"
+    query = _grains("via", "acked_us", grain_us(evidence.run))
+    return _fact(evidence, "ledger", "acked grains", lambda ledger: query(ledger.where(acked)))
+
+
+def delivered_grains(evidence: Evidence) -> pa.Table | None:
+    """Return deliveries by (group, topic, partition) and grain; None where there are none."""
+    if not evidence.has("deliveries") or not evidence.run.groups:
+        return None
+    query = _grains("group", "received_us", grain_us(evidence.run))
+    return _fact(evidence, "deliveries", "delivered grains", lambda got: query(to_groups(got, evidence.run)))
+
+
+def applied_grains(rows: DataFrame, run: Run) -> DataFrame:
+    """Return what applications made of records, as :func:`delivered_grains` has it.
+
+    Args:
+        rows: group (the application), topic, partition, offset (of the record in the input), received_us.
+        run: run.json.
+    """
+    return _grains("group", "received_us", grain_us(run))(rows)
+
+
+def _grains(who: str, at: str, width_us: int) -> Callable[[DataFrame], DataFrame]:
+    def query(rows: DataFrame) -> DataFrame:
+        return rows.groupBy(who, "topic", "partition", F.expr(f"{at} div {width_us}").alias("grain")).agg(
+            F.min(at).alias("first_us"),
+            F.max(at).alias("last_us"),
+            F.max("offset").alias("highest"),
+            F.count(F.lit(1)).alias("records"),
+        )
+
+    return query
 
 
 def grain_us(run: Run) -> int:
@@ -71,202 +197,137 @@ def grain_us(run: Run) -> int:
     return GRAIN_US * max(1, -(-int(grains) // _MOST_GRAINS))
 
 
-def width_s(run: Run) -> int:
-    """Return how many seconds of latencies are told of together."""
-    return max(1, -(-int(run.measured_s) // _MOST_SECONDS))
+def ack_latencies(evidence: Evidence) -> pa.Table:
+    """Return how long records of the steady window took to their acknowledgement.
 
-
-def sums(run: Run) -> dict[str, Aggregate]:
-    """Return what is summed up beside the delivery check's own, by name."""
-    acked = pc.field("outcome") == "acked"
-    return {
-        "seconds": Aggregate(
-            "ledger",
-            (*_SECONDS, "producer", "seq", "bytes", "intended_us", "sent_us", "acked_us"),
-            None,
-            {key: pc.field(key) for key in _SECONDS}
-            | {
-                "intended_s": second("intended_us", run.measured_from_us),
-                "acked_s": second("acked_us", run.measured_from_us),
-            },
-            {
-                "records": (ONE, "sum"),
-                "who": (_WHO, "sum"),
-                "bytes": (pc.field("bytes"), "sum"),
-                "sent_us": (pc.subtract(pc.field("sent_us"), run.started_us), "sum"),
-                "acked_us": (pc.subtract(pc.field("acked_us"), run.started_us), "sum"),
-            },
-        ),
-        "acked": _grains("ledger", acked, "via", "acked_us", run),
-        "ack": _acknowledged(run, acked),
-        "appended": Aggregate(
-            "records",
-            (
-                *("cluster", "topic", "partition", "producer", "seq", "crc_ok"),
-                *("timestamp_type", "timestamp_us", "intended_us"),
-            ),
-            intact_of(run) & (pc.field("timestamp_type") == "append"),
-            {
-                "topic": pc.field("topic"),
-                "partition": pc.field("partition"),
-                "intended_s": second("intended_us", run.measured_from_us),
-            },
-            {
-                "records": (ONE, "sum"),
-                "who": (_WHO, "sum"),
-                "at": (pc.subtract(pc.field("timestamp_us"), run.started_us), "sum"),
-            },
-        ),
-        "append": _latencies(
-            "records",
-            intact_of(run) & steady(run) & (pc.field("timestamp_type") == "append"),
-            "timestamp_us",
-            ("cluster", "topic", "crc_ok", "timestamp_type"),
-        ),
-        "delivered": _grains("deliveries", given_to(run), "group", "received_us", run),
-        "delivery": delivery_latencies(given_to(run) & steady(run)),
-    }
-
-
-def delivery_latencies(where: Any) -> Aggregate:
-    """Return how the latencies of deliveries are counted, of those that count."""
-    return _latencies("deliveries", where, "received_us", ("group", "offset"))
-
-
-def _latencies(table: str, where: Any, at: str, columns: tuple[str, ...]) -> Aggregate:
-    """Count times since the intended one: producer, us (rounded up), records, most (us, exact)."""
-    took = pc.subtract(pc.field(at), pc.field("intended_us"))
-    return Aggregate(
-        table,
-        ("producer", at, "intended_us", *columns),
-        where,
-        {"producer": pc.field("producer")},
-        {"records": (ONE, "sum"), "most": (took, "max")},
-        rounded={"us": "most"},
-    )
-
-
-def _acknowledged(run: Run, acked: Any) -> Aggregate:
-    """Count times to the acknowledgement: via, acked, second, us (rounded up), records, most (us, exact).
-
-    A record without one has no second and took nothing.
+    Columns: via, acked, us (rounded up to three digits; of what was not acknowledged 0), records, most (us,
+    exact).
     """
-    took = pc.subtract(pc.field("acked_us"), pc.field("intended_us"))
-    at = second("intended_us", run.measured_from_us, width_s(run))
-    keys = {"via": pc.field("via"), "acked": acked, "second": pc.if_else(acked, at, _NO_SECOND)}
-    return Aggregate(
-        "ledger",
-        ("via", "outcome", "intended_us", "acked_us"),
-        steady(run),
-        keys,
-        {"records": (ONE, "sum"), "most": (pc.if_else(acked, took, _ZERO), "max")},
-        rounded={"us": "most"},
-        along=("via", "second"),
-    )
+    keys = ("via", "acked", "us")
+    return evidence.shared.get("ack latencies", lambda: _together(_ack_counts(evidence), *keys).toArrow())
 
 
-def _grains(table: str, where: Any, who: str, at: str, run: Run) -> Aggregate:
-    """Fold events by (who, topic, partition) into grains: first_us, last_us, highest (offset), records."""
-    # No time of a run is negative, of which a division would not be rounded down.
-    keys = {key: pc.field(key) for key in (who, "topic", "partition")}
-    keys |= {"grain": pc.divide(pc.field(at), grain_us(run))}
-    values = {"first_us": (pc.field(at), "min"), "last_us": (pc.field(at), "max")}
-    values |= {"highest": (pc.field("offset"), "max"), "records": (ONE, "sum")}
-    return Aggregate(
-        table, (who, "topic", "partition", "offset", at, "outcome" if table == "ledger" else "producer"),
-        where, keys, values, along=(who, "grain"),
-    )  # fmt: skip
+def ack_by_second(evidence: Evidence) -> pa.Table:
+    """Return percentiles of the time to the acknowledgement: via, second, p50_us, p99_us, in order."""
+
+    def make() -> pa.Table:
+        of_second = F.expr("percentile(us, array(0.5, 0.99), records)")
+        acked = _ack_counts(evidence).where("acked").groupBy("via", "second").agg(of_second.alias("at"))
+        columns = (F.col("at")[0].alias("p50_us"), F.col("at")[1].alias("p99_us"))
+        return acked.select("via", "second", *columns).orderBy("via", "second").toArrow()
+
+    return evidence.shared.get("ack by second", make)
 
 
-def facts(evidence: Evidence) -> Folded:
-    """Return all that was folded of ledger, records and deliveries, in one pass over each."""
-    return folded(evidence, sums(evidence.run))
+def _ack_counts(evidence: Evidence) -> DataFrame:
+    """Count times to the acknowledgement by second; kept, since two facts are made of it."""
 
-
-def fact(evidence: Evidence, name: str) -> Any:
-    """Return one of :func:`sums` as an Arrow table; without rows where there are none."""
-    parts = facts(evidence).parts
-    if name in parts:
-        return parts[name]
-    how = sums(evidence.run)[name]
-    empty = {column: pa.array([], pa.int64()) for column in how.values}
-    return pa.table({key: pa.array([], _kind(key)) for key in how.names} | empty)
-
-
-def _kind(key: str) -> Any:
-    if key in ("via", "topic", "instance", "outcome", "group"):
-        return pa.string()
-    if key == "acked":
-        return pa.bool_()
-    return pa.int64() if key in ("us", "grain") else pa.int32()
-
-
-def seconds(evidence: Evidence) -> Any:
-    """Return the ledger by second as an Arrow table.
-
-    Columns: via, topic, partition, instance, outcome, intended_s, acked_s; records, bytes, sent_us and
-    acked_us (sums since the run's begin) and who (the sum of the identities' hashes).
-    """
-    return fact(evidence, "seconds")
-
-
-def acked_grains(evidence: Evidence) -> Any:
-    """Return acknowledgements folded by (via, topic, partition) and grain, an Arrow table."""
-    return fact(evidence, "acked")
-
-
-def delivered_grains(evidence: Evidence) -> Any | None:
-    """Return deliveries folded by (group, topic, partition) and grain; None where there are none."""
-    return fact(evidence, "delivered") if evidence.has("deliveries") and evidence.run.groups else None
-
-
-def made_by_applications(evidence: Evidence) -> list[Made]:
-    """Return what each audited application made of its input, in the order of run.json.
-
-    The records of their topics are read once more, for all of them together. There must be a records table.
-    """
-
-    def make() -> list[Made]:
+    def make() -> DataFrame:
         run = evidence.run
-        apps = [
-            Ends(app.name, (one.cluster, one.topic), (two.cluster, two.topic), app.per_record)
-            for app in run.audited_applications()
-            if (one := app.input) and (two := app.output)
-        ]
-        ends = at_place(*(place for app in apps for place in (app.source, app.target)))
-        grains = _grains("deliveries", None, "group", "received_us", run)
-        made = partial(
-            made_of,
-            apps=apps,
-            grains=grains,
-            window=(run.measured_from_us, run.measured_until_us),
-            shown=examples(),
-        )
-        sound = pc.field("producer").is_valid() & pc.field("crc_ok")
-        found = by_identity(evidence, APPLIED, sound & ends, made)
-        nothing = made(arrow_schema("records").empty_table().select(APPLIED))
-        return [put_together(parts, grains) for parts in zip(nothing, *found, strict=True)]
+        acked = F.col("outcome") == "acked"
+        took = F.when(acked, F.col("acked_us") - F.col("intended_us")).otherwise(F.lit(0).cast("long"))
+        width = max(1, -(-int(run.measured_s) // _MOST_SECONDS))
+        second = (F.floor(_second("intended_us", run) / width) * width).cast("int").alias("second")
+        rows = _steady(evidence.need("ledger"), run).withColumn("took", took)
+        return _counted(rows, "via", acked.alias("acked"), second).persist()
 
-    return evidence.shared.get("applied", make)
+    return evidence.shared.get("ack counts", make)
 
 
-def applied_grains(evidence: Evidence) -> Any | None:
-    """Return what applications have made of their input as deliveries to them, folded as deliveries are.
+def append_latencies(evidence: Evidence) -> pa.Table:
+    """Return how long records of the steady window took to their append: producer, us, records, most."""
+    run = evidence.run
 
-    A record counts as got when the last of its outputs was appended, by the clock of the output's broker.
-    None where no application is audited.
+    def query(records: DataFrame) -> DataFrame:
+        rows = _steady(intact(of_run(records, run)), run).where(F.col("timestamp_type") == "append")
+        return _counted(_took(rows, "timestamp_us"), "producer")
+
+    return _fact(evidence, "records", "append latencies", query)
+
+
+def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
+    """Return how long deliveries of the steady window took: producer, us, records, most (us, exact).
+
+    Args:
+        received: producer, intended_us, received_us.
+        run: run.json.
     """
-    if not evidence.has("records") or not evidence.run.audited_applications():
-        return None
-    return pa.concat_tables([made["grains"] for made in made_by_applications(evidence)])
+    return _counted(_took(_steady(received, run), "received_us"), "producer")
 
 
-def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:
-    """Return the deliveries of the run's records to the run's groups."""
-    return deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
+def _took(rows: DataFrame, at: str) -> DataFrame:
+    return rows.withColumn("took", F.col(at) - F.col("intended_us"))
 
 
-def percentiles(values: Any, counts: Any, points: tuple[float, ...]) -> list[float]:
+def _counted(rows: DataFrame, *keys: str | Column) -> DataFrame:
+    """Count ``took`` by value, rounded up to three digits: keys, us, records, most."""
+    counts = (F.count(F.lit(1)).alias("records"), F.max("took").alias("most"))
+    return rows.groupBy(*keys, rounded("took").alias("us")).agg(*counts)
+
+
+def _together(counted: DataFrame, *keys: str) -> DataFrame:
+    return counted.groupBy(*keys).agg(F.sum("records").alias("records"), F.max("most").alias("most"))
+
+
+def rounded(column: str) -> Column:
+    """Round whole numbers up to three significant digits: what is told is never better than what was."""
+    value, step = F.col(column), F.lit(_LAST_STEP)
+    for below, size in reversed(_STEPS.items()):
+        step = F.when(value < below, F.lit(size)).otherwise(step)
+    return (F.ceil(value / step) * step).cast("long")
+
+
+def _steady(rows: DataFrame, run: Run) -> DataFrame:
+    """Return the rows of records intended in the steady window."""
+    intended = F.col("intended_us")
+    return rows.where((intended >= run.measured_from_us) & (intended < run.measured_until_us))
+
+
+def _second(at: str, run: Run) -> Column:
+    """Return the whole second since the steady window's begin that a time lies in."""
+    return F.floor((F.col(at) - run.measured_from_us) / 1_000_000).cast("int")
+
+
+def _fact(evidence: Evidence, table: str, name: str, query: Callable[[DataFrame], DataFrame]) -> pa.Table:
+    """Return a fact's rows; those of :func:`contract.stray` are looked at, and left out."""
+
+    def make() -> pa.Table:
+        found = query(evidence.need(table)).toArrow()
+        if "nulls" not in found.column_names:
+            return found
+        check_rows(found, evidence.need(table), table, evidence.run)
+        return found.drop_columns(["nulls", "least", "most"])
+
+    return evidence.shared.get(name, make)
+
+
+def seconds(evidence: Evidence) -> pa.Table:
+    """Return the ledger by second.
+
+    Columns: via, topic, partition, instance, outcome, intended_s, acked_s; records, bytes, sent_us, acked_us,
+    who, as :func:`ledger_blocks` has them.
+    """
+    keys = ["via", "topic", "partition", "instance", "outcome", "intended_s", "acked_s"]
+    return _summed(ledger_blocks(evidence), keys, ["records", "bytes", "sent_us", "acked_us", "who"])
+
+
+def appended(evidence: Evidence) -> pa.Table:
+    """Return the intact records that the broker stamped: topic, partition, intended_s; records, who, at."""
+    found = record_blocks(evidence)
+    sound = pc.field("producer").is_valid() & pc.field("crc_ok") & pc.field("stamped")
+    rows = found.filter(sound).rename_columns({"rows": "records", "appended_us": "at"})
+    return _summed(rows, ["topic", "partition", "intended_s"], ["records", "who", "at"])
+
+
+def _summed(table: pa.Table, keys: list[str], values: list[str]) -> pa.Table:
+    """Return sums by key of collected rows; those of hashes wrap, as Spark's do."""
+    found = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in values])
+    return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+
+
+def percentiles(
+    values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], points: tuple[float, ...]
+) -> list[float]:
     """Return percentiles (0 to 1) of values that come as often as counts say, interpolated between two."""
     order = np.argsort(values, kind="stable")
     values, upto = values[order], np.cumsum(counts[order])

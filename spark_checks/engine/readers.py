@@ -1,4 +1,7 @@
-"""Evidence in: tables as DataFrames whose every file has the columns and types of the contract."""
+"""Evidence in: tables as DataFrames whose every file has the columns and types of the contract.
+
+Spark reads all of it, wherever it lies: a folder, HDFS and an object store are one path.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evidence.errors import EvidenceError, one_line
 from evidence.run import Run, parse_run
-from evidence.tables import arrow_schema
-from spark_checks.engine import contract
+from spark_checks.engine import contract, files
 from spark_checks.engine.schemas import TABLES
-from spark_checks.engine.workers import cores_here
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
-
-#: The tables that grow with the records: Spark's tasks read them. All others are read where the audit runs.
-LARGE: Final = ("ledger", "records", "deliveries")
-#: Parquet of such a table at most: samples of days, and some gigabytes in memory.
+#: The tables that grow with the records: Spark's tasks aggregate them. All others hold samples, which grow
+#: with the run's length alone: Spark reads them, and the driver judges them. This is where the line is drawn.
+LARGE: Final = ("ledger", "records", "deliveries", "batches")
+#: Parquet of a sampled table at most: samples of days, and some gigabytes in memory.
 _MOST_BYTES: Final = 256 << 20
 
 Made = TypeVar("Made")
-Opened = DataFrame | Callable[[], DataFrame]
 
 
 class Once:
@@ -66,17 +62,18 @@ class Once:
 class Evidence:
     """A run's evidence: run.json and the tables that are there (None: absent).
 
-    ``shared`` keeps what several checks fold from the same table. A table is opened when it is first asked
-    for: most of an audit needs no plan of Spark's. Files are folded by workers on so many ``cores`` of this
-    machine, by Spark's tasks where there are none.
+    ``shared`` keeps what several checks aggregate from the same table.
     """
 
     uri: str
     run: Run
-    tables: Mapping[str, Opened | None]
-    session: Callable[[], SparkSession] = SparkSession.active
-    cores: int = 0
+    tables: Mapping[str, DataFrame | None]
     shared: Once = dataclasses.field(default_factory=Once, compare=False, repr=False)
+
+    @property
+    def session(self) -> SparkSession:
+        """Spark's session, which reads the tables."""
+        return next(table.sparkSession for table in self.tables.values() if table is not None)
 
     def has(self, name: str) -> bool:
         """Return whether the evidence has any of a table."""
@@ -84,38 +81,20 @@ class Evidence:
 
     def table(self, name: str) -> DataFrame | None:
         """Return a table, or None when the evidence has none of it."""
-        found = self.tables[name]
-        return (
-            found
-            if found is None or isinstance(found, DataFrame)
-            else self.shared.get(f"{name} opened", found)
-        )
+        return self.tables[name]
 
     def rows(self, name: str) -> pa.Table | None:
-        """Return a table that does not grow with the records, whole, or None when the evidence has none.
+        """Return a table of samples, whole, or None when the evidence has none.
 
         Raises:
-            EvidenceError: when its files are larger than what is read where the audit runs.
+            EvidenceError: when it holds nulls where none may be, or rows of another run.
         """
         return self.shared.get(f"{name} read", lambda: self._rows(name)) if self.has(name) else None
 
     def _rows(self, name: str) -> pa.Table:
-        files = self.files(name)
-        if not files:
-            return self.need(name).toArrow()
-        size = sum(file.stat().st_size for file in files)
-        if size > _MOST_BYTES:
-            raise EvidenceError(
-                f"{self.uri}/{name}: {size >> 20:,} MiB of samples, of which {_MOST_BYTES >> 20} MiB at most "
-                "are read; judge a shorter run, or one with fewer samples"
-            )
-        schema = arrow_schema(name)
-        return pa.concat_tables([_read(file, schema) for file in files])
-
-    def files(self, name: str) -> list[Path]:
-        """Return the files of a table that every machine of the audit opens by these paths, if there are."""
-        folder = local_path(self.uri)
-        return _files(folder, name) if folder is not None else []
+        rows = self.need(name).toArrow()
+        contract.check_samples(rows, self.need(name), name, self.run)
+        return rows
 
     def need(self, name: str) -> DataFrame:
         """Return a table without which nothing can be judged.
@@ -123,50 +102,40 @@ class Evidence:
         Raises:
             EvidenceError: when it is absent.
         """
-        frame = self.table(name)
+        frame = self.tables[name]
         if frame is None:
             raise EvidenceError(
-                f"{self.uri}/{name}: no such table; expected a folder with Parquet files there"
+                f"{files.shown(self.uri)}/{name}: no such table; expected a folder with Parquet files there"
             )
         return frame
 
 
-def local_path(uri: str) -> Path | None:
-    """Return the folder that a URI means on this machine, or None when it is elsewhere."""
-    if "://" not in uri and not uri.startswith("file:"):
-        return Path(uri).absolute()
-    parsed = urlparse(uri)
-    return Path(unquote(parsed.path)) if parsed.scheme == "file" else None
-
-
-def open_evidence(
-    session: SparkSession | Callable[[], SparkSession], uri: str, cores: int | None = None
-) -> Evidence:
-    """Open an evidence folder: run.json, and every table that is there, validated.
+def open_evidence(spark: SparkSession, uri: str) -> Evidence:
+    """Open an evidence folder: run.json, and every table that is there, its files held against the contract.
 
     Args:
-        session: Spark's, or what gives it: for evidence on this machine it is not asked for here.
-        uri: the folder, anything that Spark reads.
-        cores: of this machine, on which files are folded; 0 for Spark's tasks; None: as the session's master
-            says.
+        spark: the session.
+        uri: the folder: a path of this machine, or anything that Spark reads.
 
     Raises:
         EvidenceError: a missing or unreadable run.json or ledger, a file that is no whole Parquet file, a
-            column that is missing, of another type, or null where it must not be, rows of another run.
+            column that is missing or of another type, more samples than a driver can hold.
     """
-    spark = session if callable(session) else lambda: session
-    if cores is None:
-        cores = cores_here(str(spark().sparkContext.master))
-    uri = uri.rstrip("/")
-    run = parse_run(_read_text(spark, f"{uri}/run.json"), f"{uri}/run.json")
-    tables = {name: read_table(spark, uri, name, run) for name in TABLES}
-    evidence = Evidence(uri, run, tables, spark, cores)
+    uri = located(uri)
+    where = f"{uri}/run.json"
+    run = parse_run(files.read_text(spark, where), files.shown(where))
+    evidence = Evidence(uri, run, {name: read_table(spark, uri, name, run) for name in TABLES})
     for name in ("ledger",) * run.loaded + ("deliveries",) * bool(run.groups):
-        if not evidence.has(name):
-            evidence.need(name)
+        evidence.need(name)
     if run.load_until_us is None and run.loaded:
         evidence = replace(evidence, run=run.model_copy(update={"load_until_us": _last_us(evidence)}))
     return evidence
+
+
+def located(uri: str) -> str:
+    """Return a URI that Spark reads; a path without a scheme is one of this machine."""
+    uri = uri.rstrip("/")
+    return uri if "://" in uri or uri.startswith("file:") else Path(uri).absolute().as_uri()
 
 
 def _last_us(evidence: Evidence) -> int:
@@ -175,56 +144,32 @@ def _last_us(evidence: Evidence) -> int:
     row = evidence.need("ledger").agg(F.max(times)).first()
     if row is None or row[0] is None or row[0] <= evidence.run.measured_from_us:
         raise EvidenceError(
-            f"{evidence.uri}/ledger: nothing was sent after the warm-up, so there is nothing to judge"
+            f"{files.shown(evidence.uri)}/ledger: nothing was sent after the warm-up, so there is nothing to "
+            "judge"
         )
     return int(row[0])
 
 
-def read_table(spark: Callable[[], SparkSession], uri: str, name: str, run: Run) -> Opened | None:
-    """Return what gives one table with exactly the columns of the contract, None when no file of it is there.
+def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame | None:
+    """Return a table with exactly the columns of the contract, None when no file of it is there.
 
     Columns that may be absent are null then.
 
     Raises:
         EvidenceError: as :func:`open_evidence`.
     """
-    folder = local_path(uri)
-    if folder is not None:
-        files = _files(folder, name)
-        if not files:
-            return None
-        for file in files:
-            contract.check_file(file, name, run)
-        return lambda: spark().read.schema(TABLES[name]).parquet(f"{(folder / name).as_uri()}")
-    try:
-        # Every footer is read, as a job of the cluster: a file with other columns must not pass for nulls.
-        found = spark().read.option("mergeSchema", "true").parquet(f"{uri}/{name}")
-    except AnalysisException as error:
-        if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
-            return None
-        raise EvidenceError(explain(error, f"{uri}/{name}")) from None
-    except (PySparkException, Py4JJavaError) as error:
-        raise EvidenceError(explain(error, f"{uri}/{name}")) from None
-    types = {field.name: field.dataType for field in found.schema}
-    for field in TABLES[name]:
-        if field.name in types or not contract.may_lack(field, name, run):
-            contract.check_column(f"{uri}/{name}", field.name, types.get(field.name), field.dataType)
-    contract.check_rows(found, name, run)
-    whole = (F.col(f.name) if f.name in types else F.lit(None).cast(f.dataType) for f in TABLES[name])
-    return found.select(*(column.alias(f.name) for column, f in zip(whole, TABLES[name], strict=True)))
-
-
-def _files(folder: Path, name: str) -> list[Path]:
-    """Return the files of a table, those of one writer in the order in which it wrote them."""
-    found = (p for p in (folder / name).glob("*.parquet") if not p.name.startswith((".", "_")))
-    return sorted(found, key=lambda p: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", p.name)])
-
-
-def _read(file: Path, schema: pa.Schema) -> pa.Table:
-    try:
-        return ds.dataset(str(file), schema=schema).to_table()
-    except (pa.ArrowException, OSError) as error:
-        raise EvidenceError(explain(f"CANNOT_READ_FILE {file}: {error}", str(file))) from None
+    found = files.parquet_files(spark, f"{uri}/{name}")
+    if not found:
+        return None
+    for file in found:
+        contract.check_file(spark, file, name, run)
+    size = sum(file.size for file in found)
+    if name not in LARGE and size > _MOST_BYTES:
+        raise EvidenceError(
+            f"{files.shown(uri)}/{name}: {size >> 20:,} MiB of samples, of which {_MOST_BYTES >> 20} MiB at "
+            "most are read; judge a shorter run, or one with fewer samples"
+        )
+    return spark.read.schema(TABLES[name]).parquet(f"{uri}/{name}")
 
 
 def damaged(error: object) -> bool:
@@ -245,16 +190,4 @@ def explain(error: object, where: str) -> str:
         reason = "its columns differ from those of the contract (evidence/tables.py)"
     elif file is None:
         reason = one_line(text, 200)
-    return f"{file.group(1) if file else where}: {reason}"
-
-
-def _read_text(spark: Callable[[], SparkSession], uri: str) -> str:
-    path = local_path(uri)
-    try:
-        if path is not None:
-            return path.read_text(encoding="utf-8")
-        return str(spark().read.text(uri, wholetext=True).head(1)[0][0])
-    except (OSError, PySparkException, IndexError):
-        raise EvidenceError(f"{uri}: no such file; is this the evidence folder of a run?") from None
-    except UnicodeDecodeError:
-        raise EvidenceError(f"{uri}: is not UTF-8 text") from None
+    return f"{files.shown(file.group(1) if file else where)}: {reason}"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -15,9 +17,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evidence.run import Mirror, Run, Topic
+from evidence.run import Mirror, Run
 from evidence.tables import arrow_schema
 from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.session import ship
+from spark_checks.topics import Range, Share, raw_records_of
+
+ship(__name__)
 
 #: Raw bytes that are read and compressed a mirror, over all partitions of its source.
 SAMPLE_BYTES: Final = 48 << 20
@@ -40,52 +46,47 @@ CODECS: Final[Mapping[str, Callable[[bytes], int]]] = {
     "lz4": _arrow("lz4"),
     "zstd": _arrow("zstd", 3),
 }
-Reader = Callable[[Topic], DataFrame]
 
 
-def sample(spark: SparkSession, records: DataFrame, run: Run, read: Mapping[str, Reader]) -> DataFrame | None:
+def sample(
+    spark: SparkSession, records: DataFrame, run: Run, topics: Mapping[tuple[str, str], Share]
+) -> DataFrame | None:
     """Return the table ``batches`` of all mirrors' sources; None without a mirror whose source has records.
 
     Args:
         spark: the session.
-        records: the landed records, from which follows how many of them make up the sample.
+        records: the records that were read, from which follows how many of them make up the sample.
         run: run.json.
-        read: cluster to what reads a topic's offsets from it, as Kafka's source of Spark gives them.
+        topics: by (cluster, topic) what was read of it.
     """
     frames = []
     for mirror in run.mirrors:
-        topic = run.topic_of(mirror.source)
-        part = None if topic is None else middle(records, topic)
-        if part is not None and mirror.source.cluster in read:
-            raw = read[mirror.source.cluster](part).select("partition", "offset", "timestamp", "key", "value")
+        place = (mirror.source.cluster, mirror.source.topic)
+        ranges = middle(records, *place) if place in topics else ()
+        if ranges:
+            parts = [replace(topics[place], ranges=(one,)) for one in ranges]
             # A partition's sample in one group: some megabytes.
-            frames.append(raw.groupBy("partition").applyInArrow(_compressor(mirror), TABLES["batches"]))
-    if not frames:
-        return None
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return whole
+            grouped = raw_records_of(spark, parts).groupBy("partition")
+            frames.append(grouped.applyInArrow(_compressor(mirror), TABLES["batches"]))
+    return reduce(DataFrame.unionByName, frames) if frames else None
 
 
-def middle(records: DataFrame, topic: Topic) -> Topic | None:
-    """Return the topic cut to offsets in the middle of each partition, all together the size of a sample."""
+def middle(records: DataFrame, cluster: str, topic: str) -> list[Range]:
+    """Return offsets in the middle of each partition of a topic, all together the size of a sample."""
     rows = (
-        records.where((F.col("cluster") == topic.cluster) & (F.col("topic") == topic.topic))
+        records.where((F.col("cluster") == cluster) & (F.col("topic") == topic))
         .groupBy("partition")
         .agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.avg("bytes").alias("mean"))
+        .orderBy("partition")
         .collect()
     )
-    if not rows:
-        return None
-    each = SAMPLE_BYTES // len(rows)
-    starts, ends = {}, {}
+    found = []
     for row in rows:
         held = row["last"] + 1 - row["first"]
-        wanted = min(held, max(1, int(each / max(row["mean"], 1))))
-        starts[row["partition"]] = row["first"] + (held - wanted) // 2
-        ends[row["partition"]] = starts[row["partition"]] + wanted
-    return topic.model_copy(update={"start_offsets": starts, "end_offsets": ends})
+        wanted = min(held, max(1, int(SAMPLE_BYTES // len(rows) / max(row["mean"], 1))))
+        start = row["first"] + (held - wanted) // 2
+        found.append(Range(row["partition"], start, start + wanted))
+    return found
 
 
 def _compressor(mirror: Mirror) -> Callable[[pa.Table], pa.Table]:
@@ -109,7 +110,7 @@ def filled(rows: pa.Table, codec: str, batch_bytes: int) -> Iterator[dict[str, A
     The last, unfilled one is left out.
 
     Args:
-        rows: ``offset``, ``timestamp``, ``key`` and ``value`` of one partition, in order.
+        rows: ``offset``, ``timestamp_ms``, ``key`` and ``value`` of one partition, in order.
         codec: a key of :data:`CODECS`.
         batch_bytes: the producer's batch.size.
     """
@@ -137,14 +138,12 @@ def filled(rows: pa.Table, codec: str, batch_bytes: int) -> Iterator[dict[str, A
 
 def serialized(rows: pa.Table) -> list[bytes]:
     """Return records as a batch has them (record format 2), without headers."""
-    times = rows.column("timestamp").cast(pa.int64()).to_pylist()
+    times = rows.column("timestamp_ms").to_pylist()
     made = []
     for number, (at, key, value) in enumerate(
         zip(times, rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True)
     ):
-        body = (
-            b"\0" + _varint((at - times[0]) // 1000) + _varint(number) + _field(key) + _field(value) + b"\0"
-        )
+        body = b"\0" + _varint(at - times[0]) + _varint(number) + _field(key) + _field(value) + b"\0"
         made.append(_varint(len(body)) + body)
     return made
 

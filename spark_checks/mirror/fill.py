@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
-from evidence.run import Run
-from spark_checks.engine.aggregates import Aggregate
-from spark_checks.engine.applied import at_place
-from spark_checks.engine.one_pass import summed
+from spark_checks.engine.facts import at_places
 from spark_checks.engine.readers import Evidence
 
 #: Upper ends of the histogram's classes, milliseconds; what takes longer is in a last class of its own.
@@ -70,16 +69,12 @@ def batches(evidence: Evidence) -> list[Cut]:
     Records are laid end to end by their timestamps, to the millisecond, as linger.ms counts; one may lie
     across two batches. What is collected is a row a partition and millisecond.
     """
-    rows = summed(evidence, _by_ms(evidence.run))
-    if rows is None:
-        return []
+    rows = _by_ms(evidence)
     found = []
     for mirror in evidence.run.mirrors:
-        here = at_place((mirror.source.cluster, mirror.source.topic)) & (pc.field("bytes") > 0)
-        mine = (
-            rows.filter(here)
-            .select(["partition", "ms", "bytes"])
-            .sort_by([("partition", "ascending"), ("ms", "ascending")])
+        here = (pc.field("cluster") == mirror.source.cluster) & (pc.field("topic") == mirror.source.topic)
+        mine = rows.filter(here & (pc.field("bytes") > 0)).sort_by(
+            [("partition", "ascending"), ("ms", "ascending")]
         )
         partition, ms, size = (mine[name].to_numpy() for name in ("partition", "ms", "bytes"))
         edges = np.flatnonzero(np.diff(partition)) + 1
@@ -90,18 +85,11 @@ def batches(evidence: Evidence) -> list[Cut]:
     return found
 
 
-def _by_ms(run: Run) -> Aggregate:
-    """Sum up the bytes of the mirrors' sources by partition and millisecond."""
-    sources = ((mirror.source.cluster, mirror.source.topic) for mirror in run.mirrors)
-    keys = {key: pc.field(key) for key in ("cluster", "topic", "partition")}
-    return Aggregate(
-        "records",
-        ("cluster", "topic", "partition", "timestamp_us", "bytes"),
-        at_place(*sources),
-        keys | {"ms": pc.divide(pc.field("timestamp_us"), 1000)},
-        {"bytes": (pc.field("bytes"), "sum")},
-        along=("topic", "partition", "ms"),
-    )
+def _by_ms(evidence: Evidence) -> pa.Table:
+    """Return the bytes of the mirrors' sources by cluster, topic, partition and millisecond."""
+    sources = at_places(*((mirror.source.cluster, mirror.source.topic) for mirror in evidence.run.mirrors))
+    keys = ("cluster", "topic", "partition", F.expr("timestamp_us div 1000").alias("ms"))
+    return evidence.need("records").where(sources).groupBy(*keys).agg(F.sum("bytes").alias("bytes")).toArrow()
 
 
 def _cut(ms: Any, held: Any, batch_bytes: int) -> tuple[Any, Any]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from evidence.run import Mirror, Place, Run
-from spark_checks.engine.applied import at_place
 from spark_checks.engine.facts import percentiles
-from spark_checks.engine.one_pass import folded_by
 from spark_checks.engine.readers import Evidence
-from spark_checks.mirror.arrivals import COLUMNS, Delays, delayed
+
+#: How many records of a topic had which delay, in whole milliseconds, by (cluster, topic).
+Delays = Mapping[tuple[str, str], Counter[int]]
+#: Offsets [begin, end) of a partition that were first seen at a time.
+_STRETCH: Final = "cluster string, topic string, partition int, begin long, end long, at_us long"
+#: Offsets a block of the join, as a power of two.
+_NEAR_BITS: Final = 12
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ def _grown(ends: Any, run: Run, place: Place) -> tuple[Any, Any]:
     if topic is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     starts = topic.start_offsets
-    here = ends.filter(at_place((place.cluster, place.topic)) & pc.field("partition").isin([*starts]))
+    here = ends.filter(_here(place.cluster, place.topic) & pc.field("partition").isin([*starts]))
     started = np.array([starts[partition] for partition in here["partition"].to_pylist()], np.int64)
     at_us, where = np.unique(here["at_us"].to_numpy(), return_inverse=True)
     grown = np.zeros(len(at_us), np.int64)
@@ -106,22 +111,49 @@ def _grown(ends: Any, run: Run, place: Place) -> tuple[Any, Any]:
 
 
 def delays(evidence: Evidence, ends: Any) -> Delays:
-    """Return how long the records of each mirror's target took to be there, by cluster and topic.
+    """Return how many records of each mirror's target had which delay, by cluster and topic.
 
     A record was in the target at the first sample whose end lies behind it. What was there before the first
     sample is left out, and so is a target that gives timestamps of its own (LogAppendTime).
     """
-    samples: dict[tuple[str, str, int], tuple[Any, Any]] = {}
-    for place in {(mirror.target.cluster, mirror.target.topic) for mirror in evidence.run.mirrors}:
-        seen = ends.filter(at_place(place)).sort_by("at_us")
-        for number in seen["partition"].unique().to_pylist():
-            mine = seen.filter(pc.field("partition") == number)
-            highest = np.maximum.accumulate(mine["end_offset"].to_numpy())
-            samples[*place, number] = highest, mine["at_us"].to_numpy()
+    samples = [
+        row
+        for place in sorted({(one.target.cluster, one.target.topic) for one in evidence.run.mirrors})
+        for row in _stretches(ends, *place)
+    ]
     found: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     if not samples:
         return found
-    for part in folded_by(evidence, "records", COLUMNS, partial(delayed, samples=samples)):
-        for topic, counts in part.items():
-            found[topic].update(counts)
+    records = evidence.need("records").where(F.coalesce(F.col("timestamp_type") != "append", F.lit(True)))
+    # Samples are few and are broadcast; records are joined by blocks of offsets, so that each is held against
+    # the one or two samples that may be its own.
+    seen = records.sparkSession.createDataFrame(samples, _STRETCH).withColumn(
+        "near",
+        F.explode(F.sequence(F.shiftright("begin", _NEAR_BITS), F.shiftright(F.col("end") - 1, _NEAR_BITS))),
+    )
+    took = F.floor((F.col("at_us") - F.col("timestamp_us")) / 1000).cast("long").alias("delay_ms")
+    counted = (
+        records.withColumn("near", F.shiftright("offset", _NEAR_BITS))
+        .join(F.broadcast(seen), ["cluster", "topic", "partition", "near"], "inner")
+        .where("offset >= begin and offset < end")
+        .groupBy("cluster", "topic", took)
+        .count()
+    )
+    for row in counted.collect():
+        found[row["cluster"], row["topic"]][row["delay_ms"]] += row["count"]
     return found
+
+
+def _stretches(ends: Any, cluster: str, topic: str) -> Iterator[tuple[Any, ...]]:
+    """Give the offsets that came between two samples of a topic, as rows of :data:`_STRETCH`."""
+    seen = ends.filter(_here(cluster, topic)).sort_by("at_us")
+    for partition in seen["partition"].unique().to_pylist():
+        mine = seen.filter(pc.field("partition") == partition)
+        highest = np.maximum.accumulate(mine["end_offset"].to_numpy()).tolist()
+        for (begin, end), at_us in zip(pairwise(highest), mine["at_us"].to_pylist()[1:], strict=True):
+            if end > begin:
+                yield cluster, topic, partition, begin, end, at_us
+
+
+def _here(cluster: str, topic: str) -> Any:
+    return (pc.field("cluster") == cluster) & (pc.field("topic") == topic)

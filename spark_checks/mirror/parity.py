@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Place, Run
-from spark_checks.engine.anomalies import block, differs, digest, only_blocks, tally
-from spark_checks.engine.one_pass import folded_by
+from evidence.run import Run
+from spark_checks.engine.anomalies import tally
+from spark_checks.engine.blocks import block, digest
 from spark_checks.engine.readers import Evidence
 from spark_checks.mirror.altered import PARTS, paired
 from spark_checks.mirror.order import out_of_order
-from spark_checks.mirror.sequences import COLUMNS, Topic, put_together, stretches
 from spark_checks.results import Anomaly
 
 #: Stands for the producer of a record that is known by its content alone.
-_NONE = -1
+_NONE: Final = -1
 #: The content of records without identity is hashed; 2^10 blocks of hashes are compared.
-_CONTENT_SHIFT = 38
+_CONTENT_SHIFT: Final = 38
 _ID = ["mirror", "producer", "ident"]
 _KEYS = ["mirror", "producer", "block"]
 _ORDER = ["mirror", "partition", "offset", "target_partition", "target_offset"]
@@ -89,40 +89,38 @@ def identified(rows: DataFrame, restamped: list[int]) -> DataFrame:
 def mirror_hop(evidence: Evidence) -> MirrorHop:
     """Compare each mirror's target with its source.
 
-    One pass folds the sequence of each partition into a number, by which most mirrors are shown to be what
-    they should be (spark_checks.mirror.sequences). Of the others the order is looked at record by record, and
-    both sides are folded into digests by producer and block of sequence numbers (records without identity: by
-    block of content hashes); that shuffles one row a block and task. Only blocks whose digests differ are
-    then aggregated by record.
+    Partitions are compared first, by a digest of their records in order, by which most mirrors are shown to
+    be what they should be. Of the others the order is looked at record by record, and digests by producer and
+    block of sequence numbers (records without identity: by block of content hashes) tell where to look: only
+    blocks whose digests differ are then aggregated by record.
     """
     run = evidence.run
-    ends = frozenset((one.cluster, one.topic) for m in run.mirrors for one in (m.source, m.target))
-    told = put_together(folded_by(evidence, "records", COLUMNS, partial(stretches, topics=ends)))
-    totals = count_sides(told, run)
+    everything = sides(evidence.need("records"), run, range(len(run.mirrors)))
+    partitions = count_partitions(everything)
+    totals = count_sides(partitions, run)
     restamped = [n for n, one in enumerate(totals) if one["target_restamped"]]
-    unlike = [
-        number
-        for number, (source, target) in enumerate(_ends(told, run))
-        if not source.same_as(target, stamped=number not in restamped)
-    ]
+    rows = identified(everything, restamped)
+    unlike = differing_mirrors(rows, partitions, len(run.mirrors))
     if not unlike:
         return MirrorHop(tuple(totals), {})
-    rows = identified(sides(evidence.need("records"), run, unlike), restamped)
+    rows = rows.where(F.col("mirror").isin(unlike))
     hashed = F.xxhash64("ident", *PARTS)
-    digests = (
+    blocks = (
         rows.groupBy("mirror", "producer", block("position"))
         .agg(
-            *digest(F.when(F.col("from_source"), hashed), "source"),
-            *digest(F.when(~F.col("from_source"), hashed), "target"),
+            *digest(F.when(F.col("from_source"), hashed), "source_"),
+            *digest(F.when(~F.col("from_source"), hashed), "target_"),
         )
-        .withColumn("differs", differs("source", "target"))
+        .where(" or ".join(f"source_{part} != target_{part}" for part in ("rows", "one", "two")))
+        .select(*_KEYS)
+        .persist()
     )
-    blocks = digests.where("differs").select(*_KEYS).persist()
     for row in blocks.groupBy("mirror").count().collect():
         totals[row["mirror"]]["blocks_compared_exactly"] = row["count"]
     anomalies = tally(named(out_of_order(rows), run), _ORDER)
     if not blocks.isEmpty():
-        matched = compare(only_blocks(rows, blocks, ["mirror", "producer"], "position")).persist()
+        some = rows.withColumn("block", block("position")).join(F.broadcast(blocks), _KEYS, "semi")
+        matched = compare(some).persist()
         different = paired(findings(matched).persist()).persist()
         anomalies |= tally(named(different, run), _ORDER)
         for row in by_kind(different, "duplicated").collect():
@@ -138,29 +136,76 @@ def by_kind(found: DataFrame, kind: str) -> DataFrame:
     return found.where(F.col("kind") == kind).groupBy("mirror").agg(F.sum("_times").alias("times"))
 
 
-def _ends(told: Mapping[tuple[str, str], Topic], run: Run) -> Iterator[tuple[Topic, Topic]]:
-    """Give what was seen of each mirror's source and target."""
+def count_partitions(rows: DataFrame) -> list[dict[str, Any]]:
+    """Return what each partition of a mirror's ends holds.
 
-    def seen(place: Place) -> Topic:
-        return told.get((place.cluster, place.topic), Topic())
+    Args:
+        rows: as :func:`sides` returns them.
 
-    yield from ((seen(mirror.source), seen(mirror.target)) for mirror in run.mirrors)
+    Returns:
+        mirror, from_source, partition; rows, first and last (offset), by_content and append (records that are
+        known by their content alone, and that have the broker's time).
+    """
+    found = rows.groupBy("mirror", "from_source", "partition").agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.count_if(F.col("producer") == _NONE).alias("by_content"),
+        F.count_if(F.col("timestamp_type") == "append").alias("append"),
+    )
+    return [row.asDict() for row in found.collect()]
 
 
-def count_sides(told: Mapping[tuple[str, str], Topic], run: Run) -> list[dict[str, int]]:
+def count_sides(partitions: list[dict[str, Any]], run: Run) -> list[dict[str, int]]:
     """Return for each mirror how many records its ends hold, and how many are known by content alone."""
-    totals = []
-    for source, target in _ends(told, run):
-        by_content = (sum(one.by_content for one in end.partitions) for end in (source, target))
-        totals.append({
-            "source": source.rows,
-            "target": target.rows,
-            "by_content": max(by_content),
-            "target_restamped": sum(one.append for one in target.partitions),
+
+    def whole(mirror: int, name: str, *, from_source: bool) -> int:
+        mine = (one for one in partitions if (one["mirror"], one["from_source"]) == (mirror, from_source))
+        return sum(one[name] for one in mine)
+
+    return [
+        {
+            "source": whole(number, "rows", from_source=True),
+            "target": whole(number, "rows", from_source=False),
+            "by_content": max(whole(number, "by_content", from_source=end) for end in (True, False)),
+            "target_restamped": whole(number, "append", from_source=False),
             "blocks_compared_exactly": 0,
             "duplicated": 0,
-        })  # fmt: skip
-    return totals
+        }
+        for number in range(len(run.mirrors))
+    ]
+
+
+def differing_mirrors(rows: DataFrame, partitions: list[dict[str, Any]], mirrors: int) -> list[int]:
+    """Return the mirrors whose partitions are not, one for one, the same records in the same order.
+
+    A record's place in its partition is its offset less the first one. Where offsets have holes (the marks of
+    transactions, compaction) that place is not known so, and the mirror counts as differing.
+
+    Args:
+        rows: as :func:`identified` returns them.
+        partitions: as :func:`count_partitions` returns them.
+        mirrors: how many there are.
+    """
+    whole = dict.fromkeys(range(mirrors), True)
+    for one in partitions:
+        whole[one["mirror"]] &= one["rows"] == one["last"] - one["first"] + 1
+    keys = ["mirror", "from_source", "partition"]
+    firsts = [tuple(one[key] for key in (*keys, "first")) for one in partitions if whole[one["mirror"]]]
+    ends: dict[tuple[int, bool], list[tuple[int, ...]]] = defaultdict(list)
+    if firsts:
+        begins = rows.sparkSession.createDataFrame(
+            firsts, "mirror int, from_source boolean, partition int, first long"
+        )
+        hashed = F.xxhash64(*PARTS, F.col("offset") - F.col("first"))
+        placed = rows.join(F.broadcast(begins), keys, "inner").groupBy(*keys).agg(*digest(hashed))
+        for row in placed.collect():
+            ends[row["mirror"], row["from_source"]].append((row["rows"], row["one"], row["two"]))
+    return [
+        number
+        for number in range(mirrors)
+        if not whole[number] or sorted(ends[number, True]) != sorted(ends[number, False])
+    ]
 
 
 def compare(rows: DataFrame) -> DataFrame:

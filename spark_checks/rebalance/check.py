@@ -9,7 +9,8 @@ import pandas as pd
 
 from evidence.levels import Levels, given
 from evidence.run import Run
-from spark_checks.engine.facts import acked_grains, applied_grains, delivered_grains
+from spark_checks.engine.applications import output_grains
+from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance import gaps, groups, ownership
 from spark_checks.rebalance.applications import by_partition, restores
@@ -181,7 +182,7 @@ def _measure(
     cells: Cells = {restart.number: {} for restart in restarts}
     acked, delivered, applied = (
         None if grains is None else grains.to_pandas()
-        for grains in (acked_grains(evidence), delivered_grains(evidence), applied_grains(evidence))
+        for grains in (acked_grains(evidence), delivered_grains(evidence), output_grains(evidence))
     )
     produce, outside = _produce(acked, restarts, run, cells)
     topics = {name: list(group.topics) for name, group in run.groups.items()}

@@ -1,6 +1,6 @@
 """The audit reports exactly the faults that were put into good evidence: alone, mixed, and after real decoding.
 
-``python -m spark_checks.faults`` does the same with a thousand mixtures.
+``python -m tests.faults`` does the same with a thousand mixtures.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_checks.faults.audited import Mixture, Outcome, audited, judged, made
-from spark_checks.faults.inject import FAULTS, expected
 from spark_checks.results import Anomaly, Result
+from tests.faults.audited import Mixture, Outcome, audited, judged, made
+from tests.faults.inject import FAULTS, expected
 
 
 def some_mixtures(count: int) -> list[Mixture]:

@@ -13,6 +13,5 @@ from spark_checks.engine import session
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     running = session.start("local[2]", "1g")
-    session.for_small_evidence(running)
     yield running
     running.stop()

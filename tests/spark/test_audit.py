@@ -23,11 +23,11 @@ from local.setup import packages as machine
 from spark_checks.__main__ import main
 from spark_checks.checks import partitions
 from spark_checks.engine import session
-from spark_checks.faults.synthetic import write_evidence
 from spark_checks.job import Audit, audit
 from spark_checks.report import output
 from spark_checks.report import page as report
 from spark_checks.results import Recommendation, more_partitions
+from tests.faults.synthetic import write_evidence
 
 pytestmark = pytest.mark.spark
 

@@ -15,9 +15,9 @@ import pyspark
 import pytest
 
 from local.services.brokers import end_process, log_tail
-from spark_checks.faults.synthetic import write_evidence
 from spark_checks.package import pack
 from tests.awaiting import await_that
+from tests.faults.synthetic import write_evidence
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 from evidence.levels import Levels
 from evidence.run import Run
 from spark_checks.delivery import check as delivery
-from spark_checks.delivery import order
-from spark_checks.delivery import producer_to_topic as topic
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import topic_hop
 from spark_checks.delivery.topic_to_group import group_hop
@@ -104,21 +102,8 @@ def by_case(anomalies: Mapping[str, Anomaly], cases: Any, key: str, where: str) 
     return found
 
 
-#: Few rows are compared in the audit's own process, many by tasks.
-BOTH_WAYS = pytest.mark.parametrize("way", ["here", "by tasks"], indirect=True, scope="module")
-
-
 @pytest.fixture(scope="module")
-def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "by tasks":
-            patch.setattr(topic, "SMALL", -1)
-            patch.setattr(order, "MANY", -1)
-        yield
-
-
-@pytest.fixture(scope="module")
-def topic_found(spark: SparkSession, way: None) -> dict[str, Any]:
+def topic_found(spark: SparkSession) -> dict[str, Any]:
     rows = [(of_case(one, n), of_case(two, n)) for n, (one, two, _) in enumerate(TOPIC_CASES.values())]
     ledger = [row for one, _ in rows for row in one]
     records = [row for _, two in rows for row in two]
@@ -128,7 +113,6 @@ def topic_found(spark: SparkSession, way: None) -> dict[str, Any]:
     return by_case(anomalies, TOPIC_CASES, "seq", "topic")
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("case", TOPIC_CASES)
 def test_between_producer_and_topic_exactly_what_happened_is_found(
     topic_found: dict[str, Any], case: str
@@ -189,7 +173,7 @@ REST_CASES: dict[str, tuple[list[tuple[int, int, int, int]], list[int]]] = {
 
 
 @pytest.fixture(scope="module")
-def rest_found(spark: SparkSession, way: None) -> dict[str, Any]:
+def rest_found(spark: SparkSession) -> dict[str, Any]:
     rest: Row = {"via": "rest", "instance": "h:8082"}
     ledger, records = [], []
     for n, (numbers, _) in enumerate(REST_CASES.values()):
@@ -201,7 +185,6 @@ def rest_found(spark: SparkSession, way: None) -> dict[str, Any]:
     return by_case(reordered(found, topic_hop(found)), REST_CASES, "seq", "topic")
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("case", REST_CASES)
 def test_by_rest_order_is_judged_as_far_as_the_interface_promises_it(
     rest_found: dict[str, Any], case: str

@@ -12,7 +12,6 @@ import yaml
 from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
-from evidence.run import Topic
 from sizing.plan import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
@@ -20,6 +19,7 @@ from spark_checks.mirror.batch_advice import Batches, bound, recommendations
 from spark_checks.mirror.batches import CODECS, SAMPLE_BYTES, filled, middle, serialized
 from spark_checks.mirror.compression import Compression
 from spark_checks.report import output
+from spark_checks.topics import Range
 from tests.planned import instances, mirrors, value
 from tests.spark.frames import Row, evidence, frame
 from tests.spark.test_mirror import about, copies, placed, source
@@ -31,7 +31,7 @@ def rows(values: list[bytes]) -> pa.Table:
     count = len(values)
     columns: dict[str, Any] = {
         "offset": pa.array(range(10, 10 + count), pa.int64()),
-        "timestamp": pa.array([1_000_000 * n for n in range(count)], pa.timestamp("us")),
+        "timestamp_ms": pa.array([1_000 * n for n in range(count)], pa.int64()),
         "key": pa.array([b"key"] * count, pa.binary()),
         "value": pa.array(values, pa.binary()),
     }
@@ -76,11 +76,8 @@ def test_gzip_is_what_everyone_calls_gzip() -> None:
 @pytest.mark.spark
 def test_a_sample_lies_in_the_middle_and_holds_no_more_than_its_bytes(spark: SparkSession) -> None:
     records = [source(n, topic="t0", bytes=SAMPLE_BYTES // 4) for n in range(10)]
-    topic = Topic(cluster="leaf", topic="t0", partitions=1, start_offsets={0: 0})
-    cut = middle(frame(spark, "records", records), topic)
-    assert cut is not None
-    assert (cut.start_offsets, cut.end_offsets) == ({0: 3}, {0: 7})
-    assert middle(frame(spark, "records", []), topic) is None
+    assert middle(frame(spark, "records", records), "leaf", "t0") == [Range(0, 3, 7)]
+    assert middle(frame(spark, "records", []), "leaf", "t0") == []
 
 
 def batch(raw: int, compressed: int, codec: str = "gzip") -> Row:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
 from evidence.run import Run
-from evidence.tables import TABLES, arrow_schema
 from spark_checks.checks import outputs
-from spark_checks.engine import one_pass
-from spark_checks.engine.readers import Evidence
 from spark_checks.registry import asked
 from tests.spark.frames import TOPIC, Row, evidence, held, run, us
 
@@ -129,29 +122,12 @@ def test_latency_goes_to_the_last_output_of_a_record_of_the_steady_window(
         assert result.measured["joins"]["latency_p50_ms"] == 1250
 
 
-@pytest.mark.parametrize("cores", [0, 2], ids=["by Spark's tasks", "by workers"])
-def test_what_lies_in_files_is_found_range_by_range_as_what_spark_hands_over(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
-) -> None:
+def test_records_of_one_identity_are_told_apart_by_their_values(spark: SparkSession) -> None:
     into = [held(seq) for seq in range(300)]
     out = [made(seq, key, timestamp_us=us(seq + 2 + (key or 0))) for key in (1, None) for seq in range(300)]
     faults = [made(9, 2, offset=900), made(70, None, offset=901), made(80, 1, crc=7), held(90, offset=902)]
     rows = [*into, *out[:299], *out[301:], *faults, made(3, 1, crc_ok=False), held(5, topic="other")]
-    for number in range(4):
-        table = pa.Table.from_pylist(rows[number::4], arrow_schema("records"))
-        (tmp_path / "records").mkdir(exist_ok=True)
-        pq.write_table(table, tmp_path / "records" / f"{number}.parquet", row_group_size=40)
-    # Many ranges, so that their edges lie in the middle of row groups.
-    monkeypatch.setattr(one_pass, "_RANGE", 50)
-
-    def session() -> SparkSession:
-        assert not cores, "workers need no Spark"
-        return spark
-
-    tables = {name: (lambda: None) if name == "records" else None for name in TABLES}
-    lying = Evidence(str(tmp_path), about(), tables, session, cores)  # type: ignore[arg-type]
-    found = outputs.check(lying, Levels())
-    assert found == outputs.check(evidence(spark, about(), records=rows), Levels())
+    found = outputs.check(evidence(spark, about(), records=rows), Levels())
     told = {kind: anomaly.count for kind, anomaly in found.anomalies.items()}
     assert told == {"missing": 2, "duplicated": 1, "unexpected": 2}
 

@@ -147,8 +147,11 @@ def test_a_leader_alone_that_is_faster_names_replication(spark: SparkSession) ->
     assert production["one_mb_per_s"] == 5.0
 
 
-def test_a_measurement_is_summed_up_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "start", lambda *_, **__: pytest.fail("the summary asked for Spark"))
+def test_a_measurement_is_summed_up_in_a_report(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "start", lambda *_, **__: spark)
+    monkeypatch.setattr(session, "stop", lambda _: None)
     about = run(measurement=ASKED | {"rounds": ROUNDS})
     folder = tmp_path / "evidence"
     for table, rows in (("ledger", ledger("p1", 10, 0)), ("deliveries", delivered("p1", 20, 3))):

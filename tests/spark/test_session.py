@@ -12,11 +12,11 @@ PROGRAM = """
 from pyspark import SparkContext
 from spark_checks.engine import session
 
-first = session.start("local[1]", "512m", kafka=False)
+first = session.start("local[1]", "512m")
 SparkContext._gateway.proc.kill()
 SparkContext._gateway.proc.wait()
 session.stop(first)
-second = session.start("local[1]", "512m", kafka=False)
+second = session.start("local[1]", "512m")
 print(second.range(3).count(), "counted")
 session.stop(second)
 """

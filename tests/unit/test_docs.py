@@ -36,7 +36,7 @@ ELSEWHERE = {
     ".venv/bin/python -m spark_checks compare runs/before runs/after": "tests/unit/test_compare.py",
     ".venv/bin/python -m spark_checks.package build/audit": "tests/unit/test_package.py",
     ".venv/bin/python -m bench.rebalance": "tests/kafka/test_bench_rebalance.py, smaller",
-    ".venv/bin/python -m spark_checks.faults": "tests/faults, with fewer mixtures",
+    ".venv/bin/python -m tests.faults": "tests/faults, with fewer mixtures",
     ".venv/bin/python -m verify.measure --inventory inventories/mine --cluster leaf --record-bytes 1000 "
     "--replication 3": "tests/kafka/test_measure.py, by --bootstrap-servers",
     ".venv/bin/python -m verify.watch_topic --inventory inventories/mine --cluster leaf --topic orders "

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.record import PREFIX_BYTES, decode, encode, run_tag
-from verify.load.records import KEYS, Encoder, count_due, due_us, identities, keys
+from evidence.record import PREFIX_BYTES, decode, encode, identities, run_tag
+from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 
 TAG = run_tag("a run")
 
@@ -68,7 +68,8 @@ def test_identities_mask_what_is_no_record_of_the_run() -> None:
     mine, _ = encode(TAG, 2, 9, 1, b"x" * 20)
     foreign, _ = encode(run_tag("another run"), 2, 9, 1, b"x" * 20)
     for values in ([mine, foreign], [mine, foreign, None, b"short", mine + b"longer"]):
-        producer, seq, intended = identities(TAG, values)
+        producer, seq, intended, crc = identities(TAG, values)
         assert producer.tolist() == [2, None, None, None, 2][: len(values)]
+        assert crc[0] == decode(TAG, mine).crc  # type: ignore[union-attr]  # it is one of the run
         assert seq.tolist() == [9, None, None, None, 9][: len(values)]
         assert intended.tolist() == [1, None, None, None, 1][: len(values)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,14 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from evidence.errors import EvidenceError
-from spark_checks.faults.synthetic import write_evidence
+from spark_checks import job
+from spark_checks.job import Auditor
+from tests.faults.synthetic import write_evidence
 from tests.trials import LOAD, outcome
 from trials import trial
 from trials.costs import Limit
 from trials.settings import TrialsError, way_of
-from trials.trial import SUSTAINED, Asked, Auditor, note, outcomes, warm, write_down
+from trials.trial import SUSTAINED, Asked, judge, note, outcomes, warm, write_down
 from verify.process import Ending
 
 RUNNING = {"phase": "running"}
@@ -62,13 +63,13 @@ def test_a_good_trial_without_a_restart_passes_its_audit(tmp_path: Path) -> None
     asked = Asked(1, "001", "healthy", 100.0, 18, "full", tmp_path)
     folder = write_down(asked, tmp_path, "rest", 2)
     write_evidence(folder / "evidence", 22_000, restarts=0)
-    verdict, because, document = Auditor(tmp_path / "spark.log").audit(folder, report_too=False)
+    verdict, because, document = judge(Auditor(tmp_path / "spark.log"), folder, report_too=False)
     assert (verdict, because) == ("pass", "")
     assert "rebalance" in {check["name"] for check in document["checks"]}
     # Of a trial that was to have a restart nothing is known without one.
     folder = write_down(replace(asked, condition="restart"), tmp_path, "rest", 2)
     write_evidence(folder / "evidence", 22_000, restarts=0)
-    assert Auditor(tmp_path / "spark.log").audit(folder, report_too=False)[0] == "unknown"
+    assert judge(Auditor(tmp_path / "spark.log"), folder, report_too=False)[0] == "unknown"
 
 
 def test_warming_up_sends_many_small_requests_and_leaves_nothing(
@@ -198,21 +199,24 @@ def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
     assert outcomes(tmp_path) == [one]
 
 
-def test_an_audit_whose_java_ends_breaks_off_and_the_next_has_another(
+def test_an_audit_whose_java_ends_is_run_once_more_in_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "slo.yml").write_text("{}")
-    ended = []
+    started: list[object] = []
 
-    def breaks(session: Callable[[], object], *_: object) -> None:
-        session()
+    def breaks(*_: object) -> None:
         raise Py4JNetworkError("Answer from Java side is empty")
 
-    monkeypatch.setattr(trial, "audit", breaks)
-    monkeypatch.setattr(trial.session, "start", lambda *_, **__: object())
-    monkeypatch.setattr(trial.session, "stop", ended.append)
+    def start(*_: object, **__: object) -> object:
+        started.append(object())
+        return started[-1]
+
+    monkeypatch.setattr(job, "audit", breaks)
+    monkeypatch.setattr(job.session, "start", start)
+    monkeypatch.setattr(job.session, "alive", lambda _: False)
+    monkeypatch.setattr(job.session, "stop", lambda _: None)
     auditor = Auditor(tmp_path / "spark.log")
-    for number in (1, 2):
-        with pytest.raises(EvidenceError, match=r"the audit broke off: Py4JNetworkError; see .*spark\.log"):
-            auditor.audit(tmp_path, report_too=False)
-        assert len(ended) == number
+    with pytest.raises(EvidenceError, match=r"Spark's Java ended twice during the audit.*spark\.log"):
+        judge(auditor, tmp_path, report_too=False)
+    assert len(started) == 2

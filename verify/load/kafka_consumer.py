@@ -16,10 +16,9 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from evidence.load import Client, Load
-from evidence.record import run_tag
+from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
-from verify.load.records import identities
 from verify.process import Ending, cpu_us, now_us
 
 _AT_ONCE: Final = 10_000
@@ -185,7 +184,9 @@ class _Member:
                 "topic": self._topic,
                 "partition": np.array(partitions, np.int32),
                 "offset": np.array(offsets, np.int64),
-                **who._asdict(),
+                "producer": who.producer,
+                "seq": who.seq,
+                "intended_us": who.intended_us,
                 "received_us": at_us,
                 "via": "kafka",
             }

@@ -11,13 +11,12 @@ Java's (murmur2 of the key) by either way, so that placement can be audited from
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from evidence.record import CRC, INTENDED_US, MAGIC, MARK, PREFIX_BYTES, PRODUCER, SEQ, encode
+from evidence.record import CRC, INTENDED_US, PREFIX_BYTES, SEQ, encode
 
 KEYS: Final = 4000
 _PAYLOADS: Final = 256
@@ -101,34 +100,3 @@ def _crc_changes(positions: range, size: int) -> list[npt.NDArray[np.uint32]]:
         message[position] = 0
         tables.append(table)
     return tables
-
-
-class Identities(NamedTuple):
-    """What the prefixes of many values say, as masked arrays (masked: the value is no record of the run)."""
-
-    producer: Any
-    seq: Any
-    intended_us: Any
-
-
-def identities(tag: bytes, values: Sequence[bytes | None]) -> Identities:
-    """Return producer (int32), seq and intended send time (int64) of each value."""
-    heads = _heads(values)
-    mine = (heads[:, MARK] == np.frombuffer(MAGIC + tag, np.uint8)).all(axis=1)
-    # Numbers that the columns cannot hold were given by nobody.
-    mine &= (heads[:, PRODUCER.start] < 0x80) & (heads[:, SEQ.start] < 0x80)
-    producer = heads[:, PRODUCER].copy().view(">u4").ravel().astype(np.int32)
-    seq = heads[:, SEQ].copy().view(">u8").ravel().astype(np.int64)
-    intended = heads[:, INTENDED_US].copy().view(">u8").ravel().astype(np.int64)
-    return Identities(*(np.ma.MaskedArray(column, ~mine) for column in (producer, seq, intended)))
-
-
-def _heads(values: Sequence[bytes | None]) -> Bytes:
-    """Return the first 36 bytes of each value, zeros for one that is shorter."""
-    sizes = {len(value) if value is not None else 0 for value in values}
-    if len(sizes) == 1 and (size := next(iter(sizes))) >= PREFIX_BYTES:
-        return np.frombuffer(b"".join(values), np.uint8).reshape(-1, size)[:, :PREFIX_BYTES]  # type: ignore[arg-type]  # one size: no None
-    whole = [
-        v[:PREFIX_BYTES] if v is not None and len(v) >= PREFIX_BYTES else bytes(PREFIX_BYTES) for v in values
-    ]
-    return np.frombuffer(b"".join(whole), np.uint8).reshape(-1, PREFIX_BYTES)

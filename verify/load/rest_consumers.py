@@ -25,10 +25,9 @@ import httpx
 import numpy as np
 
 from evidence.load import Load, RestLoad
-from evidence.record import run_tag
+from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
-from verify.load.records import identities
 from verify.load.rest_session import session_options
 from verify.load.rest_wire import INSTANCE_HEADERS
 from verify.process import Ending, cpu_us, now_us
@@ -255,7 +254,9 @@ class _Consumer:
                 "topic": self._rest.topic,
                 "partition": np.array(partitions, np.int32),
                 "offset": np.array(offsets, np.int64),
-                **who._asdict(),
+                "producer": who.producer,
+                "seq": who.seq,
+                "intended_us": who.intended_us,
                 "received_us": at_us,
                 "via": "rest",
             }

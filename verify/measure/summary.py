@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +12,8 @@ from rich.table import Table
 
 from evidence.levels import Levels
 from spark_checks.checks import partition_rates
-from spark_checks.engine import session, workers
 from spark_checks.engine.readers import open_evidence
-from spark_checks.job import Audit
+from spark_checks.job import Audit, Auditor
 from spark_checks.report import output
 from spark_checks.results import Result
 from verify.measure.page import page
@@ -27,16 +25,14 @@ RECOMMENDATIONS: Final = "report/recommendations.yml"
 def summarize(run_dir: Path, out: Path | None = None) -> Result:
     """Have the audit do the sums of a measurement; leaves report/ in the run's folder.
 
-    Workers of this machine fold the evidence, and Spark starts only if something asks for it. ``out`` is
-    where the recommendations go too.
+    ``out`` is where the recommendations go too.
 
     Raises EvidenceError when the evidence cannot be read.
     """
     folder = run_dir / "report"
     folder.mkdir(parents=True, exist_ok=True)
-    spark = partial(session.start, _MASTER, "1g", kafka=False, log=folder / "spark.log")
-    try:
-        evidence = open_evidence(spark, str(run_dir / "evidence"), workers.cores_here(_MASTER))
+    with Auditor(folder / "spark.log", driver_memory="1g") as auditor:
+        evidence = open_evidence(auditor.start(), str(run_dir / "evidence"))
         begin = time.monotonic()
         result = partition_rates.check(evidence, Levels())
         took = round(time.monotonic() - begin, 2)
@@ -44,9 +40,6 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
         audit = Audit(evidence.run.run_id, result.verdict, (result,), evidence, (), None, seconds)
         output.write(audit, folder)
         (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
-    finally:
-        # They would outlive a process that ends at once, and keep its output open.
-        workers.stop()
     if out is not None:
         shutil.copyfile(run_dir / RECOMMENDATIONS, out)
     return result

@@ -20,12 +20,11 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from evidence.record import run_tag
+from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell
 from verify.load.kafka_producer import Sender
-from verify.load.records import identities
 from verify.measure.config import Work
 from verify.process import Ending, die_with_parent, leave, now_us
 
@@ -137,7 +136,7 @@ def _again(consumer: Consumer, message: Any) -> None:
 
 
 def _note(work: Work, name: str, messages: list[Any], writer: EvidenceWriter, tag: bytes) -> None:
-    producer, seq, _ = identities(tag, [message.value() for message in messages])
+    producer, seq, *_ = identities(tag, [message.value() for message in messages])
     writer.append(
         {
             "group": work.topic,

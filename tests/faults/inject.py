@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from spark_checks.faults.made import (
+from tests.faults.made import (
     MEMBERS,
     PARTITIONS,
     RECORDS,

@@ -17,11 +17,11 @@ from spark_checks.checks import latency, spread
 from spark_checks.delivery import check as delivery
 from spark_checks.engine.anomalies import showing
 from spark_checks.engine.readers import open_evidence
-from spark_checks.faults.evidence import write
-from spark_checks.faults.inject import expected, inject
-from spark_checks.faults.made import SECOND_US, Case, Finding, good_case
 from spark_checks.rebalance import check as rebalance
 from spark_checks.results import Result
+from tests.faults.evidence import write
+from tests.faults.inject import expected, inject
+from tests.faults.made import SECOND_US, Case, Finding, good_case
 
 _PLACE: Final = ("producer", "seq", "topic", "partition", "offset")
 #: By what a finding of each kind is known; of all other kinds, by its place.
@@ -59,7 +59,7 @@ def made(mixtures: Sequence[Mixture]) -> list[Case]:
     """Return a case for each mixture, its faults in their places."""
     cases = []
     for number, mixture in enumerate(mixtures):
-        rng = random.Random(mixture.seed)  # noqa: S311 - the same mixture must be the same case again
+        rng = random.Random(mixture.seed)
         case = good_case(number, rng, mixture.via)
         inject(case, mixture.faults, rng)
         cases.append(case)
@@ -70,7 +70,7 @@ def audited(spark: SparkSession, mixtures: Sequence[Mixture]) -> Outcome:
     """Audit all mixtures as one run's evidence, each in a topic and a group of its own."""
     cases = made(mixtures)
     with tempfile.TemporaryDirectory(prefix="kedge-faults-") as folder:
-        write(spark, Path(folder), cases)
+        write(Path(folder), cases)
         evidence = open_evidence(spark, folder)
         with showing(_ALL):
             results = [

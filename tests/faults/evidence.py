@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 from evidence.record import decode as identity
 from evidence.record import run_tag
 from evidence.writing import rows_to_columns, write_table
-from spark_checks.faults.made import (
+from spark_checks.topics import Share, decoded
+from tests.faults.made import (
     KEYS,
     MEMBERS,
     PARTITIONS,
@@ -26,32 +27,41 @@ from spark_checks.faults.made import (
     WARM_UP_S,
     Case,
 )
-from spark_checks.landing import decode
 
-#: What Spark's Kafka source gives.
-RAW: Final = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
-    "timestampType int, headers array<struct<key:string,value:binary>>"
-)
-_RAW_ARROW: Final = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("timestampType", pa.int32()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
+
+class Message(NamedTuple):
+    """A record as the topic gives it, with the part of confluent_kafka's interface that the audit uses."""
+
+    place: tuple[str, int, int]
+    content: tuple[bytes | None, bytes | None]
+    appended_us: int
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.place[2]
+
+    def key(self) -> bytes | None:
+        return self.content[0]
+
+    def value(self) -> bytes | None:
+        return self.content[1]
+
+    def headers(self) -> None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_LOG_APPEND_TIME, self.appended_us // 1000
+
+
 _END_US: Final = STARTED_US + SECONDS * SECOND_US
 #: Late, so that most of the run is near no restart.
 _RESTART_US: Final = STARTED_US + 10 * SECOND_US
 
 
-def write(spark: SparkSession, folder: Path, cases: Sequence[Case]) -> None:
-    """Write the evidence folder of settled cases; the topics' raw records lie beside it."""
+def write(folder: Path, cases: Sequence[Case]) -> None:
+    """Write the evidence folder of settled cases."""
     for table, rows in {
         "ledger": [row for case in cases for row in _ledger(case)],
         "deliveries": [row for case in cases for row in _deliveries(case)],
@@ -61,10 +71,12 @@ def write(spark: SparkSession, folder: Path, cases: Sequence[Case]) -> None:
         "actions": list(_actions()),
     }.items():
         write_table(folder, table, "made", rows_to_columns(table, rows))
-    raw = pa.Table.from_pylist([row for case in cases for row in _raw(case)], schema=_RAW_ARROW)
-    pq.write_table(raw, folder / "raw.parquet")
-    topics = spark.read.schema(RAW).parquet(str(folder / "raw.parquet"))
-    decode(topics, "leaf", RUN_ID, KEYS).write.parquet(f"{folder}/records")
+    records = []
+    for case in cases:
+        share = Share("leaf", case.topic, (), {}, run_tag(RUN_ID), KEYS)
+        records.append(decoded([*_messages(case)], share))
+    (folder / "records").mkdir()
+    pq.write_table(pa.Table.from_batches(records), folder / "records" / "made.parquet")
     (folder / "run.json").write_text(json.dumps(_run(cases)), encoding="utf-8")
 
 
@@ -123,20 +135,13 @@ def _ledger(case: Case) -> Iterator[dict[str, Any]]:
         }
 
 
-def _raw(case: Case) -> Iterator[dict[str, Any]]:
+def _messages(case: Case) -> Iterator[Message]:
     for log in case.logs:
         for slot in log:
             if not slot.gone:
-                yield {
-                    "key": slot.record.key,
-                    "value": slot.record.value,
-                    "topic": case.topic,
-                    "partition": slot.partition,
-                    "offset": slot.offset,
-                    "timestamp": slot.record.appended_us + case.shifts.get(slot.partition, 0),
-                    "timestampType": 1,
-                    "headers": None,
-                }
+                at_us = slot.record.appended_us + case.shifts.get(slot.partition, 0)
+                place = (case.topic, slot.partition, slot.offset)
+                yield Message(place, (slot.record.key, slot.record.value), at_us)
 
 
 def _deliveries(case: Case) -> Iterator[dict[str, Any]]:

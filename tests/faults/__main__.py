@@ -1,4 +1,4 @@
-"""The self-test: ``python -m spark_checks.faults [--mixtures N] [--seed N] [--master URL]``.
+"""The self-test: ``python -m tests.faults [--mixtures N] [--seed N] [--master URL]``.
 
 Puts every known fault into good evidence, alone and in random mixtures, and compares what the audit reports
 with what was put in: no more and no less. Exit 0 when all are equal, else 1 with a line a difference.
@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_checks.engine import session
-from spark_checks.faults.audited import Mixture, Outcome, audited
-from spark_checks.faults.inject import FAULTS
+from tests.faults.audited import Mixture, Outcome, audited
+from tests.faults.inject import FAULTS
 
 _BATCH: Final = 100
 _MOST_LINES: Final = 20
@@ -39,7 +39,7 @@ _MIXTURES: Final = st.builds(
 def main(arguments: list[str] | None = None) -> int:
     """Run the self-test; return 0 when the audit reports exactly what was put in."""
     parser = argparse.ArgumentParser(
-        prog="python -m spark_checks.faults",
+        prog="python -m tests.faults",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,8 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(soft_wrap=True, highlight=False)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as logs:
-        spark = session.start(options.master, kafka=False, log=Path(logs) / "spark.log")
-        session.for_small_evidence(spark)
+        spark = session.start(options.master, log=Path(logs) / "spark.log")
     try:
         alone = {name: audited(spark, [Mixture((name,), options.seed)]) for name in FAULTS}
         _show(alone, console)

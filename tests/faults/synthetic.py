@@ -1,6 +1,6 @@
 """Good evidence, made up: for tests that break it in one place and for trials at scale.
 
-``python -m spark_checks.faults.synthetic --records 3000000 OUT`` writes evidence whose audit passes.
+``python -m tests.faults.synthetic --records 3000000 OUT`` writes evidence whose audit passes.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def _disturbance(folder: Path, restarts: int, partitions: int, seconds: float) -
 
 def main() -> None:
     """Write good evidence from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m spark_checks.faults.synthetic", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.synthetic", description=__doc__)
     parser.add_argument("out", type=Path, help="the evidence folder to make")
     parser.add_argument("--records", type=int, default=100_000, help="rows of the ledger")
     parser.add_argument("--partitions", type=int, default=12)

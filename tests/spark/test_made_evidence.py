@@ -1,4 +1,4 @@
-"""An audit of evidence on this machine asks for no Spark, unless something needs it."""
+"""Whole audits of made evidence: good, and with a fault in a file."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
-from spark_checks.faults.synthetic import write_evidence
 from spark_checks.job import Audit, audit
+from tests.faults.synthetic import write_evidence
+
+pytestmark = pytest.mark.spark
 
 
-def no_spark() -> None:
-    pytest.fail("the audit asked for Spark")
+def audited(spark: SparkSession, folder: Path) -> Audit:
+    return audit(spark, str(folder), Levels())
 
 
-def audited(folder: Path) -> Audit:
-    return audit(no_spark, str(folder), Levels(), cores=2)  # type: ignore[arg-type]
-
-
-def test_good_evidence_and_what_came_again_or_never_are_judged_without_spark(tmp_path: Path) -> None:
+def test_good_evidence_passes_and_what_came_again_or_never_is_found(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     write_evidence(tmp_path, 11_000)
-    good = audited(tmp_path)
+    good = audited(spark, tmp_path)
     assert {result.verdict for result in good.results} <= {"pass", "measured", "unknown"}
     assert good.results[0].verdict == "pass"
-    assert "spark" not in good.seconds
     file = next((tmp_path / "deliveries").glob("rest-*.parquet"))
     rows = pq.read_table(file)
     later = pc.add(rows["received_us"], 1_000_000)
@@ -36,20 +36,20 @@ def test_good_evidence_and_what_came_again_or_never_are_judged_without_spark(tmp
     topic = next((tmp_path / "records").glob("kafka-*.parquet"))
     table = pq.read_table(topic)
     pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), topic)
-    # A delivery of what the topic lacks is explained by the loss, which takes Spark.
+    # A delivery of what the topic lacks is explained by the loss.
     got = next((tmp_path / "deliveries").glob("kafka-*.parquet"))
     kept = pq.read_table(got)
     pq.write_table(kept.filter(pc.not_equal(kept["seq"], 123)), got)
-    found = audited(tmp_path).results[0]
+    found = audited(spark, tmp_path).results[0]
     assert {kind: one.count for kind, one in found.anomalies.items() if kind in ("lost", "redelivered")} == {
         "lost": 1,
         "redelivered": 3,
     }
 
 
-def test_a_mirror_that_agrees_is_judged_without_spark(tmp_path: Path) -> None:
+def test_a_mirror_that_agrees_passes_with_its_delays(spark: SparkSession, tmp_path: Path) -> None:
     write_evidence(tmp_path, 11_000, mirrored=True)
-    (found,) = (result for result in audited(tmp_path).results if result.name == "mirror")
+    (found,) = (result for result in audited(spark, tmp_path).results if result.name == "mirror")
     assert (found.verdict, found.measured["source_records"]) == ("pass", 10_000)
     seen = found.measured["copies kedge.kafka"]
     # A record was there at the sample after it, a second later at most and the 0.06 s that a copy takes; what
@@ -59,13 +59,13 @@ def test_a_mirror_that_agrees_is_judged_without_spark(tmp_path: Path) -> None:
     assert 1_000 < seen["delay_max_ms"] < 1_260
 
 
-def test_outputs_of_applications_are_judged_without_spark(tmp_path: Path) -> None:
+def test_an_output_that_an_application_did_not_make_is_found(spark: SparkSession, tmp_path: Path) -> None:
     write_evidence(tmp_path, 11_000, per_record=2)
-    (found,) = (result for result in audited(tmp_path).results if result.name == "outputs")
+    (found,) = (result for result in audited(spark, tmp_path).results if result.name == "outputs")
     assert (found.verdict, found.measured["copies"]["output_records"]) == ("pass", 20_000)
     file = next((tmp_path / "records").glob("made-1-*.parquet"))
     table = pq.read_table(file)
     pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), file)
-    (found,) = (result for result in audited(tmp_path).results if result.name == "outputs")
+    (found,) = (result for result in audited(spark, tmp_path).results if result.name == "outputs")
     assert (found.verdict, found.anomalies["missing"].count) == ("fail", 1)
     assert found.anomalies["missing"].examples[0]["seq"] == 123

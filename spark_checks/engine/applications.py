@@ -1,0 +1,161 @@
+"""What Streams applications made of the records of their input, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from evidence.run import Application, Place, Run
+from spark_checks.engine.anomalies import tally
+from spark_checks.engine.facts import applied_grains, at_places, intact
+from spark_checks.engine.readers import Evidence
+from spark_checks.results import Anomaly
+
+KINDS: Final = ("missing", "duplicated", "unexpected")
+_IDENTITY: Final = ("application", "producer", "seq")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What an application made of its input.
+
+    Attributes:
+        inputs, due, outputs: records of the input, outputs that are due, outputs that are there.
+        anomalies: outputs by kind of :data:`KINDS`, with the first records that they concern.
+        took_us: from a record's intended time to the append of its last output, in order.
+    """
+
+    inputs: int = 0
+    due: int = 0
+    outputs: int = 0
+    anomalies: Mapping[str, Anomaly] = field(default_factory=dict)
+    took_us: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def outputs_of(evidence: Evidence) -> dict[str, Outputs]:
+    """Return what each audited application made of its input, by name. There must be a records table."""
+    return evidence.shared.get("outputs", lambda: _outputs(evidence))
+
+
+def _outputs(evidence: Evidence) -> dict[str, Outputs]:
+    run = evidence.run
+    rows = evidence.shared.get("applied", made_by_applications(evidence.need("records"), run).persist)
+    counted = counts(rows).persist()
+    names = ("inputs", "due", "outputs")
+    totals = counted.groupBy("application").agg(*(F.sum(name).alias(name) for name in names)).collect()
+    by_name = {row["application"]: {name: row[name] for name in names} for row in totals}
+    steady = F.col("intended_us").between(run.measured_from_us, run.measured_until_us)
+    took = last_outputs(rows).where(steady).select(
+        "group", F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0)).alias("took")
+    ).toArrow()  # fmt: skip
+    found = {}
+    for app in run.audited_applications():
+        mine = counted.where(F.col("application") == app.name)
+        times = took.filter(pc.equal(took["group"], app.name))["took"].to_numpy()
+        anomalies = tally(_findings(mine), [*_IDENTITY])
+        found[app.name] = Outputs(**by_name.get(app.name, {}), anomalies=anomalies, took_us=np.sort(times))
+    counted.unpersist()
+    return found
+
+
+def made_by_applications(records: DataFrame, run: Run) -> DataFrame:
+    """Return the intact records of applications' topics, a row for each application that has one.
+
+    Columns: application, per_record, is_output; topic, partition, offset, timestamp_us, timestamp_type;
+    producer, seq, intended_us, crc, key_hash.
+    """
+    columns = (
+        *("topic", "partition", "offset", "timestamp_us", "timestamp_type"),
+        *("producer", "seq", "intended_us", "crc", "key_hash"),
+    )
+    ends = [
+        intact(records)
+        .where(at_places((place.cluster, place.topic)))
+        .select(
+            F.lit(app.name).alias("application"),
+            F.lit(app.per_record).alias("per_record"),
+            F.lit(is_output).alias("is_output"),
+            *columns,
+        )
+        for app in run.audited_applications()
+        for place, is_output in _ends(app)
+    ]
+    return reduce(DataFrame.unionByName, ends)
+
+
+def _ends(app: Application) -> list[tuple[Place, bool]]:
+    return [(place, place is app.output) for place in (app.input, app.output) if place is not None]
+
+
+def counts(rows: DataFrame) -> DataFrame:
+    """Count what is due and what is there, by identity and value; shuffles the rows once.
+
+    Equal keys are one output, different keys are different ones.
+
+    Args:
+        rows: as :func:`made_by_applications` returns them.
+
+    Returns:
+        application, producer, seq, copies (in the input), inputs (0 or 1), outputs, due, and the outputs
+        missing, duplicated and unexpected.
+    """
+    # No key is a key as well.
+    key = F.struct(F.col("key_hash").isNull(), "key_hash")
+    grouped = rows.groupBy(*_IDENTITY, "per_record", "crc").agg(
+        F.count_if(~F.col("is_output")).alias("copies"),
+        F.count_if("is_output").alias("outputs"),
+        F.size(F.collect_set(F.when(F.col("is_output"), key))).alias("different"),
+    )
+    due = F.when(F.col("copies") > 0, F.col("per_record")).otherwise(F.lit(0))
+    return grouped.withColumns({"due": due, "inputs": (F.col("copies") > 0).cast("int")}).withColumns({
+        "missing": F.greatest(F.col("due") - F.col("different"), F.lit(0)),
+        "duplicated": F.when(F.col("copies") == 1, F.col("outputs") - F.col("different")).otherwise(F.lit(0)),
+        "unexpected": F.greatest(F.col("different") - F.col("due"), F.lit(0)),
+    })  # fmt: skip
+
+
+def _findings(counted: DataFrame) -> DataFrame:
+    each = F.array(*(F.struct(F.lit(kind).alias("kind"), F.col(kind).alias("_times")) for kind in KINDS))
+    return (
+        counted.withColumn("found", F.explode(each))
+        .where("found._times > 0")
+        .select("found.*", *_IDENTITY, "copies", "outputs", "due")
+    )
+
+
+def last_outputs(rows: DataFrame) -> DataFrame:
+    """Return a row a record of the input with an output that has the broker's time; shuffles the rows once.
+
+    Columns: group (the application), topic, partition, offset (of the record's first copy), intended_us,
+    received_us (when the last output was appended).
+    """
+    place = F.struct("offset", "partition", "topic", "intended_us")
+    appended = F.col("is_output") & (F.col("timestamp_type") == "append")
+    found = rows.groupBy(*_IDENTITY).agg(
+        F.min(F.when(~F.col("is_output"), place)).alias("held"),
+        F.max(F.when(appended, F.col("timestamp_us"))).alias("received_us"),
+    )
+    both = F.col("held").isNotNull() & F.col("received_us").isNotNull()
+    return found.where(both).select(F.col("application").alias("group"), "held.*", "received_us")
+
+
+def output_grains(evidence: Evidence) -> pa.Table | None:
+    """Return what applications made of their input as deliveries to them (``facts.delivered_grains``).
+
+    A record counts as got when the last of its outputs was appended, by the clock of the output's broker.
+    None where no application is audited.
+    """
+    run = evidence.run
+    if not evidence.has("records") or not run.audited_applications():
+        return None
+    rows = evidence.shared.get("applied", made_by_applications(evidence.need("records"), run).persist)
+    return evidence.shared.get("output grains", lambda: applied_grains(last_outputs(rows), run).toArrow())

@@ -1,0 +1,112 @@
+"""Files of evidence on any store that Spark reads, listed and opened by Hadoop's client."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlparse
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from evidence.errors import EvidenceError
+
+
+class File(NamedTuple):
+    """A file: its URI, and its size in bytes."""
+
+    uri: str
+    size: int
+
+
+def shown(uri: str) -> str:
+    """Return a URI as a person writes it: a file of this machine without its scheme."""
+    parsed = urlparse(uri)
+    return unquote(parsed.path) if parsed.scheme == "file" else uri
+
+
+def parquet_files(spark: SparkSession, folder: str) -> list[File]:
+    """Return the Parquet files of a folder in their order; none where there is no such folder.
+
+    Hidden ones (``.`` and ``_``) are left out, as Spark leaves them out.
+
+    Raises:
+        EvidenceError: when the store does not answer.
+    """
+    system, path = _at(spark, folder)
+    try:
+        # A store without folders has none that could be missing.
+        found = system.listStatus(path) if system.exists(path) else ()
+        files = [File(str(one.getPath()), int(one.getLen())) for one in found if one.isFile()]
+    except Py4JJavaError as error:
+        raise EvidenceError(f"{shown(folder)}: cannot be listed: {_reason(error)}") from None
+    named = [(file.uri.rpartition("/")[2], file) for file in files]
+    some = [(name, file) for name, file in named if name.endswith(".parquet") and name[0] not in "._"]
+    # Those of one writer in the order in which it wrote them.
+    some.sort(key=lambda one: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", one[0])])
+    return [file for _, file in some]
+
+
+def read_text(spark: SparkSession, uri: str) -> str:
+    """Return a small file's text.
+
+    Raises:
+        EvidenceError: when it is not there, or no text.
+    """
+    system, path = _at(spark, uri)
+    try:
+        stream = system.open(path)
+        try:
+            raw = bytes(_jvm(spark).org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+    except Py4JJavaError:
+        raise EvidenceError(f"{shown(uri)}: no such file; is this the evidence folder of a run?") from None
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise EvidenceError(f"{shown(uri)}: is not UTF-8 text") from None
+
+
+def parquet_columns(spark: SparkSession, file: File) -> dict[str, str]:
+    """Return column -> type of a Parquet file, as its footer has them (``int32``, ``binary (STRING)``).
+
+    Raises:
+        EvidenceError: when the file is not whole.
+    """
+    jvm, conf = _jvm(spark), _conf(spark)
+    path = jvm.org.apache.hadoop.fs.Path(file.uri)
+    try:
+        source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, conf)
+        reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+        try:
+            text = str(reader.getFooter().getFileMetaData().getSchema().toString())
+        finally:
+            reader.close()
+    except Py4JJavaError as error:
+        raise EvidenceError(
+            f"{shown(file.uri)}: cannot be read as Parquet ({file.size} bytes, {_reason(error)}); it is "
+            "damaged or cut off: copy it again, or remove it"
+        ) from None
+    lines = re.findall(r"^  (?:required|optional|repeated) (\w+) (\S+?)( \(.*\))?;$", text, re.MULTILINE)
+    return {name: kind + annotation for kind, name, annotation in lines}
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm
+
+
+def _conf(spark: SparkSession) -> Any:
+    return spark.sparkContext._jsc.hadoopConfiguration()
+
+
+def _at(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    path = _jvm(spark).org.apache.hadoop.fs.Path(uri)
+    try:
+        return path.getFileSystem(_conf(spark)), path
+    except Py4JJavaError as error:
+        raise EvidenceError(f"{shown(uri)}: cannot be opened: {_reason(error)}") from None
+
+
+def _reason(error: Py4JJavaError) -> str:
+    return str(error.java_exception.getMessage()).partition("\n")[0][:80]

@@ -1,0 +1,126 @@
+"""The topics into the records table, so that a verdict can be computed again when the topics are gone."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from evidence.errors import one_line
+from evidence.record import run_tag
+from evidence.run import Cluster, Run, Topic
+from evidence.secrets import from_environment
+from spark_checks.engine.schemas import TABLES
+from spark_checks.mirror.batches import sample
+from spark_checks.topics import CannotReadError, Share, cut, records_of, share_of
+
+_REACH_S: Final = 3.0
+#: Tasks a core: cores that others use as well end with the rest.
+_TASKS_A_CORE: Final = 2
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """What reading the topics gave: how many records in how long, or the reason why it could not be done."""
+
+    records: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+def ingest(spark: SparkSession, uri: str, run: Run) -> Ingest:
+    """Read the run's range of every topic from its cluster and write ``records`` under the evidence.
+
+    Of mirrors' sources a sample is compressed as well, into ``batches``. What tasks wrote is kept apart by
+    Spark until the whole is there, so that an ingest that was cut off leaves no records behind.
+
+    Args:
+        spark: the session.
+        uri: the evidence folder.
+        run: run.json.
+    """
+    if reason := obstacle(run):
+        return Ingest(reason=reason)
+    begin = time.monotonic()
+    try:
+        whole = {(topic.cluster, topic.topic): topic_share(run, topic) for topic in run.topics}
+        shares = cut([*whole.values()], _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
+        records_of(spark, shares).write.mode("overwrite").parquet(f"{uri}/records")
+        records = spark.read.schema(TABLES["records"]).parquet(f"{uri}/records")
+        count = records.count()
+        batches = sample(spark, records, run, whole) if run.mirrors else None
+        if batches is not None:
+            batches.write.mode("overwrite").parquet(f"{uri}/batches")
+    except (PySparkException, Py4JJavaError, CannotReadError) as error:
+        return Ingest(reason=f"the topics could not be read: {_cause(error)}")
+    return Ingest(count, time.monotonic() - begin)
+
+
+def topic_share(run: Run, topic: Topic) -> Share:
+    """Return all that is to be read of a topic.
+
+    Of what is promised exactly once, records of aborted transactions are left out, as whoever relies on it
+    leaves them out.
+
+    Raises:
+        CannotReadError: when the cluster does not answer for the topic.
+    """
+    committed = (topic.cluster, topic.topic) in run.written_exactly_once()
+    client = {
+        **_client(run, topic.cluster),
+        "bootstrap.servers": run.clusters[topic.cluster].bootstrap_servers,
+        "isolation.level": "read_committed" if committed else "read_uncommitted",
+    }
+    offsets = (topic.start_offsets, topic.end_offsets)
+    return share_of(topic.cluster, topic.topic, client, offsets, run_tag(run.run_id), run.keys_per_producer)
+
+
+def obstacle(run: Run) -> str:
+    """Return why the topics cannot be read, or nothing; what only a cluster can tell is asked later."""
+    if not run.topics:
+        return "run.json names no topics"
+    for name in dict.fromkeys(topic.cluster for topic in run.topics):
+        cluster = run.clusters.get(name)
+        if cluster is None:
+            return f"run.json names no address of cluster {name}"
+        if "sasl.mechanism" in cluster.client and not from_environment().get("clusters", {}).get(name):
+            return f"cluster {name} wants a login, and KEDGE_SECRETS, which verify.yml sets, is missing"
+        if not reachable(cluster):
+            return f"cluster {name} cannot be reached at {cluster.bootstrap_servers}"
+    return ""
+
+
+def reachable(cluster: Cluster) -> bool:
+    """Return whether any bootstrap server accepts a connection; a client would try for longer."""
+    for server in cluster.bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
+
+
+def _client(run: Run, name: str) -> dict[str, Any]:
+    """Return librdkafka's keys for a cluster; its password comes from the environment alone."""
+    client = dict(run.clusters[name].client)
+    if "ssl.ca.location" in client:
+        # The text, and not its place here: tasks of a Spark cluster run elsewhere.
+        client["ssl.ca.pem"] = Path(str(client.pop("ssl.ca.location"))).read_text(encoding="utf-8")
+    return {**client, **from_environment().get("clusters", {}).get(name, {})} if client else {}
+
+
+def _cause(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if "CannotReadError: " in line]
+    caused = [line.removeprefix("Caused by:") for line in lines if "Caused by:" in line]
+    if told:
+        return one_line(told[-1].partition("CannotReadError: ")[2], 200)
+    return one_line(caused[-1] if caused else error, 200)
