@@ -19,13 +19,14 @@ from ansible.utils.display import Display
 from evidence.secrets import merged
 from plugins.filter.kedge import draining_balancers
 from sizing.broker.security import scram_users
+from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.service import group_names
 from sizing.inventory.certificates import look_at_certificates
 from sizing.inventory.clusters import bootstrap, clusters
 from sizing.inventory.precedence import check_precedence
-from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved
+from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved, vaulted
 from sizing.inventory.recommendations import with_recommendations
 from sizing.inventory.secrets import private, seal
 from sizing.inventory.security import librdkafka
@@ -91,6 +92,8 @@ class ActionModule(ActionBase):
         if show:
             _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
         inventory = with_recommendations(inventory, SERVICES).inventory
+        if any(f.rule == "secret.shown" for f in errors):
+            raise AnsibleActionFail(_refusal(errors))  # before anything is written that would show it
         document, secrets = seal(plan.to_json())
         known = clusters(inventory)[0]
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
@@ -112,8 +115,7 @@ class ActionModule(ActionBase):
                 f"{len(errors)} error{'s' * (len(errors) != 1)} in the plan, see above; no host was touched"
             )
         if errors:
-            lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
-            raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
+            raise AnsibleActionFail(_refusal(errors))
         # No facts: Ansible copies those of localhost whole, for each host and task that looks one up, and
         # a cache of facts would keep the passwords.
         result |= {
@@ -167,7 +169,8 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
     sources = task_vars.get("ansible_inventory_sources", ())
     findings = check_precedence(task_vars["hostvars"], sources, group_names(SERVICES), begin)
-    return Inventory(hosts, groups, findings), ways
+    raw = (task_vars["hostvars"].raw_get(host) for host in hosts)
+    return Inventory(hosts, groups, findings, vaulted(raw)), ways
 
 
 def _beside(
@@ -188,6 +191,11 @@ def _beside(
         "flows": flows_json(inventory),
         "applications": applications_json(inventory),
     }
+
+
+def _refusal(errors: Sequence[Finding]) -> str:
+    lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
+    return "the plan has errors, no host was touched:\n  " + "\n  ".join(lines)
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:

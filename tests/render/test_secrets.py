@@ -33,6 +33,9 @@ from verify.state.conftest import differing
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 PLANTED = {user: f"planted{user}0000" for user in ("broker", "kedge", "proxy", "client")}
+#: A secret under a key that does not say so, known by its form; and one by the vault in which it lies.
+PLANTED["registry"] = "plantedregistry0000"
+VAULTED = "plantedvaulted0000"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,9 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     passwords.mkdir(parents=True)
     for user, password in PLANTED.items():
         (passwords / user).write_text(password + "\n")
+    (kit / own / "group_vars/kafka_rest/planted.yml").write_text(
+        f"kafka_rest_schema_registry_url: http://user:{PLANTED['registry']}@registry:8081\n"
+    )
     return kit / own
 
 
@@ -66,7 +72,8 @@ def play(inventory: Path, **environment: str) -> subprocess.CompletedProcess[str
 
 def leaked(said: str) -> list[str]:
     """The users whose password stands in a text, as it is or as HTTP sends it."""
-    return [u for u, p in PLANTED.items() if p in said or token(u, p) in said]
+    found = [u for u, p in PLANTED.items() if p in said or token(u, p) in said]
+    return found + ["vaulted"] * (VAULTED in said)
 
 
 def instances(document: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -101,6 +108,35 @@ def test_no_callback_is_given_a_secret(inventory: Path) -> None:
     assert played.returncode == 0, played.stdout + played.stderr
     assert "kafka_rest" in played.stdout
     assert leaked(played.stdout + played.stderr) == []
+
+
+def test_what_lies_in_a_vault_is_hidden_under_whatever_key(inventory: Path, tmp_path: Path) -> None:
+    own = tmp_path / "inventory"
+    shutil.copytree(inventory, own)
+    shutil.copytree(inventory.parents[2] / ".cache", tmp_path / ".cache")
+    password = tmp_path / "vault"
+    password.write_text("the password of the vault\n")
+    environment = {"ANSIBLE_VAULT_PASSWORD_FILE": str(password)}
+    whole = own / "group_vars/kafka_rest/vault.yml"
+    whole.write_text(f"of_vault: {VAULTED}\n")
+    encrypted = subprocess.run(
+        [PLAYBOOK.replace("playbook", "vault"), "encrypt", str(whole)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=False,
+    )
+    assert encrypted.returncode == 0
+    settings = own / "group_vars/kafka_rest/planted.yml"
+    settings.write_text('kafka_rest_settings: {KEDGE_OWN: "at {{ of_vault }}"}\n')
+    played = play(own, **environment, ANSIBLE_STDOUT_CALLBACK="ansible.posix.json")
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert "KEDGE_OWN=***" in played.stdout
+    assert leaked(played.stdout + played.stderr) == []
+    settings.write_text('kafka_rest_settings: {KAFKAREST_JMX_OPTS: "-Da={{ of_vault }}"}\n')
+    refused = play(own, **environment)
+    assert refused.returncode != 0
+    assert "a secret stands in KAFKAREST_JMX_OPTS, and so in the list of processes" in refused.stdout
+    assert leaked(refused.stdout + refused.stderr) == []
 
 
 def test_the_plan_and_its_secrets_are_no_facts_which_a_cache_would_keep(
