@@ -35,6 +35,7 @@ from sizing.inventory.yaml_files import InventoryError, check_files, inventories
 from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
 from sizing.recommended_changes import what_changes
+from sizing.rights import rights_of
 from sizing.services import SERVICES
 from sizing.streams.verified import applications_json
 from sizing.text import text
@@ -101,7 +102,11 @@ class ActionModule(ActionBase):
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
         document["draining"] = draining_balancers(document)  # else each host would look for them in all
         document["versions"] = versions(inventory, plan.services)
-        document["users"] = {name: how for name, (how, _) in users.items() if how}
+        document["users"] = {
+            name: how | {"rights": rights_of(inventory, name, known[name].security)}
+            for name, (how, _) in users.items()
+            if how
+        }
         if dest := self._task.args.get("dest"):
             _write(Path(dest), document)
         logins = {name: secret for name, (_, secret) in own.items()}
