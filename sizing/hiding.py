@@ -117,8 +117,8 @@ def _of_variables(inventory: Inventory, services: Iterable[Service], known: Know
                     yield _finding(host, f"{path}, which the plan shows")
     for service in services:
         for host in service.hosts(inventory):
-            for variable, _, path, _ in service.archives(inventory.hosts[host]):
-                if known.within(str(path)):
+            for variable, _, place, _ in service.archives(inventory.hosts[host]):
+                if known.within(str(place)):
                     fix = "fetch it to a file of this machine, and name that: no login is sent for a URL"
                     yield _finding(host, f"{variable}, which the plan shows", fix)
     # What it has under a key that is made for a secret, or in the form of one, reaches the load apart.
