@@ -175,7 +175,7 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     sources = task_vars.get("ansible_inventory_sources", ())
     findings = check_precedence(task_vars["hostvars"], sources, group_names(SERVICES), begin)
     raw = (task_vars["hostvars"].raw_get(host) for host in hosts)
-    return Inventory(hosts, groups, findings, vaulted(raw)), ways
+    return Inventory(hosts, groups, findings, vaulted(raw, begin)), ways
 
 
 def _beside(

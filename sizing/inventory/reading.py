@@ -105,7 +105,7 @@ def read_inventory(path: Path, services: Sequence[Service], extra_vars: Sequence
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
     findings = check_precedence(hostvars, [str(path)], group_names(services), begin)
-    return Inventory(hosts, groups, findings, vaulted(map(hostvars.raw_get, hosts)))
+    return Inventory(hosts, groups, findings, vaulted(map(hostvars.raw_get, hosts), begin))
 
 
 def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
@@ -229,10 +229,11 @@ def _closed(value: Any) -> Any:
     return [_closed(one) for one in value] if isinstance(value, list) else value
 
 
-def vaulted(hosts: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+def vaulted(hosts: Iterable[Mapping[str, Any]], begin: tuple[str, ...]) -> frozenset[str]:
     """Return the values of hosts' raw variables that a vault holds, by itself or in a file encrypted whole.
 
-    One whose password is not at hand is left out: it can reach no plan either.
+    Of such a file the variables that the rules read (``begin``) are left out: one may hold a whole inventory,
+    topics and addresses among it. So is a vault whose password is not at hand, which can reach no plan.
     """
     from ansible.errors import AnsibleError
     from ansible.parsing.vault import EncryptedString
@@ -240,12 +241,13 @@ def vaulted(hosts: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     found: set[str] = set()
     files: dict[str, bool] = {}
     # Hosts share the values of their groups.
-    for value in {id(one): one for variables in hosts for one in variables.values()}.values():
+    for name, value in {id(one): (name, one) for of in hosts for name, one in of.items()}.values():
         for leaf in _leaves(value):
             if isinstance(leaf, EncryptedString):
                 with contextlib.suppress(AnsibleError):
                     found.add(str(leaf))
-            elif isinstance(leaf, str) and (place := _place(leaf).partition(":")[0]):
+            elif isinstance(leaf, str) and not name.startswith(begin):
+                place = _place(leaf).partition(":")[0]
                 if place not in files:
                     files[place] = _is_vault(Path(place))
                 if files[place]:
