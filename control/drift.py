@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from evidence.secrets import looks_secret
+from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.naming import fold
 
 _COLUMNS = 100
@@ -79,14 +79,15 @@ def change(before: str, after: str, hidden: set[str]) -> list[str]:
     """Return the lines of a file that change: rendered files key by key, others as a unified diff."""
     if "# Rendered from the plan" not in before + after:
         both = difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
-        return [line for line in both if not line.startswith(("---", "+++", "@@"))]
+        return [without_secrets(line) for line in both if not line.startswith(("---", "+++", "@@"))]
     old, new = read(before), read(after)
     lines: list[str] = []
     reasons: list[str] = []
     for key in dict.fromkeys([*old, *new]):
         (was, why_was), (is_, why) = old.get(key, (None, "")), new.get(key, (None, ""))
         if was != is_:
-            values = ("***", "***") if key in hidden or looks_secret(key) else _apart(was, is_)
+            secret = key in hidden or looks_secret(key) or any(holds_secret(v or "") for v in (was, is_))
+            values = ("***", "***") if secret else _apart(was, is_)
             lines += [f"{sign}{key}={value}" for sign, value in _signed(was, is_, values)]
             lines += indented(textwrap.wrap(why, _COLUMNS - 12, break_on_hyphens=False), 4)
         elif why_was != why:
@@ -120,8 +121,8 @@ def hide_secrets(before: str, after: str) -> tuple[str, str]:
 
     def masked(line: str, changed: str) -> str:
         key, equals, value = line.partition("=")
-        if not equals or line.startswith("#") or not looks_secret(key):
-            return line
+        if not equals or line.startswith("#") or not (looks_secret(key) or holds_secret(value)):
+            return without_secrets(line)
         return f"{key}=***{changed if key in old and old[key][0] != value else ''}"
 
     return (

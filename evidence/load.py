@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evidence.dialect import Dialect
 from evidence.record import PREFIX_BYTES
-from evidence.secrets import SecretsError, from_environment, looks_secret, merged
+from evidence.secrets import SecretsError, from_environment, holds_secret, looks_secret, merged
 
 Client = dict[str, str | int | float | bool]
 Text = Annotated[str, Field(min_length=1)]
@@ -189,7 +189,11 @@ class Load(_Model):
         """Return the keys with which a cluster is reached, without its servers and without secrets."""
         other = self.clusters.get(cluster) if cluster != self.cluster else None
         client = other.client if other else self.client
-        return {key: value for key, value in client.items() if not looks_secret(key)}
+        return {
+            key: value
+            for key, value in client.items()
+            if not looks_secret(key) and not holds_secret(str(value))
+        }
 
     def topics(self) -> list[str]:
         """Return the topics that are loaded, each once."""

@@ -1,4 +1,4 @@
-"""Which keys are made for secrets, and the secrets that a run's environment holds: no file of it does."""
+"""What is a secret by its key or form, and the secrets that a run's environment holds: no file of it does."""
 
 from __future__ import annotations
 
@@ -9,13 +9,36 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _SECRET: Final = re.compile(
-    r"(?i)password|secret|jaas|credential|token(?!izer)|basic\.auth\.user|\.key\.pem|keystore\.key"
+    r"(?i)password|passwd|passphrase|secret|jaas|credential|token(?!izer)|basic\.auth\.user|\.key\.pem"
+    r"|keystore\.key|(api|access|account|encryption|private)[._-]?key(?![._-]?(file|path|location))"
+    r"|(^|[._-])(pass|pwd|pw)($|[._-])"
+)
+#: What looks like a secret under whatever key: a URL with a login, a word that is made for a secret with its
+#: value (-D...password=, --token X, "apikey": "X"), keys of AWS and PEM, JSON Web Tokens, an Authorization.
+#: A reference to where the value is, as config.providers and shells write it, is none.
+_HELD: Final = re.compile(
+    r"(?i:[a-z][a-z0-9+.-]*://[^\s/?#@:]*:(?!\$\{)[^\s/?#@]+@"
+    r"|(password|passwd|passphrase|pwd|secret|token|(api|access|account)[._-]?key|(?<![a-z])pass)"
+    r"(=|\"\s*:\s*)[\"']?(?![$%{<*])[^\s\"',;&]+"
+    r"|--[\w.-]*(password|passphrase|secret|token|api-?key)\s+[^\s-]\S*"
+    r"|\b(basic|bearer) [a-z0-9+/._~-]{16,})"
+    r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)|\beyJ[\w-]{8,}\.eyJ[\w.-]{8,}"
 )
 
 
 def looks_secret(key: str) -> bool:
     """Return whether a key is made for a secret, by its name."""
     return _SECRET.search(key) is not None
+
+
+def holds_secret(value: str) -> bool:
+    """Return whether a value has the form of a secret, or of something with a secret in it."""
+    return _HELD.search(value) is not None
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with asterisks for what has the form of a secret in it."""
+    return _HELD.sub("***", text)
 
 
 class SecretsError(Exception):

@@ -11,6 +11,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, Plan, merge
 from sizing.core.service import Given, Service
 from sizing.core.settings import Advice, Setting
+from sizing.hiding import hide
 from sizing.host.java import plan_java
 from sizing.host.planner import plan_hosts
 from sizing.host.ports import check_ports
@@ -51,7 +52,7 @@ def make_plan(
     )
     wanted = inventory.common("advice", "measured")
     if wanted not in get_args(Advice):
-        return merge([checked])
+        return hide(merge([checked]), inventory, services)
     asked: Advice = advice or wanted
     form: Advice = "documented" if asked == "stock" else asked
     topics = plan_topics(inventory)
@@ -67,7 +68,8 @@ def make_plan(
         Part(findings=tuple(check_ports(inventory, planned, services))),
     ]
     plan = merge([*parts, *of_hosts])
-    return replace(plan, findings=tuple(map(recommended.as_written, plan.findings)))
+    plan = replace(plan, findings=tuple(map(recommended.as_written, plan.findings)))
+    return hide(plan, inventory, services)
 
 
 def _without_tuning(part: Part, services: Sequence[Service]) -> Part:

@@ -187,7 +187,7 @@ class Toxiproxy:
         # Toxiproxy refuses what calls itself a browser, and anything without a name.
         request.add_header("User-Agent", "kedge")
         try:
-            with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:  # noqa: S310 - as above
                 text = answer.read()
         except urllib.error.HTTPError as error:
             raise Problem(

@@ -92,7 +92,7 @@ def _fetch(jar: Jar, folders: Sequence[Path], address: str) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folders[0]) as name:
         file = Path(name) / jar.file_name
         try:
-            with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer, file.open("wb") as to:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer, file.open("wb") as to:  # noqa: S310 - as above
                 while part := answer.read(_PART):
                     children.go_on()
                     digest.update(part)

@@ -8,6 +8,7 @@ BASE = "requirements.txt"
 TESTS = "requirements/tests.txt"
 LINT = "requirements/lint.txt"
 BENCH = "requirements/bench.txt"
+AUDIT = "requirements/audit.txt"
 
 KAFKA = "kafka-4.3.1"
 CLASSIC_KAFKA = "kafka-3.9.2"  # the last with the classic MirrorMaker
@@ -97,5 +98,6 @@ TARGETS = {
 }
 TARGETS["test-long"] = replace(
     TARGETS["test-fleet"],
+    requirements=(BASE, TESTS, AUDIT),
     programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs})),
 )

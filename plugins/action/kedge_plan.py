@@ -19,13 +19,14 @@ from ansible.utils.display import Display
 from evidence.secrets import merged
 from plugins.filter.kedge import draining_balancers
 from sizing.broker.security import scram_users
+from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.service import group_names
 from sizing.inventory.certificates import look_at_certificates
 from sizing.inventory.clusters import bootstrap, clusters
 from sizing.inventory.precedence import check_precedence
-from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved
+from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved, vaulted
 from sizing.inventory.recommendations import with_recommendations
 from sizing.inventory.secrets import private, seal
 from sizing.inventory.security import librdkafka
@@ -34,6 +35,7 @@ from sizing.inventory.yaml_files import InventoryError, check_files, inventories
 from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
 from sizing.recommended_changes import what_changes
+from sizing.rights import rights_of
 from sizing.services import SERVICES
 from sizing.streams.verified import applications_json
 from sizing.text import text
@@ -91,6 +93,8 @@ class ActionModule(ActionBase):
         if show:
             _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
         inventory = with_recommendations(inventory, SERVICES).inventory
+        if any(f.rule == "secret.shown" for f in errors):
+            raise AnsibleActionFail(_refusal(errors))  # before anything is written that would show it
         document, secrets = seal(plan.to_json())
         known = clusters(inventory)[0]
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
@@ -98,7 +102,11 @@ class ActionModule(ActionBase):
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
         document["draining"] = draining_balancers(document)  # else each host would look for them in all
         document["versions"] = versions(inventory, plan.services)
-        document["users"] = {name: how for name, (how, _) in users.items() if how}
+        document["users"] = {
+            name: how | {"rights": rights_of(inventory, name, known[name].security)}
+            for name, (how, _) in users.items()
+            if how
+        }
         if dest := self._task.args.get("dest"):
             _write(Path(dest), document)
         logins = {name: secret for name, (_, secret) in own.items()}
@@ -112,8 +120,7 @@ class ActionModule(ActionBase):
                 f"{len(errors)} error{'s' * (len(errors) != 1)} in the plan, see above; no host was touched"
             )
         if errors:
-            lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
-            raise AnsibleActionFail("the plan has errors, no host was touched:\n  " + "\n  ".join(lines))
+            raise AnsibleActionFail(_refusal(errors))
         # No facts: Ansible copies those of localhost whole, for each host and task that looks one up, and
         # a cache of facts would keep the passwords.
         result |= {
@@ -167,7 +174,8 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
     sources = task_vars.get("ansible_inventory_sources", ())
     findings = check_precedence(task_vars["hostvars"], sources, group_names(SERVICES), begin)
-    return Inventory(hosts, groups, findings), ways
+    raw = (task_vars["hostvars"].raw_get(host) for host in hosts)
+    return Inventory(hosts, groups, findings, vaulted(raw, begin)), ways
 
 
 def _beside(
@@ -188,6 +196,11 @@ def _beside(
         "flows": flows_json(inventory),
         "applications": applications_json(inventory),
     }
+
+
+def _refusal(errors: Sequence[Finding]) -> str:
+    lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
+    return "the plan has errors, no host was touched:\n  " + "\n  ".join(lines)
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:

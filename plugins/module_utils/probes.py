@@ -72,7 +72,7 @@ def http_produce(probe: dict[str, Any]) -> str | None:
         headers=headers,
     )
     try:
-        with urllib.request.urlopen(request, timeout=5, context=encryption(probe)) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=5, context=encryption(probe)) as answer:  # noqa: S310 - as above
             entry = json.load(answer)["offsets"][0]
     except (OSError, ValueError, LookupError, urllib.error.HTTPError) as error:
         complaint = f"produce to {probe['topic']}: {error}"

@@ -142,9 +142,9 @@ def main() -> None:
             if refused := see(servers, changed):
                 module.fail_json(msg=f"{refused} was given its password, and {servers} refuses its login")
     except ConnectionError as error:
-        # On a bare fleet the brokers are not there yet, and are formatted with all users.
+        # On a bare fleet the brokers are not there yet, and are formatted with the user of their own.
         if module.check_mode and not isinstance(error, RefusedError):
-            module.warn(f"{error}; a bare cluster would be formatted with its users")
+            module.warn(f"{error}; a bare cluster would be given its users")
             module.exit_json(changed=False, added=[], altered=[])
         module.fail_json(msg=str(error))
     except KafkaException as error:

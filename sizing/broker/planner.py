@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Sequence
 
-from sizing.broker.security import plan_broker_security, plan_format
+from sizing.broker.security import plan_authorizer, plan_broker_security, plan_format
 from sizing.broker.variables import KafkaBroker
 from sizing.clients.groups import (
     HEARTBEAT_MS,
@@ -75,7 +76,8 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
         findings += _clashes(name, ids)
         for host, variables in read.items():
             sheet = Sheet(f"{host} {SERVICE}@{name}", advice, variables.settings)
-            _settings(sheet, inventory, name, host, ids, variables, cluster)
+            names = [one.certificate_name or other for other, one in sorted(read.items())]
+            _settings(sheet, inventory, name, host, ids, variables, cluster, names)
             findings += sheet.findings
             findings += check_keys(
                 "broker", cluster.version, variables.settings, sheet.where, rule="broker.keys"
@@ -94,6 +96,7 @@ def _settings(
     ids: dict[str, int],
     variables: KafkaBroker,
     declared: KafkaCluster,
+    names: Sequence[str],
 ) -> None:
     security = declared.security
     folder = f"/etc/kafka-broker/{cluster}"
@@ -126,6 +129,7 @@ def _settings(
         "what clients connect to",
     )
     plan_broker_security(sheet, properties, folder, security, variables.tls)
+    plan_authorizer(sheet, properties, security, names)
     plan_format(sheet, folder, cluster, security)
     put("log.dirs", "storage", f"/var/lib/kafka-broker/{cluster}/data", "one folder a broker")
     put(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 from sizing.core.settings import Basis, Choice, Setting, Sheet
@@ -13,7 +15,9 @@ _SECURITY: Final = "Kafka documentation, Security"
 _FORMAT: Final = "Kafka documentation, KRaft, Provisioning nodes; KIP-900"
 #: What a storage is formatted with where nothing is said; KIP-900, kafka-storage --add-scram.
 _ITERATIONS: Final = 4096
-_JAVA: Final = "java(1), java Command-Line Argument Files"
+_AUTHORIZER: Final = "Kafka documentation, Security, Authorization and ACLs"
+#: Begins the names of brokers as their certificates give them; a user's name has no colon.
+_HOST: Final = "host:"
 
 
 def plan_broker_security(
@@ -122,6 +126,52 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
         sheet.put(file, key, "broker.sasl", Choice(value, why, _SECURITY, "derived"))
 
 
+def plan_authorizer(sheet: Sheet, file: str, security: Security | None, names: Iterable[str]) -> None:
+    """Plan what asks for each request whether its user may; ``names`` are those in the brokers' certificates.
+
+    Brokers are known by them at the controllers' listener: the authority may have given others certificates.
+    """
+    if security is None or not security.authorizes:
+        return
+
+    def put(key: str, value: str, because: str, source: str = _AUTHORIZER) -> None:
+        sheet.put(file, key, "broker.authorization", Choice(value, because, source, "derived"))
+
+    put(
+        "authorizer.class.name",
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "a user that logs in may do what its rights say, and not delete topics or set another's password",
+    )
+    users = list(dict.fromkeys([security.broker_user, str(security.user)]))
+    brokers = [f"{_HOST}{name}" for name in names] if security.tls else ["ANONYMOUS"]
+    put(
+        "super.users",
+        ";".join(f"User:{user}" for user in (*users, *brokers)),
+        f"{security.broker_user} is the brokers', {security.user} the kit's own"
+        + ("; the others are the brokers' certificates" if security.tls else ""),
+    )
+    if security.authorization == "prepared":
+        put(
+            "allow.everyone.if.no.acl.found",
+            "true",
+            "security.authorization is prepared: until the rights are there, everybody may do what he could",
+        )
+    if security.tls:
+        put(
+            "listener.name.controller.ssl.principal.mapping.rules",
+            f"RULE:^(?:.*,)?CN=([^,]+)(?:,.*)?$/{_HOST}$1/,DEFAULT",
+            "only a certificate with the name of a broker joins the quorum; no user of security.users can be "
+            "called so",
+        )
+    else:
+        sheet.warning(
+            "broker.authorization",
+            "the cluster's security.protocol is SASL_PLAINTEXT, so that whoever reaches the port of the "
+            "controllers is taken for a broker",
+            "set security.protocol to SASL_SSL, or let a firewall keep the port among the brokers",
+        )
+
+
 def scram_users(security: Security | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return how a cluster that the kit runs keeps its users, and apart from it their passwords."""
     if security is None or not security.sasl or security.mechanism == "PLAIN" or not security.users:
@@ -130,7 +180,7 @@ def scram_users(security: Security | None) -> tuple[dict[str, Any], dict[str, st
 
 
 def plan_format(sheet: Sheet, folder: str, cluster: str, security: Security | None) -> None:
-    """Plan the arguments that format the storage of a new broker; they hold the users' passwords.
+    """Plan the arguments that format the storage of a new broker; they hold the brokers' own user.
 
     In a file, because a command line is everybody's to read.
     """
@@ -145,13 +195,24 @@ def plan_format(sheet: Sheet, folder: str, cluster: str, security: Security | No
     ):
         basis: Basis = "estimate" if key.startswith("-Xmx") else "derived"
         sheet.put(file, key, "broker.format", Choice(value, why, _FORMAT, basis))
-    users = security.users if security and security.sasl and security.mechanism != "PLAIN" else {}
-    for user, password in sorted(users.items()):
-        value = f"{security.mechanism if security else ''}=[name={user},password={password}]"
-        because = f"{user} of the cluster's security.users"
-        sheet.settings.append(
-            Setting(file, "--add-scram", value, "broker.sasl", because, _JAVA, "derived", secret=True)
-        )
+    user = security.broker_user if security and security.sasl and security.mechanism != "PLAIN" else None
+    if security is None or user is None or user not in security.users:
+        return
+    because = f"{user} of the cluster's security.users, as which the others are added once the brokers run"
+    value = _salted(security.mechanism, cluster, user, security.users[user])
+    sheet.settings.append(
+        Setting(file, "--add-scram", value, "broker.sasl", because, _FORMAT, "derived", secret=True)
+    )
+
+
+@cache
+def _salted(mechanism: str, cluster: str, user: str, password: str) -> str:
+    """Return a user as kafka-storage takes it, salted; the salt follows from the names, as a plan has to."""
+    salt = hashlib.sha256(f"{cluster}\0{user}".encode()).digest()[:24]
+    digest = "sha512" if mechanism.endswith("512") else "sha256"
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, _ITERATIONS)
+    salt64, salted64 = (base64.b64encode(one).decode() for one in (salt, salted))
+    return f"{mechanism}=[name={user},iterations={_ITERATIONS},salt={salt64},saltedpassword={salted64}]"
 
 
 def cluster_id(name: str) -> str:

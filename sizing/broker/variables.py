@@ -25,6 +25,8 @@ class KafkaBroker(Strict):
     """Port of the clients' listener; the controller's is another one."""
     tls: KeyPair | None = None
     """Certificate and key of the broker, needed where security.protocol of the cluster has TLS."""
+    certificate_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._-]+$")] = None
+    """The common name (CN) in the broker's certificate, where it is not the inventory's name of the host."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
     """Keys of server.properties of your own; they win over the plan's, and are checked."""
     open_files: Positive = 100000

@@ -18,11 +18,13 @@ class Inventory:
         groups: group -> hosts, in inventory order, children included.
         source_findings: what is to be said of how its variables were written, which their values no longer
             tell.
+        vaulted: values that lie in a vault, wherever in the inventory.
     """
 
     hosts: Mapping[str, Mapping[str, Any]]
     groups: Mapping[str, tuple[str, ...]]
     source_findings: tuple[Finding, ...] = ()
+    vaulted: frozenset[str] = frozenset()
 
     def group(self, name: str) -> tuple[str, ...]:
         """Return the hosts of a group; none when the inventory has no such group."""

@@ -24,6 +24,9 @@ SOON: Final = datetime.timedelta(days=30)
 
 #: The file with the CA that clients of a listener trust -> the file of that listener, beside it.
 _AUTHORITIES: Final = {"listener-ca.pem": "listener.pem", "cluster-ca.pem": "broker.pem"}
+_BROKER: Final = "broker.pem"
+#: How ``super.users`` of a broker name the brokers by their certificates.
+_KNOWN: Final = "User:host:"
 #: Its clients may know a balancer by another name than the inventory's.
 _BALANCER: Final = "/etc/rest-balancer/"
 
@@ -76,6 +79,8 @@ def _of_instance(
             certificate = files[listener]["certificate"]
             lenient = any(s.file.startswith(_BALANCER) for s in instance.settings)
             yield from _named(where, certificate, host, addresses[host], read, lenient=lenient)
+    if _BROKER in files:
+        yield from _known_broker(where, files[_BROKER]["certificate"], instance.value("super.users"), read)
 
 
 def _signed(where: str, path: Path, authority: Path, read: _Read) -> Iterator[Finding]:
@@ -117,6 +122,23 @@ def _named(
     else:
         yield _error(
             where, message, f"have it issued for {address} (subject alternative name), or name another"
+        )
+
+
+def _known_broker(where: str, path: Path, super_users: str, read: _Read) -> Iterator[Finding]:
+    """Find a certificate by which the other brokers would not know this one."""
+    known = [user.removeprefix(_KNOWN) for user in super_users.split(";") if user.startswith(_KNOWN)]
+    chain = _certificates(path, read)
+    if not chain or not known:
+        return
+    names = [str(name.value) for name in chain[0].subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+    if not set(names) & set(known):
+        has = ", ".join(names) or "nobody"
+        yield _error(
+            where,
+            f"certificate {path} has the common name {has}, and the cluster's brokers are known as "
+            f"{', '.join(known)}",
+            "set kafka_broker_certificate_name of the host to it, or have one issued for the host's name",
         )
 
 

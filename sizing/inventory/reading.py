@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +37,8 @@ _SHARED: Final = (
     "service_levels",
     "verify",
 )
+#: How a file that is encrypted as a whole begins.
+_VAULT: Final = b"$ANSIBLE_VAULT"
 #: What Ansible says of a group's key that it does not know, and goes on without its hosts.
 _SKIPPED: Final = re.compile(r"Skipping unexpected key \((?P<key>.+?)\) in group \((?P<group>.+?)\)")
 
@@ -103,7 +105,7 @@ def read_inventory(path: Path, services: Sequence[Service], extra_vars: Sequence
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
     findings = check_precedence(hostvars, [str(path)], group_names(services), begin)
-    return Inventory(hosts, groups, findings)
+    return Inventory(hosts, groups, findings, vaulted(map(hostvars.raw_get, hosts), begin))
 
 
 def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
@@ -225,6 +227,51 @@ def _closed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _closed(one) for key, one in value.items()}
     return [_closed(one) for one in value] if isinstance(value, list) else value
+
+
+def vaulted(hosts: Iterable[Mapping[str, Any]], begin: tuple[str, ...]) -> frozenset[str]:
+    """Return the values of hosts' raw variables that a vault holds, by itself or in a file encrypted whole.
+
+    Of such a file the variables that the rules read (``begin``) are left out: one may hold a whole inventory,
+    topics and addresses among it. So is a vault whose password is not at hand, which can reach no plan.
+    """
+    from ansible.errors import AnsibleError
+    from ansible.parsing.vault import EncryptedString
+
+    found: set[str] = set()
+    files: dict[str, bool] = {}
+    # Hosts share the values of their groups.
+    for name, value in {id(one): (name, one) for of in hosts for name, one in of.items()}.values():
+        for leaf in _leaves(value):
+            if isinstance(leaf, EncryptedString):
+                with contextlib.suppress(AnsibleError):
+                    found.add(str(leaf))
+            elif isinstance(leaf, str) and not name.startswith(begin):
+                place = _place(leaf).partition(":")[0]
+                if place not in files:
+                    files[place] = _is_vault(Path(place))
+                if files[place]:
+                    found.add(str(leaf))
+    return frozenset(found)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from _leaves(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _leaves(one)
+    else:
+        yield value
+
+
+def _is_vault(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_VAULT)) == _VAULT
+    except OSError:
+        return False
 
 
 def _place(template: Any) -> str:

@@ -1,16 +1,21 @@
-"""Takes the secrets out of a plan's document, so that what is kept, printed and passed on holds none."""
+"""Knows an inventory's secrets, and takes them out of a plan's document: what is kept or printed has none."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from evidence.secrets import looks_secret
+from evidence.secrets import holds_secret, looks_secret, without_secrets
+from sizing.core.inventory import Inventory
 
 #: What stands in the place of a secret, until a file is written on its host.
 MARK: Final = re.compile(r"<secret [0-9a-f]{16}>")
+#: As short as a password may be.
+SHORTEST: Final = 8
+_NAMED: Final = re.compile(r"(?i)(password|passwd|passphrase|secret|api[._-]?key|(^|_)users)$")
+_SEEN: Final = re.compile(r"(?i)(^|_)(user|username|servers|host|address)$")
 
 
 def mark(*names: str) -> str:
@@ -58,9 +63,9 @@ def _settings(
 
 
 def public(value: Any) -> Any:
-    """Return a value of the inventory without what stands under keys that are made for secrets."""
+    """Return a value of the inventory without what is a secret by its key or by its form."""
     if isinstance(value, Mapping):
-        return {key: public(one) for key, one in value.items() if not looks_secret(str(key))}
+        return {key: public(one) for key, one in value.items() if not _secret(str(key), one)}
     return [public(one) for one in value] if isinstance(value, list | tuple) else value
 
 
@@ -69,6 +74,55 @@ def private(value: Mapping[str, Any]) -> dict[str, Any]:
     found = {
         key: private(one) if isinstance(one, Mapping) and not looks_secret(key) else one
         for key, one in value.items()
-        if isinstance(one, Mapping) or looks_secret(key)
+        if isinstance(one, Mapping) or _secret(key, one)
     }
     return {key: one for key, one in found.items() if one != {}}
+
+
+def _secret(key: str, value: Any) -> bool:
+    return looks_secret(key) or (isinstance(value, str) and holds_secret(value))
+
+
+class Known:
+    """The secrets of an inventory, by which they are found in whatever they come to stand in.
+
+    What lies in a vault is one, unless it is the name of a user or an address: these are there to be seen.
+    So is what stands under a name that ends as those of passwords do. Of either, what is shorter than
+    ``SHORTEST`` would be found everywhere. What has the form of a secret is one, wherever it comes from.
+    """
+
+    def __init__(self, inventory: Inventory) -> None:
+        hosts = inventory.hosts.values()
+        seen = (
+            {one for variables in hosts for one in _named(variables, _SEEN)} if inventory.vaulted else set()
+        )
+        vaulted = {one for one in inventory.vaulted - seen if len(one) >= SHORTEST}
+        named = {one for variables in hosts for one in _named(variables, _NAMED)}
+        named = {one for one in named if len(one) >= SHORTEST and "${" not in one} - vaulted
+        parts = [*map(re.escape, sorted(vaulted, key=len, reverse=True))]
+        # A weak password may be a word that stands within names and paths.
+        parts += [rf"(?<![\w./-]){re.escape(one)}(?![\w./-])" for one in sorted(named, key=len, reverse=True)]
+        self._values: Final = re.compile("|".join(parts) or "(?!)")
+        self._seen: Final[dict[str, bool]] = {}
+
+    def within(self, text: str) -> bool:
+        """Return whether a text is a secret or has one in it."""
+        if text not in self._seen:  # the same values stand in the plan of every host
+            self._seen[text] = holds_secret(text) or self._values.search(text) is not None
+        return self._seen[text]
+
+    def masked(self, text: str) -> str:
+        """Return a text with asterisks for the secrets in it."""
+        return without_secrets(self._values.sub("***", text)) if self.within(text) else text
+
+
+def _named(value: Any, names: re.Pattern[str], *, below: bool = False) -> Iterator[str]:
+    """Yield the texts that stand anywhere below a name of this form."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _named(one, names, below=below or names.search(str(key)) is not None)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _named(one, names, below=below)
+    elif below and isinstance(value, str):
+        yield value

@@ -20,6 +20,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]+$")]
 #: Eight at least: what is printed is searched for them, and a short one would be found everywhere.
 #: Quotes would end the value in a JAAS entry, a comma the one of kafka-storage, and a blank begin another.
 Password = Annotated[str, Field(pattern=r"^[^\s\"\\,;\]]{8,256}$")]
+Topics = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}\*?$|^\*$")]
 File = Annotated[str, Field(min_length=1)]
 
 _KAFKA: Final = "Kafka documentation, Security"
@@ -30,6 +31,17 @@ class _Strict(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, use_attribute_docstrings=True
     )
+
+
+class Rights(_Strict):
+    """What a user of a cluster that the kit runs may do."""
+
+    topics: list[Topics] = ["*"]
+    """Its topics; one that ends in * stands for all that begin so."""
+    groups: list[Topics] = ["*"]
+    """Its consumer groups, in the same form."""
+    may: Literal["use", "manage", "delete"] = "use"
+    """Write and read them; create and change topics too; delete topics, their records and groups as well."""
 
 
 class Security(_Strict):
@@ -49,6 +61,10 @@ class Security(_Strict):
     """SCRAM users with passwords, of a cluster that the kit runs."""
     broker_user: Name = "broker"
     """The one of users as which brokers speak with one another."""
+    authorization: Literal["rights", "prepared", "none"] = "rights"
+    """Whether users may do what their rights say alone; prepared is the step from none to it."""
+    rights: dict[Name, Rights] = {}
+    """What users may do; others may manage all topics, and delete none. user and broker_user may do all."""
 
     @property
     def tls(self) -> bool:
@@ -60,6 +76,11 @@ class Security(_Strict):
         """Whether clients log in."""
         return self.protocol.startswith("SASL")
 
+    @property
+    def authorizes(self) -> bool:
+        """Whether brokers that the kit runs ask what a user may do: where there are users of theirs."""
+        return self.sasl and self.mechanism != "PLAIN" and bool(self.users) and self.authorization != "none"
+
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Security:
         if self.tls and self.ca is None:
@@ -67,6 +88,12 @@ class Security(_Strict):
         if self.sasl and (self.user is None or self.password is None):
             raise contradiction(
                 "user", f"protocol {self.protocol} needs user and password", "add both, from a vault"
+            )
+        if nobody := sorted(self.rights.keys() - self.users.keys()):
+            raise contradiction(
+                "rights",
+                f"{nobody[0]} has rights and is none of users",
+                "add the user, or take its rights out",
             )
         return self
 

@@ -44,8 +44,8 @@ def inventories(sources: Iterable[str]) -> list[Path]:
 def check_files(path: Path, *, lenient: bool = False) -> None:
     """Refuse YAML of an inventory that cannot be read, or is not read as it looks.
 
-    ``path`` is a file or a folder; with ``lenient``, a folder's lists and texts, of which Ansible warns, are
-    passed over as by Ansible. Raises InventoryError.
+    ``path`` is a file or a folder; with ``lenient``, which is for what Ansible has read already, a folder's
+    lists and texts, of which Ansible warns, are passed over as by Ansible. Raises InventoryError.
     """
     own = _own_files(path)
     for file in (*own, *_read_files(path)):
@@ -59,7 +59,7 @@ def check_files(path: Path, *, lenient: bool = False) -> None:
                 _check_node(file, document, set(), doubles=True)
             if file in own:
                 _check_groups(file, documents[0])
-        elif not vault_passwords():
+        elif not lenient and not vault_passwords():
             raise InventoryError(
                 f"{file}: is encrypted as a whole, and no vault password is at hand; name it by "
                 "ANSIBLE_VAULT_PASSWORD_FILE, or encrypt single values (ansible-vault encrypt_string)"

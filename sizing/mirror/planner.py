@@ -360,9 +360,11 @@ def _add(
 
 
 def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:
-    for s in settings:
-        value = s.value.replace(NUMBER, number).replace(ADDRESS, address)
-        yield replace(s, file=s.file.replace(NUMBER, number), value=value)
+    def fill(text: str) -> str:
+        return text.replace(NUMBER, number).replace(ADDRESS, address)
+
+    # The reason of a person's own value says what the plan would have said, which may name the process.
+    return (replace(s, file=fill(s.file), value=fill(s.value), because=fill(s.because)) for s in settings)
 
 
 def _key_findings(flow: Flow, role: MirrorMaker) -> list[Finding]:

@@ -78,6 +78,10 @@ def put_jvm(
     old = numbers(flow.version) < (4,)
     properties = f"{flow.folder}/{'log4j' if old else 'log4j2'}.properties"
     option = f"-Dlog4j.configuration=file:{properties}" if old else f"-Dlog4j2.configurationFile={properties}"
+    own = sheet.own("KAFKA_OPTS")
+    if own is not None and "-Dlog4j" not in own:
+        # The path has the process in it, so nobody can write it once a flow; readiness is read from the log.
+        sheet.give("KAFKA_OPTS", f"{option} {own}")
     sheet.put(
         file,
         "KAFKA_OPTS",

@@ -73,6 +73,9 @@ def start(
     if local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         options |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if local and not master.startswith("local-"):
+        # Its ports are open to this machine's other users. Spark makes up the secret; a cluster has its own.
+        options["spark.authenticate"] = "true"
     try:
         if log is not None and SparkContext._gateway is None:
             with log.open("wb") as file:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from evidence.plain import plain
 from sizing.inventory.recommendations import NAME, laid_over
 from spark_checks.job import Audit
 from spark_checks.results import Figure, Result
@@ -77,7 +78,7 @@ def junit(audit: Audit) -> str:
     counts = [result.verdict for result in audit.results]
     suite = ElementTree.Element(
         "testsuite",
-        name=f"kedge audit {audit.run_id}",
+        name=plain(f"kedge audit {audit.run_id}"),
         tests=str(len(counts)),
         failures=str(counts.count("fail")),
         errors=str(counts.count("unknown")),
@@ -90,13 +91,14 @@ def junit(audit: Audit) -> str:
         if result.figures:
             properties = ElementTree.SubElement(case, "properties")
             for figure in result.figures:
-                said = f"{figure.verdict}: {figure.words()}"
-                ElementTree.SubElement(properties, "property", name=figure.what, value=said)
+                said = plain(f"{figure.verdict}: {figure.words()}")
+                ElementTree.SubElement(properties, "property", name=plain(figure.what), value=said)
         if result.verdict == "measured":
-            ElementTree.SubElement(case, "skipped", message=result.because)
+            ElementTree.SubElement(case, "skipped", message=plain(result.because))
         tag = {"fail": "failure", "unknown": "error"}.get(result.verdict)
         if tag:
-            problem = ElementTree.SubElement(case, tag, message=result.because, type=result.verdict)
+            because = plain(result.because)
+            problem = ElementTree.SubElement(case, tag, message=because, type=result.verdict)
             problem.text = "\n".join(_lines(result))
     ElementTree.indent(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, "unicode") + "\n"
@@ -111,12 +113,13 @@ def recommendations(audit: Audit) -> str:
     reasons: dict[str, list[str]] = {}
     given = [(result.name, one) for result in audit.results for one in result.recommendations]
     for name, one in given:
-        said = f"# {name}: {one.advice}: {one.because}.\n"
-        said += f"# Expected: {one.effect}.\n" if one.effect else ""
+        # Nothing of a proxy's or a topic's ends the comment: the file is one for ansible-playbook -e.
+        said = f"# {plain(f'{name}: {one.advice}: {one.because}')}.\n"
+        said += f"# Expected: {plain(one.effect)}.\n" if one.effect else ""
         (advice if one.variable is None else reasons.setdefault(one.variable, [])).append(said)
     values = laid_over([{one.variable: one.value} for _, one in given if one.variable is not None])
     parts = [
-        f"# Recommended after run {audit.run_id} (verdict {audit.verdict}). What it would change:\n"
+        f"# Recommended after run {plain(audit.run_id)} (verdict {audit.verdict}). What it would change:\n"
         "#   ansible-playbook -i INV plan.yml -e @THIS_FILE\n",
         *advice,
         *_not_judged(audit),
@@ -131,7 +134,7 @@ def recommendations(audit: Audit) -> str:
 def _not_judged(audit: Audit) -> list[str]:
     """Return a comment of the checks that were only measured, with the levels that they lack."""
     lines = [
-        f"#   service_levels.{figure.key}: {figure.found()}\n"
+        f"#   service_levels.{figure.key}: {plain(figure.found())}\n"
         for result in audit.results
         if result.verdict == "measured"
         for figure in result.figures
@@ -142,18 +145,18 @@ def _not_judged(audit: Audit) -> list[str]:
 
 def show(audit: Audit, console: Console) -> None:
     """Print a line a check: what was measured against which level; then why a check did not pass."""
-    console.print(f"Audit of run {audit.run_id}", style="italic", highlight=False)
+    console.print(f"Audit of run {plain(audit.run_id)}", style="italic", highlight=False)
     wide = max(len(result.name) for result in audit.results)
     for result in audit.results:
         line = Text(f"{result.verdict:<8}", style=_STYLES[result.verdict]).append(
             f"  {result.name:<{wide}}  ", style="default not bold"
         )
-        line.append(summary(result, _WIDTH - len(line)), style="default not bold")
+        line.append(plain(summary(result, _WIDTH - len(line))), style="default not bold")
         console.print(line, soft_wrap=True)
     for result in audit.results:
         if result.verdict in ("fail", "unknown"):
             because = Text(f"{result.name}: ", style=_STYLES[result.verdict]).append(
-                result.because, style="default not bold"
+                plain(result.because), style="default not bold"
             )
             console.print(because, soft_wrap=True)
             for line_of in _lines(result):
@@ -205,7 +208,7 @@ def _lines(result: Result) -> list[str]:
             shown = ", ".join(
                 f"{key} {value}" for key, value in example.items() if not isinstance(value, list)
             )
-            lines.append(f"{kind}: {shown}")
+            lines.append(f"{kind}: {plain(shown)}")
         if anomaly.count > 3:
             lines.append(f"{kind}: {anomaly.count:,} in all")
     return lines

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.kafka
 MODULES: dict[str, dict[str, Any]] = {
     "kafka_group_gate": {},
     "kafka_replicas_gate": {"brokers": 1, "seconds": 0},
+    "kafka_rights_present": {"rights": {}},
     "kafka_topics_present": {"topics": {}},
     "kedge_changelogs": {
         "application": "app",

@@ -71,9 +71,14 @@ def test_secrets_of_old_and_new_files_are_hidden(hidden: set[str]) -> None:
     assert lines[:2] == [f"-{key}=***", f"+{key}=***"]
 
 
-def test_a_secret_is_taken_out_of_what_a_deploy_shows_and_its_change_is_not() -> None:
-    key = "ssl.key.password"
-    before, after = hide_secrets(properties(setting(key, "old")), properties(setting(key, "new")))
+@pytest.mark.parametrize(
+    ("key", "value"), [("ssl.key.password", "{}"), ("url", "http://u:{}@h"), ("KAFKA_OPTS", "-Dx.password={} -Db")]
+)  # fmt: skip
+def test_a_secret_is_taken_out_of_what_a_deploy_shows_and_its_change_is_not(key: str, value: str) -> None:
+    files = [properties(setting(key, value.format(word))) for word in ("old", "new")]
+    assert [line for line in change(*files, set()) if "old" in line or "new" in line] == []
+    assert change("User=a\n", "ExecStart=x --db-password old\n", set())[1:] == ["+ExecStart=x ***"]
+    before, after = hide_secrets(*files)
     assert f"\n{key}=***\n" in before
     assert f"\n{key}=*** (another one)\n" in after
     assert "old" not in before

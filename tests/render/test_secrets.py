@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.parsing.vault import VaultLib, VaultSecret
 
 from control import kafka_admin
 from control.rendering import render_instance, secrets_of
@@ -33,6 +35,11 @@ from verify.state.conftest import differing
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 PLANTED = {user: f"planted{user}0000" for user in ("broker", "kedge", "proxy", "client")}
+#: A secret under a key that does not say so, known by its form; and one by the vault in which it lies.
+PLANTED["registry"] = "plantedregistry0000"
+VAULTED, INLINE = "plantedvaulted0000", "plantedinline0000"
+#: The kit's own login is in no file of a host.
+WRITTEN = sorted(PLANTED.keys() - {"kedge"})
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +51,9 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     passwords.mkdir(parents=True)
     for user, password in PLANTED.items():
         (passwords / user).write_text(password + "\n")
+    (kit / own / "group_vars/kafka_rest/planted.yml").write_text(
+        f"kafka_rest_schema_registry_url: http://user:{PLANTED['registry']}@registry:8081\n"
+    )
     return kit / own
 
 
@@ -66,7 +76,8 @@ def play(inventory: Path, **environment: str) -> subprocess.CompletedProcess[str
 
 def leaked(said: str) -> list[str]:
     """The users whose password stands in a text, as it is or as HTTP sends it."""
-    return [u for u, p in PLANTED.items() if p in said or token(u, p) in said]
+    found = [u for u, p in PLANTED.items() if p in said or token(u, p) in said]
+    return found + [one for one in (VAULTED, INLINE) if one in said]
 
 
 def instances(document: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -81,7 +92,7 @@ def instances(document: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def test_the_plan_needs_each_planted_secret_and_has_no_error(plan: Plan) -> None:
     _, secrets = seal(plan.to_json())
-    assert sorted(leaked(json.dumps(secrets))) == sorted(PLANTED)
+    assert sorted(leaked(json.dumps(secrets))) == WRITTEN
     assert [f.message for f in plan.findings if f.severity == "error"] == []
 
 
@@ -101,6 +112,36 @@ def test_no_callback_is_given_a_secret(inventory: Path) -> None:
     assert played.returncode == 0, played.stdout + played.stderr
     assert "kafka_rest" in played.stdout
     assert leaked(played.stdout + played.stderr) == []
+
+
+def test_what_lies_in_a_vault_is_hidden_under_whatever_key(inventory: Path, tmp_path: Path) -> None:
+    own = tmp_path / "inventory"
+    shutil.copytree(inventory, own)
+    shutil.copytree(inventory.parents[2] / ".cache", tmp_path / ".cache")
+    password = tmp_path / "vault"
+    password.write_text("the password of the vault\n")
+    environment = {"ANSIBLE_VAULT_PASSWORD_FILE": str(password)}
+    whole = own / "group_vars/kafka_rest/vault.yml"
+    # Of Kedge's own variables in such a file, only those are secrets that are so anywhere.
+    whole.write_text(f"of_vault: {VAULTED}\nkafka_rest_ready_topic: kedge-ready\n")
+    vault = VaultLib([("default", VaultSecret(b"the password of the vault"))])
+    whole.write_bytes(vault.encrypt(whole.read_text()))
+    alone = textwrap.indent(vault.encrypt(INLINE).decode(), "  ")
+    (own / "group_vars/kafka_rest/alone.yml").write_text(f"alone: !vault |\n{alone}")
+    settings = own / "group_vars/kafka_rest/planted.yml"
+    settings.write_text(
+        'kafka_rest_settings: {KEDGE_OWN: "at {{ of_vault }}", KEDGE_OTHER: "at {{ alone }}"}\n'
+    )
+    played = play(own, **environment, ANSIBLE_STDOUT_CALLBACK="ansible.posix.json")
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert "KEDGE_OWN=***" in played.stdout
+    assert "KEDGE_OTHER=***" in played.stdout
+    assert leaked(played.stdout + played.stderr) == []
+    settings.write_text('kafka_rest_settings: {KAFKAREST_JMX_OPTS: "-Da={{ of_vault }}"}\n')
+    refused = play(own, **environment)
+    assert refused.returncode != 0
+    assert "a secret stands in KAFKAREST_JMX_OPTS, and so in the list of processes" in refused.stdout
+    assert leaked(refused.stdout + refused.stderr) == []
 
 
 def test_the_plan_and_its_secrets_are_no_facts_which_a_cache_would_keep(
@@ -150,7 +191,7 @@ def test_a_secret_reaches_its_file_and_never_the_difference_that_is_shown(plan: 
             assert not MARK.search(content), path
             written += content
             shown += hidden(files[path], content, "") + hidden(files[path], content, "old=text\n")
-    assert sorted(leaked(written)) == sorted(PLANTED)
+    assert sorted(leaked(written)) == WRITTEN
     assert leaked(shown) == []
     assert "content of" not in shown
 

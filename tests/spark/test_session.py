@@ -18,6 +18,7 @@ SparkContext._gateway.proc.wait()
 session.stop(first)
 second = session.start("local[1]", "512m")
 print(second.range(3).count(), "counted")
+print("secret of its own:", second.sparkContext._jsc.sc().env().securityManager().isAuthenticationEnabled())
 session.stop(second)
 """
 
@@ -27,3 +28,4 @@ def test_after_a_session_that_died_another_can_be_started() -> None:
         [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert "3 counted" in done.stdout, done.stderr[-2000:]
+    assert "secret of its own: True" in done.stdout, "whoever has a login here may reach the session's ports"

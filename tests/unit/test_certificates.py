@@ -61,12 +61,14 @@ def told(
     hosts: tuple[str, ...] = ("rest1",),
     ca: Path | None = None,
     file: str = "/etc/kafka-rest/8082/listener.pem",
+    super_users: str = "",
 ) -> list[tuple[str, str]]:
     parts = [(file, "key", key), (file, "certificate", certificate)]
     parts += [("/etc/kafka-rest/8082/listener-ca.pem", "certificate", ca)] if ca else []
     settings = tuple(
         Setting(at, kind, str(path), "rest.tls", "", "", "derived", copied=True) for at, kind, path in parts
     )
+    settings += (Setting("/etc/x", "super.users", super_users, "broker.authorization", "", "", "derived"),)
     plan = Plan({h: {"kafka_rest": (Instance("8082", settings),)} for h in hosts})
     addresses = dict.fromkeys(hosts, "10.0.0.1")
     return [(f.severity, f.message) for f in look_at_certificates(plan, NOW, addresses)]
@@ -139,6 +141,15 @@ def test_a_certificate_of_another_ca_is_an_error(tmp_path: Path) -> None:
     assert told(certificate, key, ca=ca) == [
         ("error", f"certificate {certificate} is not signed by the CA in {ca}")
     ]
+
+
+def test_a_broker_whose_certificate_the_others_do_not_know_is_an_error(tmp_path: Path) -> None:
+    pair = make_pair(tmp_path, "leaf1")
+    file = "/etc/kafka-broker/leaf/broker.pem"
+    assert told(*pair, file=file, super_users="User:broker;User:host:leaf1;User:host:leaf2") == []
+    ((severity, message),) = told(*pair, file=file, super_users="User:broker;User:host:leaf2;User:host:leaf3")
+    assert severity == "error"
+    assert "has the common name leaf1, and the cluster's brokers are known as leaf2, leaf3" in message
 
 
 def test_a_certificate_of_another_host_is_an_error_and_of_a_balancer_a_warning(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,6 +18,24 @@ def test_no_module_mends_the_path_that_python_imports_from() -> None:
     sources = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
     assert len(sources) > 200
     assert [str(file.relative_to(ROOT)) for file in sources if "sys.path" in file.read_text()] == []
+
+
+def test_every_exception_to_a_rule_of_security_has_its_reason_beside_it() -> None:
+    exceptions = re.compile(r"# noqa:[^#]*\bS\d{3}\b(?! - \S)|# nosec")
+    sources = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    found = [f"{file.relative_to(ROOT)}: {line.strip()}" for file in sources
+             for line in file.read_text().splitlines() if exceptions.search(line)]  # fmt: skip
+    assert found == []
+    lint = (
+        (ROOT / "pyproject.toml")
+        .read_text()
+        .split("[tool.ruff.lint]")[1]
+        .split("[tool.mypy]")[0]
+        .splitlines()
+    )
+    bare = [line for before, line in pairwise(lint)
+            if re.search(r'"S\d*"', line) and not line.startswith("select") and "#" not in before + line]  # fmt: skip
+    assert bare == []
 
 
 def test_a_process_of_the_load_imports_no_spark() -> None:

@@ -14,7 +14,7 @@ from local.problem import Problem
 from local.setup import environment, packages, schedule
 from local.setup.packages import Package
 from local.setup.schedule import Phase, Say
-from local.setup.targets import BASE, BENCH, LINT, OWN_HOSTS, TARGETS, TESTS
+from local.setup.targets import AUDIT, BASE, BENCH, LINT, OWN_HOSTS, TARGETS, TESTS
 
 
 def phase(
@@ -72,7 +72,9 @@ def test_every_target_that_sets_up_is_in_the_table() -> None:
     assert names == set(TARGETS)
 
 
-@pytest.mark.parametrize("file", [BASE, TESTS, LINT, BENCH, "requirements/go.txt", "requirements/build.txt"])
+@pytest.mark.parametrize(
+    "file", [BASE, TESTS, LINT, BENCH, AUDIT, "requirements/go.txt", "requirements/build.txt"]
+)
 def test_lock_names_what_its_source_asks_for_with_checksums(file: str) -> None:
     locked = (PROJECT / file).read_text()
     asked = (PROJECT / file).with_suffix(".in").read_text().splitlines()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sizing.core.inventory import Inventory
+from sizing.inventory.clusters import clusters
 from sizing.plan import make_plan
+from sizing.rights import rights_of
 from tests.rest_inventories import of_rule, rest
 
 OURS = {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}}
@@ -52,6 +56,102 @@ def test_brokers_that_ask_clients_for_certificates_are_refused_as_no_client_has_
     assert "SASL_SSL" in error.fix
     own = {"kafka_broker_settings": {"ssl.client.auth": "none"}}
     assert not of_rule(make_plan(brokers(["leaf1"], **variables, **own)), "broker.tls", "error")
+
+
+SECURED: dict[str, Any] = {
+    "protocol": "SASL_SSL",
+    "ca": "ca.pem",
+    "user": "kedge",
+    "password": "planted-kedge",
+    "users": {name: f"planted-{name}" for name in ("broker", "kedge", "proxy", "verify", "app")},
+}
+
+
+def secured(names: list[str], security: dict[str, Any] | None = None, **variables: Any) -> Inventory:
+    clusters = {"leaf": OURS["leaf"] | {"security": SECURED | (security or {})}}
+    pair = {"certificate": "broker.pem", "key": "broker.key"}
+    return brokers(names, kafka_clusters=clusters, kafka_broker_tls=pair, **variables)
+
+
+def test_users_may_do_what_their_rights_say_and_brokers_are_known_by_their_certificates() -> None:
+    inventory = secured(["leaf1", "leaf2"])
+    inventory = Inventory(
+        {
+            **inventory.hosts,
+            "leaf2": {**inventory.hosts["leaf2"], "kafka_broker_certificate_name": "l2.example"},
+        },
+        inventory.groups,
+    )
+    plan = make_plan(inventory)
+    assert not plan.has_errors
+    for host in ("leaf1", "leaf2"):
+        (broker,) = plan.services[host]["kafka_broker"]
+        assert broker.value("authorizer.class.name").endswith(".StandardAuthorizer")
+        assert broker.value("super.users") == "User:broker;User:kedge;User:host:leaf1;User:host:l2.example"
+        assert broker.value("allow.everyone.if.no.acl.found") == ""
+
+
+@pytest.mark.parametrize(("authorization", "open_"), [("none", ""), ("prepared", "true")])
+def test_authorization_is_turned_on_in_two_deploys(authorization: str, open_: str) -> None:
+    (broker,) = make_plan(secured(["leaf1"], {"authorization": authorization})).services["leaf1"][
+        "kafka_broker"
+    ]
+    assert broker.value("allow.everyone.if.no.acl.found") == open_
+    assert bool(broker.value("authorizer.class.name")) is bool(open_)
+
+
+def test_without_tls_whoever_reaches_the_controllers_is_a_broker_and_that_is_said() -> None:
+    plan = make_plan(secured(["leaf1"], {"protocol": "SASL_PLAINTEXT"}))
+    (warning,) = of_rule(plan, "broker.authorization", "warning")
+    assert "whoever reaches the port of the controllers" in warning.message
+    assert plan.services["leaf1"]["kafka_broker"][0].value("super.users").endswith(";User:ANONYMOUS")
+
+
+def test_a_storage_is_formatted_with_the_brokers_own_user_and_no_readable_password() -> None:
+    (broker,) = make_plan(secured(["leaf1"])).services["leaf1"]["kafka_broker"]
+    (user,) = [s for s in broker.settings if s.key == "--add-scram"]
+    assert user.value.startswith("SCRAM-SHA-512=[name=broker,iterations=4096,salt=")
+    assert user.hidden
+    assert "planted" not in "".join(s.value for s in broker.settings if s.file.endswith("format.args"))
+    assert make_plan(secured(["leaf1"])).services["leaf1"]["kafka_broker"][0] == broker, "a plan is pure"
+
+
+def test_rights_are_of_users() -> None:
+    (error,) = of_rule(
+        make_plan(secured(["leaf1"], {"rights": {"nobody": {}}})), "inventory.variable", "error"
+    )
+    assert "nobody has rights and is none of users" in error.message
+
+
+def test_the_login_of_the_load_may_use_its_topics_and_others_delete_none() -> None:
+    verify = {
+        "cluster": "leaf",
+        "client": {"sasl.username": "verify", "sasl.password": "planted-verify"},
+        "kafka": {"topic": "kedge-verify", "group": "kedge-group"},
+    }
+    rights = {"app": {"topics": ["joins-*", "orders"], "groups": ["joins"], "may": "delete"}}
+    inventory = secured(["leaf1"], {"rights": rights}, verify=verify)
+    security = clusters(inventory)[0]["leaf"].security
+    found = rights_of(inventory, "leaf", security)
+    assert sorted(found) == ["app", "proxy", "verify"], "broker and kedge may do all"
+    load = {(r["resource"], r["name"]): r["operations"] for r in found["verify"]}
+    assert load == {
+        ("TOPIC", "kedge-verify"): ["DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE"],
+        ("GROUP", "kedge-group"): ["DESCRIBE", "READ"],
+        ("TOPIC", "*"): ["DESCRIBE"],
+        ("GROUP", "*"): ["DESCRIBE"],
+    }
+    proxy = {r["resource"]: r["operations"] for r in found["proxy"]}
+    assert "CREATE" in proxy["TOPIC"]
+    assert "DELETE" not in proxy["TOPIC"] + proxy["GROUP"]
+    app = {
+        r["name"]: (r["prefix"], "DELETE" in r["operations"])
+        for r in found["app"]
+        if r["resource"] == "TOPIC"
+    }
+    assert app == {"joins-": (True, True), "orders": (False, True)}
+    without = security.model_copy(update={"authorization": "none"}) if security else None
+    assert rights_of(inventory, "leaf", without) == {}
 
 
 def test_memory_is_kept_for_a_broker_and_its_page_cache_left_free() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from control.rendering import render_instance
 from sizing.core.placement import place, quotas
 from sizing.inventory.secrets import seal
 from sizing.mirror.producer import bandwidth_delay_bytes
@@ -461,3 +462,31 @@ def test_what_was_measured_of_a_flow_changes_exactly_what_follows_from_it() -> N
     )
     changed = {key: new for (_, key, old, _), (_, _, new, _) in zip(before, after, strict=True) if old != new}
     assert changed == {"linger.ms": "7000", "batch.size": "100000"}
+
+
+@pytest.mark.parametrize("kind", [{}, MM2])
+def test_own_options_of_the_jvm_keep_the_logging_that_readiness_is_read_from(kind: dict[str, Any]) -> None:
+    own = "-Djava.net.preferIPv4Stack=true"
+    plan = make_plan(mirrors(1, {"environment": {"KAFKA_OPTS": own, "LOG_DIR": "/elsewhere"}}, **kind))
+    process = instances(plan, SERVICE)["mm1"][0]
+    options = value(process, "KAFKA_OPTS").split()
+    assert options[0].endswith(f"/etc/mirror-maker/{process.name}/log4j{'2' if kind else ''}.properties")
+    assert options[1:] == [own]
+    mine = "-Dlog4j.configuration=file:/own"
+    plan = make_plan(mirrors(1, {"environment": {"KAFKA_OPTS": mine}}, **kind))
+    assert value(instances(plan, SERVICE)["mm1"][0], "KAFKA_OPTS") == mine
+
+
+@pytest.mark.parametrize("kind", [{}, MM2])
+def test_reasons_of_own_values_name_the_process_and_hold_no_control_character(kind: dict[str, Any]) -> None:
+    own = {"KAFKA_OPTS": "-Da=b", "LOG_DIR": "/elsewhere"}
+    settings_of = {"listeners": "http://0.0.0.0:8083"} if kind else {}
+    inventory = mirrors(1, {"environment": own, "settings": settings_of}, **kind)
+    document, _ = seal(make_plan(inventory).to_json())
+    (process, *_) = document["hosts"]["mm1"]["services"][SERVICE]["instances"]
+    because = {s["key"]: s["because"] for s in process["settings"]}
+    assert f"would have said /var/log/mirror-maker/{process['name']}:" in because["LOG_DIR"]
+    written = "".join(render_instance("mirror-maker", process).values()) + json.dumps(document)
+    assert not [c for c in written if not c.isprintable() and c != "\n"]
+    assert "\\u0000" not in written
+    assert "\\u0001" not in written

@@ -16,7 +16,17 @@ from rich.console import Console
 from spark_checks.__main__ import _STATUS
 from spark_checks.job import Audit
 from spark_checks.report import output
-from spark_checks.results import Anomaly, Figure, Result, Verdict, compose, judge, judged, rounded
+from spark_checks.results import (
+    Anomaly,
+    Figure,
+    Recommendation,
+    Result,
+    Verdict,
+    compose,
+    judge,
+    judged,
+    rounded,
+)
 
 ACK = Figure("kafka ack p99", 182.34, 500, "ms", key="latency.kafka.ack_p99_ms")
 LOST = Figure("lost", 0, 0, key="delivery.lost", of=4_912_332)
@@ -192,3 +202,51 @@ def test_recommendations_name_the_levels_that_would_have_it_judged() -> None:
     assert "#   service_levels.latency.kafka.ack_p99_ms: kafka ack p99 182 ms\n" in text
     assert "delivery.lost" not in text
     assert yaml.safe_load(text) == {"recommended": {}}
+
+
+#: What a proxy may send in a header: line ends of YAML and of text, a terminal's escape, what XML forbids.
+_FOREIGN = "r\x85evil: 1\n---\nmore: 2\u2028x\u2029y\r\x1b[31m\x00\u202e\ud800"
+
+
+def hostile() -> Audit:
+    said = replace(UNJUDGED.figures[0], what=_FOREIGN)
+    return replace(
+        of(
+            Result(
+                "spread",
+                "fail",
+                _FOREIGN,
+                anomalies={"uneven": Anomaly(1, ({"instance": _FOREIGN},))},
+                figures=(replace(LOST, what=_FOREIGN),),
+                recommendations=(
+                    Recommendation(_FOREIGN, _FOREIGN, effect=_FOREIGN),
+                    Recommendation(_FOREIGN, _FOREIGN, "advice", _FOREIGN[:-1], _FOREIGN),
+                ),
+            ),
+            replace(UNJUDGED, figures=(said,), because=_FOREIGN),
+        ),
+        run_id=_FOREIGN,
+    )
+
+
+def test_nothing_that_a_proxy_says_ends_a_comment_of_the_recommendations() -> None:
+    text = output.recommendations(hostile())
+    assert list(yaml.safe_load_all(text)) == [{"recommended": {"advice": _FOREIGN[:-1]}}]
+    assert all(
+        line.lstrip().startswith(("#", "---", "recommended:", "advice:")) for line in text.splitlines()
+    )
+
+
+def test_junit_is_xml_whatever_a_proxy_says() -> None:
+    suite = ElementTree.fromstring(output.junit(hostile()).encode())
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "\\x85evil" in (failure.get("message") or "")
+    assert failure.text is not None
+    assert len(failure.text.splitlines()) == 1
+
+
+def test_no_escape_of_a_proxy_reaches_the_terminal() -> None:
+    shown = io.StringIO()
+    output.show(hostile(), Console(file=shown, width=100, color_system=None))
+    assert not [c for c in shown.getvalue() if not c.isprintable() and c != "\n"]

@@ -40,7 +40,7 @@ def answer(url: str) -> int | str:
     stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(f"{url}/topics")  # noqa: S310 - the plan's own address
     try:
-        with urllib.request.urlopen(request, timeout=10, context=stranger) as answered:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10, context=stranger) as answered:  # noqa: S310 - as above
             return int(answered.status)
     except urllib.error.HTTPError as error:
         return error.code
