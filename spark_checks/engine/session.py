@@ -66,6 +66,8 @@ def start(
         "spark.sql.ansi.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.parquet.compression.codec": "zstd",
+        # Writers flush as they go: a demo leaves hundreds of small files, and a task each would be too many.
+        "spark.sql.files.openCostInBytes": str(256 << 10),
         # Hadoop would keep hidden checksums beside local files, and take a file that another tool wrote
         # again for a damaged one; Parquet's own footers say whether a file is whole.
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

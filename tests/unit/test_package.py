@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from spark_checks import package
 
 READS = """
@@ -45,16 +43,3 @@ def test_the_same_files_give_the_same_archive(tmp_path: Path) -> None:
     for name in ("one", "two"):
         package.pack(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
-def test_the_connector_goes_along_and_its_absence_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("KEDGE_CACHE", str(tmp_path / "cache"))
-    assert package.main([str(tmp_path / "out")]) == 1
-    assert "run: make setup" in capsys.readouterr().err
-    jar = tmp_path / "cache" / "jars" / package.CONNECTOR / "a.jar"
-    jar.parent.mkdir(parents=True)
-    jar.write_bytes(b"jar")
-    assert package.main([str(tmp_path / "out")]) == 0
-    assert (tmp_path / "out" / "jars" / package.CONNECTOR / "a.jar").read_bytes() == b"jar"
