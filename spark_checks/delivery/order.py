@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_checks.delivery.producer_to_topic import TopicHop
 from spark_checks.engine.anomalies import tally
+from spark_checks.engine.blocks import in_blocks
 from spark_checks.engine.facts import expired, intact, of_run
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.runs import code_of, runs
@@ -32,7 +33,9 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
         evidence: ledger, records and run.json.
         topic: what the first hop found: a second copy is a duplicate, no inversion.
     """
-    records = intact(of_run(evidence.need("records"), evidence.run))
+    records = intact(of_run(evidence.need("records"), evidence.run)).select(*KEYS, "seq", "offset")
+    if topic.copies is not None:
+        records = records.join(F.broadcast(topic.copies), [*_PLACE], "anti")
     ascending = runs(records, KEYS, "offset", "seq", consecutive=False)
     # Runs of one key may overlap where its offsets lie in several files: then the order is not known.
     down = "first_value <= before_value or first_order <= before_order"
@@ -51,12 +54,14 @@ def acknowledged(evidence: Evidence, records: DataFrame, topic: TopicHop, codes:
     Returns:
         :data:`KEYS`, seq, offset, via, sent_us, acked_us, instance.
     """
-    rows = records.where(code_of(KEYS).isin(codes)).select(*KEYS, "seq", "offset")
-    if topic.copies is not None:
-        rows = rows.join(F.broadcast(topic.copies), [*_PLACE], "anti")
-    sent = evidence.need("ledger").where((F.col("outcome") == "acked") & ~expired(evidence.run))
+    acked = evidence.need("ledger").where((F.col("outcome") == "acked") & ~expired(evidence.run))
+    # Outside of differing blocks a record lies where it was acknowledged: most of the ledger is left out.
+    placed = in_blocks(acked, topic.blocks, ["producer"], "seq", inside=False).where(
+        code_of(KEYS).isin(codes)
+    )
+    sent = placed.unionByName(in_blocks(acked, topic.blocks, ["producer"], "seq"))
     told = sent.select("producer", "seq", "via", "sent_us", "acked_us", "instance")
-    return rows.join(told, ["producer", "seq"], "inner")
+    return records.where(code_of(KEYS).isin(codes)).join(told, ["producer", "seq"], "inner")
 
 
 def by_sequence(rows: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,14 +33,16 @@ _COUNTED: Final = ("unknown_found", "compacted", "beyond_ledger", "copy", "ledge
 
 @dataclass(frozen=True)
 class TopicHop:
-    """What the first hop gave: totals, anomalies by kind, and the places that hold a record again.
+    """What the first hop gave: totals, anomalies by kind, and where both sides differ.
 
-    ``copies`` has topic, partition and offset; None where nothing is there twice.
+    ``copies`` are the places (topic, partition, offset) that hold a record again, None where nothing is there
+    twice; ``blocks`` are the (producer, block) in which both sides differ.
     """
 
     totals: Mapping[str, int]
     anomalies: Mapping[str, Anomaly]
     copies: DataFrame | None
+    blocks: Sequence[tuple[int, int]]
 
 
 def topic_hop(evidence: Evidence) -> TopicHop:
@@ -57,7 +59,7 @@ def topic_hop(evidence: Evidence) -> TopicHop:
     counts = _totals(ledger, records) | {"blocks_compared_exactly": len(blocks)}
     anomalies = unledgered(evidence)
     if not blocks and not counts["damaged"]:
-        return TopicHop(counts, anomalies, None)
+        return TopicHop(counts, anomalies, None, ())
     topics = of_run(evidence.need("records"), run)
     # Shuffles the rows of differing blocks, by identity.
     found = compare(
@@ -75,7 +77,7 @@ def topic_hop(evidence: Evidence) -> TopicHop:
     for kind in ("compacted", "beyond_ledger"):
         counts[kind] = (counted[kind] or Anomaly(0)).count
     copies = found.where("kind = 'copy'").select(*_PLACE) if counted["copy"] else None
-    return TopicHop(counts, anomalies, copies)
+    return TopicHop(counts, anomalies, copies, blocks)
 
 
 def _totals(ledger: pa.Table, records: pa.Table) -> dict[str, int]:
