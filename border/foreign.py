@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -79,3 +81,21 @@ def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return shown(f"{where}: {first['msg']}" if where else first["msg"])
+
+
+@contextmanager
+def read_as(what: str) -> Iterator[None]:
+    """Have a reader of foreign text that stumbles over it raise ForeignError."""
+    try:
+        yield
+    except ForeignError:
+        raise
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+        raise ForeignError(f"no {what}: {shown(error)}") from None
+
+
+def count(word: str) -> int:
+    """Return a number of at most 18 digits; raises ForeignError."""
+    if not re.fullmatch(r"[0-9]{1,18}", word):
+        raise ForeignError(f"no number: {shown(word)!r}")
+    return int(word)
