@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 #: For one Python, without conditions: pip judges those by the Python that runs it.
 LOCK: Final = ROOT / "requirements" / "generator.txt"
 #: What the processes of a load import of the kit.
-CODE: Final = ("control", "evidence", "verify")
+CODE: Final = ("border", "control", "evidence", "verify")
 #: The C libraries for which wheels are published, and the oldest Python that the kit is written for.
 _PLATFORMS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_27", "manylinux_2_28")
 _OLDEST: Final = (3, 11)

@@ -197,6 +197,8 @@ class Run(_Part):
     groups: dict[str, Group] = {}
     clock_offsets: dict[str, Clock] = {}
     generators: dict[str, Clock] = {}
+    #: Hosts whose evidence is missing, and what they sent that was not taken.
+    refused: dict[str, str] = {}
     sampling_us: dict[str, int] = {}
     measurement: dict[str, Any] | None = None
     keys_per_producer: int | None = None

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
+from border.foreign import count, read_as
 from control.kafka_admin import TIMEOUT_SECONDS, admin
 from sizing.topics.cluster_limits import (
     BrokerUse,
@@ -70,13 +71,14 @@ def broker_uses(host: str, lines: Iterable[str]) -> list[BrokerUse]:
     """Return the brokers of a host, from what :data:`COMMAND` printed; raises RemoteError without one."""
     maps_allowed, found = 0, []
     for line in lines:
-        kind, *words = line.split()
-        if kind == "max_map_count":
-            maps_allowed = int(words[0])
-        elif kind == "broker":
-            opened, allowed, maps = words
-            files_allowed = None if allowed == "unlimited" else int(allowed)
-            found.append(BrokerUse(int(opened), files_allowed, int(maps), maps_allowed))
+        kind, *words = line.split() or [""]
+        with read_as("counters of a broker's process"):
+            if kind == "max_map_count":
+                maps_allowed = count(words[0])
+            elif kind == "broker":
+                opened, allowed, maps = words
+                files_allowed = None if allowed == "unlimited" else count(allowed)
+                found.append(BrokerUse(count(opened), files_allowed, count(maps), maps_allowed))
     if not found:
         raise RemoteError(f"{host}: no broker runs there")
     return found

@@ -15,9 +15,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn, Protocol
 
+from border.foreign import shown
+
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _PRIORITY: Final = -5
 _LEAVE_S: Final = 20.0
+#: What of a log's end is looked at, and letters of its last line: others' words are in it.
+_TAIL_BYTES: Final = 65_536
+_LINE: Final = 1_000
 #: Names how far this machine's clock is ahead of that of the machine that leads the load, in microseconds.
 AHEAD: Final = "KEDGE_CLOCK_AHEAD_US"
 _AHEAD_US: Final = int(os.environ.get(AHEAD, "0"))
@@ -96,12 +101,14 @@ def end_all(children: Iterable[Child], seconds: float = _LEAVE_S) -> None:
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log; nothing where there is none."""
+    """Return the last line of a log, printable and cut off; nothing where there is none."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
     except FileNotFoundError:
         return ""
-    return lines[-1] if lines else ""
+    return shown(lines[-1], _LINE) if lines else ""
 
 
 def leave(status: int) -> NoReturn:

@@ -9,7 +9,9 @@ short_description: Append the actions on instances to a run's evidence, and say 
 description:
   - Says how long each instance took to be ready.
   - Every result that carries C(kedge_actions) is appended to C(actions.jsonl) in the run's folder.
-  - The folder is the fact C(kedge_run_dir), which verify.yml sets, or the environment variable KEDGE_RUN_DIR.
+  - The folder is the fact C(kedge_run_dir), which verify.yml sets for localhost, or the environment variable
+    KEDGE_RUN_DIR.
+  - What is no row of that table, or another host's, is left out with a warning.
 author: Kedge
 """
 
@@ -25,6 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
+
+from border.action import actions
+from border.foreign import ForeignError
+from sizing.services import SERVICES
+
+_SETS_FACTS = ("set_fact", "ansible.builtin.set_fact")
+_SERVICES = frozenset(service.name for service in SERVICES)
 
 
 class CallbackModule(CallbackBase):
@@ -51,12 +60,20 @@ class CallbackModule(CallbackBase):
 
     def _record(self, result: Any) -> None:
         outcome = getattr(result, "_result", None) or {}
-        if folder := outcome.get("ansible_facts", {}).get("kedge_run_dir"):
-            self._folder = Path(folder)
-        rows: list[dict[str, Any]] = []
-        for one in outcome.get("results", [outcome]):
-            rows += one.get("kedge_actions", [])
         host = result._host.get_name()
+        # A host's facts of the same name say nothing about this machine's folders.
+        if host == "localhost" and getattr(result._task, "action", "") in _SETS_FACTS:
+            folder = (outcome.get("ansible_facts") or {}).get("kedge_run_dir")
+            self._folder = Path(folder) if folder else self._folder
+        several = outcome.get("results")
+        rows: list[dict[str, Any]] = []
+        for one in several if isinstance(several, list) else [outcome]:
+            try:
+                rows += actions(
+                    one.get("kedge_actions", []) if isinstance(one, dict) else [], host, _SERVICES
+                )
+            except ForeignError as error:
+                self._display.warning(f"{host}: what it did is not in the evidence: {error}")
         for row in rows:
             if row["action"] == "ready" and row["ok"]:
                 seconds = (row["ended_us"] - row["started_us"]) / 1e6
@@ -66,4 +83,4 @@ class CallbackModule(CallbackBase):
         if self._folder is None or not rows:
             return
         with (self._folder / "actions.jsonl").open("a") as file:
-            file.writelines(json.dumps({"host": host, **row}) + "\n" for row in rows)
+            file.writelines(json.dumps(row) + "\n" for row in rows)

@@ -111,3 +111,47 @@ def test_hosts_need_an_inventory(load_run: Callable[..., LoadRun], topic: str) -
     run = load_run(generators=HOSTS, kafka=kafka(topic)).start()
     assert run.ended() == 2
     assert "--inventory is missing: it says how load1, load2 are reached" in run.output.read_text()
+
+
+#: Passes on what the agent of load2 says until there is a file, and then something else.
+TURNS = """
+import os, subprocess, sys
+if os.environ.pop("KEDGE_AFAR_HOST") != "load2":
+    os.execvp("python3", ["python3", "-m", "verify.load.agent"])
+with subprocess.Popen(["python3", "-m", "verify.load.agent"], stdout=subprocess.PIPE) as agent:
+    for line in agent.stdout:
+        if os.path.exists(sys.argv[1]):
+            line = b'{"cells": {"../../x": [1]}, "said": {}, "ended": {}, "over": false}\\n'
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+"""
+
+
+def test_a_host_that_turns_to_garbage_costs_its_evidence_and_not_the_run(
+    load_run: Callable[..., LoadRun], topic: str, hosts: str
+) -> None:
+    folder = Path(hosts).parent
+    (folder / "turns.py").write_text(TURNS)
+    ssh = folder / "ssh"
+    script = ssh.read_text().replace("-m verify.load.agent", f"{folder}/turns.py {folder}/now")
+    # The host is the word before the command.
+    script = script.replace(
+        "exec env", 'for word; do before=$host; host=$word; done\nexec env "KEDGE_AFAR_HOST=$before"'
+    )
+    ssh.write_text(script)
+    run = started(load_run, hosts, kafka=kafka(topic), min_records=8000)
+    run.await_acked(RATE)
+    (folder / "now").touch()
+    run.enough()
+    assert run.ended() == 0, run.output.read_text()
+    facts, ledger, truth = run.run_json(), run.table("ledger"), run.in_topic(topic)
+    assert list(facts["refused"]) == ["load2"]
+    assert "actors that nobody asked for" in facts["refused"]["load2"]
+    assert "load_generator load2: what it sent cannot be taken" in run.output.read_text()
+    assert facts["ended_us"] is not None
+    # load1 has the first producer; of the second one's records it is only known that they may have left.
+    outcomes = ledger.groupby("producer")["outcome"].agg(set).to_dict()
+    assert outcomes == {0: {"acked"}, 1: {"unknown"}}
+    mine = truth[truth["producer"] == 0]
+    assert_ledger_is_true(ledger[ledger["producer"] == 0], mine)
+    assert not list(run.folder.rglob("*from-generator*"))

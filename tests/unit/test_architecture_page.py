@@ -10,7 +10,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-ROOMS = ("evidence", "sizing", "control", "spark_checks", "plugins", "verify", "trials", "local", "bench")
+ROOMS = (
+    "evidence",
+    "border",
+    "sizing",
+    "control",
+    "spark_checks",
+    "plugins",
+    "verify",
+    "trials",
+    "local",
+    "bench",
+)
 #: A path between backticks: two parts at least, or a folder.
 NAMED = re.compile(r"`([\w.-]+/[\w./-]*)`")
 

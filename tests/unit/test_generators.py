@@ -11,26 +11,17 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from control import generator_bundle
 from control.generator_bundle import CODE, LOCK, ROOT, BundleError, bundle, code, key
-from evidence.load import Load
 from tests.awaiting import await_that
+from tests.hostile_agent import NAME, OVER, Agents, answering, load
 from verify.collect.hosts import Access
 from verify.load.agent import FOLDER
-from verify.load.board import Board
-from verify.load.generators import Generator, LoadError, command, portable, spread
-
-KAFKA = {"topic": "t", "records_per_s": 100, "producers": 2, "consumers": 2, "group": "g"}
-
-
-def load(**more: Any) -> Load:
-    given = {"run_id": "r", "cluster": "leaf", "bootstrap_servers": "x:1", "kafka": KAFKA}
-    return Load.model_validate({**given, **more})
+from verify.load.generators import LoadError, command, portable, spread
 
 
 def test_processes_go_round_the_hosts_and_the_watcher_stays() -> None:
@@ -72,35 +63,11 @@ def test_the_agent_runs_without_the_rights_of_root_and_gets_no_secret_on_its_com
     assert command(access)[-2:] == ["10.0.0.1", "/opt/kedge/load-agent"]
 
 
-NAME = "kafka-producer-0"
-OVER = {"cells": {}, "said": {}, "ended": {NAME: 0}, "over": True}
-
-
-class Agents:
-    """Generators whose agent is a line of shell."""
-
-    def __init__(self, folder: Path) -> None:
-        (folder / "logs").mkdir()
-        self.folder = folder
-        self.board = Board(folder, [NAME], create=True)
-
-    def begun(self, said: str) -> Generator:
-        generator = Generator("load1", ["sh", "-c", said], [NAME], self.folder)
-        generator.begin({}, self.board)
-        return generator
-
-    def log(self) -> str:
-        return (self.folder / "logs" / f"{NAME}.log").read_text()
-
-
 @pytest.fixture
 def agents(tmp_path: Path) -> Agents:
-    return Agents(tmp_path)
-
-
-def answering(name: str, times: int = 15) -> str:
-    answer = json.dumps({"clock": 1, "code": name})
-    return f"for n in $(seq {times}); do read line; echo '{answer}'; done"
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return Agents(folder)
 
 
 def test_a_host_with_other_code_is_refused(agents: Agents) -> None:

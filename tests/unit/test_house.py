@@ -9,7 +9,18 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("evidence", "sizing", "control", "spark_checks", "plugins", "verify", "trials", "local", "bench")
+PACKAGES = (
+    "evidence",
+    "border",
+    "sizing",
+    "control",
+    "spark_checks",
+    "plugins",
+    "verify",
+    "trials",
+    "local",
+    "bench",
+)
 #: What a process of the load imports: it must not carry Spark.
 LOAD = "evidence.load, evidence.writing, verify.load.worker, verify.watch.process, verify.collect.remote"
 

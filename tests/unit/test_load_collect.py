@@ -51,7 +51,12 @@ def plan(*settings: dict[str, Any], service: str = "kafka_rest") -> dict[str, An
 
 
 def rows_of(planned: dict[str, Any], lines: list[str] | None) -> dict[str, tuple[str, str | None]]:
-    read = read_output([f"@@kedge file {PROPERTIES}", *(["@@kedge missing"] if lines is None else lines)])
+    read = read_output(
+        [
+            f"@@kedge file {PROPERTIES}",
+            *(["@@kedge missing"] if lines is None else [f" {line}" for line in lines]),
+        ]
+    )
     return {
         row["key"]: (row["planned"], row["running"])
         for row in settings_rows(wanted_settings(planned), {"rest1": read})

@@ -255,10 +255,11 @@ def test_how_long_an_instance_took_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     ready = {"service": "kafka_rest", "instance": "8082", "action": "ready", "ok": True}
     rows = [
         ready | {"started_us": 1_000_000, "ended_us": 13_300_000},
-        ready | {"ok": False, "action": "stop"},
+        ready | {"ok": False, "action": "stop", "started_us": 1, "ended_us": 2},
     ]
     host = SimpleNamespace(get_name=lambda: "rest1")
-    callback.v2_runner_on_ok(SimpleNamespace(_result={"kedge_actions": rows}, _host=host))
+    task = SimpleNamespace(action="kedge_instance")
+    callback.v2_runner_on_ok(SimpleNamespace(_result={"kedge_actions": rows}, _host=host, _task=task))
     assert said == ["  kafka_rest 8082 of rest1 ready after 12.3 s"]
 
 

@@ -23,8 +23,8 @@ UNITS = {"kafka-rest@8082": ("kafka_rest", "8082"), "kafka-rest@8083": ("kafka_r
 LIMIT_S = 20
 
 
-def line(*units: list[Any]) -> str:
-    return json.dumps({"units": list(units), "host": [9, 3, 4, 1, None, 2], "links": []})
+def line(*units: list[Any]) -> bytes:
+    return json.dumps({"units": list(units), "host": [9, 3, 4, 1, None, 2], "links": []}).encode()
 
 
 def plan(**services: list[str]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_line_becomes_a_row_for_each_process() -> None:
     assert of_host == [waits | nothing]
     assert rows("rest1", UNITS, line()) == ([], of_host)
     two = json.loads(line()) | {"links": [["eth0", 3, 4, None], ["eth1", 5, 6, 7]]}
-    assert [row["interface"] for row in rows("rest1", UNITS, json.dumps(two))[1]] == ["eth0", "eth1"]
+    assert [row["interface"] for row in rows("rest1", UNITS, json.dumps(two).encode())[1]] == ["eth0", "eth1"]
 
 
 def test_interfaces_of_the_host_alone_are_counted(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_connection_that_ends_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(processes, "_AGAIN_S", 0.01)
-    answer = line(["kafka-rest@8082", 5, 6, 7, 8])
+    answer = line(["kafka-rest@8082", 5, 6, 7, 8]).decode()
     opened = tmp_path / "opened"
     script = f"echo x >> {opened}; echo '{answer}'; echo connection lost >&2"
     watcher = HostWatcher("rest1", UNITS, ["sh", "-c", script], tmp_path / "evidence")

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
+#: Each part has a bound: an expression that tries them all takes time with the square of a line's length.
 _PAUSE: Final = re.compile(
-    r"^\[(?P<time>\d{4}-\d\d-\d\dT[^\]]+)\].*\[gc\s*\] GC\(\d+\) (?P<kind>Pause .+?)"
-    r"(?: \d+[KMG]->\d+[KMG]\(\d+[KMG]\))? (?P<ms>\d+(?:\.\d+)?)ms$"
+    r"\[(?P<time>\d{4}-\d\d-\d\dT[^\]]{1,40})\](?:\[[^\]]{1,80}\]){0,6}?\[gc *\] GC\(\d{1,12}\) "
+    r"(?P<kind>Pause [ -~]{1,200}?)(?: \d{1,12}[KMG]->\d{1,12}[KMG]\(\d{1,12}[KMG]\))? "
+    r"(?P<ms>\d{1,9}(?:\.\d{1,9})?)ms",
+    re.ASCII,
 )
 
 
@@ -24,11 +27,15 @@ class Pause(NamedTuple):
 def pauses(lines: Iterable[str], from_us: int, until_us: int) -> Iterator[Pause]:
     """Yield the pauses that overlap a time; lines that tell of no whole pause are passed over."""
     for line in lines:
-        match = _PAUSE.match(line.rstrip())
+        match = _PAUSE.fullmatch(line.rstrip())
         if match is None:
             continue
+        try:
+            ended = datetime.strptime(match["time"], "%Y-%m-%dT%H:%M:%S.%f%z")
+        except ValueError:
+            continue
         # The line is written when the pause is over.
-        end_us = round(datetime.strptime(match["time"], "%Y-%m-%dT%H:%M:%S.%f%z").timestamp() * 1_000_000)
+        end_us = round(ended.timestamp() * 1_000_000)
         pause_us = round(float(match["ms"]) * 1000)
         if end_us >= from_us and end_us - pause_us <= until_us:
             yield Pause(end_us - pause_us, pause_us, match["kind"])

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from border.host import LOG_BYTES
 from evidence.secrets import looks_secret
 
 _FILE: Final = "@@kedge file "
 _GC: Final = "@@kedge gc "
 _SAMPLES: Final = "@@kedge samples "
 _MISSING: Final = "@@kedge missing"
+#: Stands before each line that is a file's: what a service writes into its log is no marker.
+_OF_A_FILE: Final = " "
+_SHOWN: Final = f"sed 's/^/{_OF_A_FILE}/'"
 #: Services whose "instance" is the host itself; their values are the kernel's, not a file's.
 _NOT_READ: Final = frozenset({"host_tuning"})
 _GC_FLAG: Final = re.compile(r"-Xlog:gc[^ :]*:file=([^:\s]+)")
@@ -116,24 +120,31 @@ def read_command(files: Sequence[str], logs: Sequence[str], samples: Sequence[st
         # A last line may lack its end: the echo after it keeps the next marker apart.
         parts.append(
             f"echo {shlex.quote(_FILE + file)}; "
-            f"cat {name} 2>/dev/null && echo || echo {shlex.quote(_MISSING)}"
-        )
-    for log in logs:
-        name = shlex.quote(log)
-        parts.append(
-            f"echo {shlex.quote(_GC + log)}; "
-            f"ls {name}* >/dev/null 2>&1 && {{ grep -hE 'Pause .*ms$' {name}* || true; }}"
-            f" || echo {shlex.quote(_MISSING)}"
-        )
-    for log in samples:
-        older, name = shlex.quote(f"{log}.1"), shlex.quote(log)
-        # Between two files of samples there is a moment with the older one alone.
-        parts.append(
-            f"echo {shlex.quote(_SAMPLES + log)}; "
-            f"if [ -e {name} ] || [ -e {older} ]; then cat {older} {name} 2>/dev/null; echo; "
+            f"if [ -f {name} ]; then head -c {LOG_BYTES} {name} | {_SHOWN}; echo; "
             f"else echo {shlex.quote(_MISSING)}; fi"
         )
+    parts += [
+        _of_service(_GC + log, f"{shlex.quote(log)}*", "| grep -aE 'Pause .*ms$'", empty="") for log in logs
+    ]
+    # Between two files of samples there is a moment with the older one alone.
+    parts += [
+        _of_service(_SAMPLES + log, f"{shlex.quote(f'{log}.1')} {shlex.quote(log)}", "", empty="; echo")
+        for log in samples
+    ]
     return "; ".join([*parts, "true"])
+
+
+def _of_service(marker: str, names: str, sift: str, empty: str) -> str:
+    """Return what prints the ends of files in a folder of a service's own, which may put anything there.
+
+    This reads as root: no link is followed, and nothing but a file is opened.
+    """
+    return (
+        f"echo {shlex.quote(marker)}; found=; for f in {names}; do "
+        f'if [ -f "$f" ] && [ ! -L "$f" ]; then found=1; '
+        f'tail -c {LOG_BYTES} "$f" {sift} | {_SHOWN}{empty}; fi; done; '
+        f'[ "$found" ] || echo {shlex.quote(_MISSING)}'
+    )
 
 
 @dataclass(frozen=True)
@@ -162,8 +173,8 @@ def read_output(lines: Iterable[str]) -> Read:
             into[name] = []
         elif line == _MISSING:
             into[name] = None
-        elif line and (known := into.get(name)) is not None:
-            known.append(line)
+        elif len(line) > 1 and line.startswith(_OF_A_FILE) and (known := into.get(name)) is not None:
+            known.append(line.removeprefix(_OF_A_FILE))
     return Read(files, logs, samples)
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import logging
+import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from paramiko import Channel, SSHException
 from pyinfra.api import Config, Inventory, State
-from pyinfra.api.exceptions import ConnectError, PyinfraError
+from pyinfra.api.exceptions import ConnectError
 
+from border.foreign import ForeignError, shown
+from border.host import ERROR_BYTES, nanoseconds, output
 from verify.collect.clocks import RoundTrip
 from verify.collect.hosts import Access
 from verify.process import now_us
 
 _CONNECT_S: Final = 10
 _COMMAND_S: Final = 60
+#: One that answers slowly, command by command, holds the others up no longer than this.
+_HOST_S: Final = 180
 _ROUND_TRIPS: Final = 15
 
 Result = TypeVar("Result")
@@ -42,25 +49,56 @@ def on_all(
     def one(host: Any) -> Result | RemoteError:
         def shell(command: str) -> list[str]:
             try:
-                done, output = host.run_shell_command(command, _sudo=become[host.name], _timeout=_COMMAND_S)
-            except (PyinfraError, OSError, EOFError) as error:
-                raise RemoteError(f"{host.name}: {error}") from error
-            if not done:
-                raise RemoteError(f"{host.name}: {' '.join(output.stderr_lines) or 'the command failed'}")
-            return list(output.stdout_lines)
+                return _printed(host.connector.client, command, become[host.name], until)
+            except (SSHException, OSError, EOFError, ForeignError) as error:
+                raise RemoteError(f"{host.name}: {shown(error) or type(error).__name__}") from error
 
+        until = time.monotonic() + _HOST_S
         try:
             host.connect(show_errors=False, raise_exceptions=True)
             return work(host.name, shell)
         except ConnectError as error:
-            return RemoteError(f"{host.name} cannot be reached over SSH: {error}")
+            return RemoteError(f"{host.name} cannot be reached over SSH: {shown(error)}")
         except RemoteError as error:
             return error
+        except ForeignError as error:
+            return RemoteError(f"{host.name} answers something else: {error}")
         finally:
             host.disconnect()
 
     started = {host.name: state.pool.spawn(one, host) for host in inventory}
     return {name: greenlet.get() for name, greenlet in started.items()}
+
+
+def _printed(client: Any, command: str, become: bool, until: float) -> list[str]:
+    """Run a command by a channel of its own.
+
+    pyinfra keeps all that a host prints, and asks the person for a password where a host says it wants one.
+
+    Raises:
+        SSHException, OSError, EOFError: when there is no answer in time, or the command failed.
+        ForeignError: for more than can be an answer.
+    """
+    argv = [*(["sudo", "-n"] if become else []), "sh", "-c", command]
+    until = min(until, time.monotonic() + _COMMAND_S)
+    channel: Channel = client.get_transport().open_session(timeout=_CONNECT_S)
+    try:
+        channel.exec_command(shlex.join(argv))
+
+        def receive(size: int) -> bytes:
+            channel.settimeout(max(until - time.monotonic(), 0.01))
+            found: bytes = channel.recv(size)
+            return found
+
+        lines = output(receive)
+        if not channel.status_event.wait(max(until - time.monotonic(), 0.01)):
+            raise TimeoutError("it says not how the command ended")
+        if channel.exit_status:
+            said = channel.recv_stderr(ERROR_BYTES) if channel.recv_stderr_ready() else b""
+            raise OSError(shown(said) or "the command failed")
+        return lines
+    finally:
+        channel.close()
 
 
 def _data(host: Access) -> dict[str, Any]:
@@ -80,6 +118,5 @@ def round_trips(shell: Shell) -> list[RoundTrip]:
     trips = []
     for _ in range(_ROUND_TRIPS):
         asked = now_us()
-        (text,) = shell("date +%s%N")
-        trips.append(RoundTrip(asked, int(text) // 1000, now_us()))
+        trips.append(RoundTrip(asked, nanoseconds(shell("date +%s%N")) // 1000, now_us()))
     return trips

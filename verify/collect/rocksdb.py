@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+from border.host import memory
 
 _SAME: Final = (
     "at_us",
@@ -30,14 +31,10 @@ def samples(
     """
     kind = "most" if shared_cache else "sum"
     for line in lines:
-        try:
-            told = json.loads(line)
-            at_us, rss = int(told["at_us"]), int(told["rss_bytes"])
-        except (ValueError, TypeError, KeyError):
-            continue
-        if rss > 0 and from_us <= at_us <= until_us:
-            yield {name: told.get(name) for name in _SAME} | {
-                "block_cache_bytes": told.get(f"block_cache_{kind}_bytes"),
-                "pinned_bytes": told.get(f"pinned_{kind}_bytes"),
-                "memtable_bytes": told.get("memtables_bytes"),
+        told = memory(line)
+        if told is not None and told.rss_bytes > 0 and from_us <= told.at_us <= until_us:
+            yield {name: getattr(told, name) for name in _SAME} | {
+                "block_cache_bytes": getattr(told, f"block_cache_{kind}_bytes"),
+                "pinned_bytes": getattr(told, f"pinned_{kind}_bytes"),
+                "memtable_bytes": told.memtables_bytes,
             }

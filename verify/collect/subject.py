@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from border.host import machine as told
+
 #: What of plan.json says how things are to be. The rest are remarks, and where this machine has its files.
 _PLANNED: Final = ("hosts", "topics", "clients", "rollouts", "clusters", "versions", "flows", "applications")
 #: What a reader of a report does not take for a service.
@@ -39,10 +41,10 @@ def fingerprint(plan: Mapping[str, Any]) -> str:
 
 def machine(lines: Iterable[str]) -> dict[str, Any]:
     """Return what :data:`MACHINE` printed: boot_id, cores, memory_mib, system and haproxy, those it has."""
-    said = {name: answer.strip() for name, _, answer in (line.partition("=") for line in lines)}
+    said = told(list(lines))
     found: dict[str, Any] = {name: said[name] for name in ("boot_id", "system", "haproxy") if said.get(name)}
     for name, key, unit in (("cores", "cores", 1), ("memory_mib", "memory_kib", 1024)):
-        if said.get(key, "").isdigit():
+        if key in said:
             found[name] = int(said[key]) // unit
     return found
 

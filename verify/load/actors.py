@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from border.generator import Columns, Process
 from evidence.load import Load
 
 WATCH: Final = "watch"
@@ -72,3 +73,31 @@ def workers(load: Load) -> dict[str, list[str]]:
     if load.rest and load.rest.consumers:
         found[REST_CONSUMERS] = [f"rest-consumer-{n}" for n in range(load.rest.consumers)]
     return found | {lane.actor: [lane.actor] for lane in lanes(load)}
+
+
+def processes(load: Load) -> dict[str, Process]:
+    """Return what may come of each process that a generator runs: its actors, its tables, what is in them."""
+    by_lane = {lane.actor: lane for lane in lanes(load)}
+    found = {}
+    for name, actors in workers(load).items():
+        tables: dict[str, Columns] = {}
+        if lane := by_lane.get(name):
+            tables["ledger"] = {
+                "producer": frozenset([lane.producer]),
+                "topic": frozenset([lane.topic]),
+                "via": frozenset([lane.via]),
+                "bytes": frozenset([lane.record_bytes]),
+                "outcome": frozenset(["acked", "failed", "unknown"]),
+            }
+        elif name != WATCH:
+            part, via = (load.rest, "rest") if name == REST_CONSUMERS else (load.kafka, "kafka")
+            assert part is not None
+            member: Columns = {"group": frozenset([part.group]), "consumer": frozenset(actors)}
+            of_topic: Columns = {**member, "topic": frozenset([part.topic])}
+            tables["deliveries"] = {**of_topic, "via": frozenset([via])}
+            if via == "rest":
+                tables["homes"] = member
+            else:
+                tables["assignments"] = {**of_topic, "event": frozenset(["assigned", "revoked", "lost"])}
+        found[name] = Process(tuple(actors), tables)
+    return found

@@ -1,9 +1,10 @@
 """``python -m verify.load.agent``: runs processes of a load on a host of the group load_generator.
 
 It reads on its standard input what to run, JSON by lines, and tells on its standard output what the processes
-count; when they have ended, their evidence and logs follow as a tar archive. verify.load starts it over SSH.
-It ends its processes and itself when its input ends, or when nothing has come for a while: no load outlives
-who asked for it.
+count; when they have ended, their evidence and logs follow, a line with name and size before each file.
+verify.load starts it over SSH.
+It ends its processes and itself when its input ends, or when nothing has come for a while:
+no load outlives who asked for it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import base64
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import threading
 import time
@@ -24,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
 
+from border.generator import LOG_BYTES
 from control.generator_bundle import code
 from evidence.load import read_load
 from verify.load.actors import workers
@@ -35,6 +37,8 @@ FOLDER: Final = "//of-the-generator//"
 CLOCK: Final = "clock"
 CODE: Final = "code"
 END: Final = "end"
+FILE: Final = "file"
+BYTES: Final = "bytes"
 #: Whoever leads the load says something at least every REPEAT_S; after SILENCE_S it is taken for lost.
 REPEAT_S: Final = 1.0
 SILENCE_S: Final = 20.0
@@ -120,11 +124,23 @@ def _run(wanted: dict[str, Any], folder: Path, lines: Lines) -> int:
                 board.head[:] = json.loads(said)
     finally:
         end_all(running.values())
-    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
-        for name in ("evidence", "logs"):
-            archive.add(folder / name, name)
-    sys.stdout.buffer.flush()
+    _send_files(folder)
     return 0
+
+
+def _send_files(folder: Path) -> None:
+    """Send what writers have finished: a file that was being written is hidden."""
+    for name in ("evidence", "logs"):
+        for path in sorted((folder / name).rglob("[!.]*")):
+            if path.is_file():
+                size = path.stat().st_size
+                # Of a long log the end says what it came to.
+                kept = min(size, LOG_BYTES) if name == "logs" else size
+                with path.open("rb") as file:
+                    file.seek(size - kept)
+                    _tell({FILE: str(path.relative_to(folder)), BYTES: kept})
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+    _tell({FILE: "", BYTES: 0})
 
 
 def _ended(

@@ -56,7 +56,9 @@ class State(IntEnum):
     DONE = 2
 
 
-_WIDTH: Final = max(len(Head), len(Cell))
+#: Numbers of a row.
+#: Numbers of a row.
+WIDTH: Final = max(len(Head), len(Cell))
 
 
 class Board:
@@ -64,12 +66,12 @@ class Board:
 
     def __init__(self, run_dir: Path, actors: Sequence[str], create: bool = False) -> None:
         path = run_dir / FILE
-        size = (len(actors) + 1) * _WIDTH * 8
+        size = (len(actors) + 1) * WIDTH * 8
         if create:
             path.write_bytes(bytes(size))
         with path.open("r+b") as file:
             memory = mmap.mmap(file.fileno(), size)
-        rows = np.frombuffer(memory, np.int64).reshape(-1, _WIDTH)
+        rows = np.frombuffer(memory, np.int64).reshape(-1, WIDTH)
         self.head: npt.NDArray[np.int64] = rows[0]
         self._rows = {actor: rows[number + 1] for number, actor in enumerate(actors)}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import select
+import resource
 import subprocess
-import tarfile
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
+from border.foreign import ForeignError, read_line, shown
+from border.generator import LINE_BYTES, LOG_BYTES, Clock, Process, clock, counted, take_files
 from control.generator_bundle import code
 from evidence.load import Load, LoadError
 from evidence.secrets import from_environment
 from verify.collect.clocks import Offset, RoundTrip, offset
 from verify.collect.hosts import Access, ssh
-from verify.load.actors import WATCH, workers
-from verify.load.agent import CLOCK, CODE, END, FOLDER, REPEAT_S
-from verify.load.board import Board
+from verify.load.actors import WATCH, Lane, lanes, processes, workers
+from verify.load.agent import CLOCK, END, FOLDER, REPEAT_S
+from verify.load.board import WIDTH, Board, Cell, Head
+from verify.load.records import count_due
 from verify.process import last_line, now_us
 
 #: What the role load_generator puts on a host: it runs the agent.
@@ -30,6 +33,11 @@ _ROUND_TRIPS: Final = 15
 _ANSWER_S: Final = 30.0
 _POLL_S: Final = 0.02
 _LOST: Final = 255  # what ssh ends with
+#: How far a host's clock may go astray while it sends what is due.
+_ASTRAY_US: Final = 10_000_000
+#: What the rows of a record take at most, and what there is beside them.
+_ROW_BYTES: Final = 400
+_BESIDE_BYTES: Final = 1 << 28
 #: Keys of a client that name a file, beside those that end in .location.
 _FILES: Final = ("ca", "sasl.kerberos.keytab")
 
@@ -81,14 +89,22 @@ def _moved(key: str, value: Any, files: dict[str, str]) -> Any:
 class Generator:
     """A host that runs processes of a load; what they count stands on this machine's board.
 
-    Its clock's offset is known from the start, and its processes tell this machine's time.
+    Its clock's offset is known from the start, and its processes tell this machine's time. ``refused`` says
+    why what it sends is no longer taken, empty for one that does as it should.
     """
 
-    def __init__(self, host: str, argv: Sequence[str], names: Sequence[str], run_dir: Path) -> None:
+    def __init__(
+        self, host: str, argv: Sequence[str], load: Load, names: Sequence[str], run_dir: Path
+    ) -> None:
         self.host = host
         self.clock = Offset(0, 0)
+        self.refused = ""
         self._logs = run_dir / "logs"
         self._dir = run_dir
+        of_load = processes(load)
+        self._processes: Mapping[str, Process] = {name: of_load[name] for name in names}
+        self._lanes: list[Lane] = [lane for lane in lanes(load) if lane.actor in names]
+        self._most = most_bytes(load)
         self._statuses: dict[str, int] = {}
         self._over = threading.Event()
         self._log = self._logs / f"generator-{host}.log"
@@ -96,6 +112,8 @@ class Generator:
             self._ssh = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
+        # What it says on its standard error must not fill the disk.
+        resource.prlimit(self._ssh.pid, resource.RLIMIT_FSIZE, (LOG_BYTES, LOG_BYTES))
         assert self._ssh.stdin is not None
         assert self._ssh.stdout is not None
         self._in: IO[bytes] = self._ssh.stdin
@@ -130,25 +148,29 @@ class Generator:
             asked = now_us()
             self._send(CLOCK)
             said = self._answer()
-            trips.append(RoundTrip(asked, said[CLOCK], now_us()))
-            if said[CODE] != own:
+            trips.append(RoundTrip(asked, said.clock, now_us()))
+            if said.code != own:
                 raise LoadError(
                     f"load_generator {self.host} has another version of the kit: deploy.yml brings this one"
                 )
         return offset(trips)
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> Clock:
         line = b""
-        if select.select([self._out], [], [], _ANSWER_S)[0]:
-            line = self._out.readline()
-            why = f"it says {line.decode(errors='replace').strip()!r}" if line else "it ended"
-        else:
-            why = f"it says nothing within {_ANSWER_S:.0f} s"
+        # A line that never ends would be waited for.
+        overdue = threading.Timer(_ANSWER_S, self._ssh.kill)
+        overdue.start()
+        began = time.monotonic()
         try:
-            said = json.loads(line)
-            return {CLOCK: int(said[CLOCK]), CODE: str(said[CODE])}
-        except (ValueError, LookupError, TypeError):
+            line = read_line(self._out, LINE_BYTES)
+            return clock(line)
+        except ForeignError:
+            why = f"it says {shown(line)!r}" if line else "it ended"
+            if time.monotonic() - began >= _ANSWER_S:
+                why = f"it says nothing within {_ANSWER_S:.0f} s"
             raise LoadError(f"load_generator {self.host} does not begin: {self._complaint(why)}") from None
+        finally:
+            overdue.cancel()
 
     def _complaint(self, otherwise: str) -> str:
         """Return what it last complained of, and what mends what most often ails it."""
@@ -179,26 +201,48 @@ class Generator:
     def _read(self, board: Board) -> None:
         why = "the connection ended"
         try:
-            while line := self._out.readline():
-                said = json.loads(line)
-                for actor, row in said["cells"].items():
-                    board.cells(actor)[:] = row
-                for name, text in said["said"].items():
-                    (self._logs / f"{name}.log").write_text(text + "\n", encoding="utf-8")
-                # One that ended in order has ended when its evidence is here.
-                self._statuses |= {name: status for name, status in said["ended"].items() if status}
-                if said["over"]:
-                    with tarfile.open(fileobj=self._out, mode="r|") as archive:
-                        archive.extractall(self._dir, filter="data")
-                    self._statuses = dict.fromkeys(self.workers, 0) | self._statuses
+            while line := read_line(self._out, LINE_BYTES):
+                if self._told(line, board):
                     break
-        except (ValueError, LookupError, tarfile.TarError, OSError) as error:
-            why = f"what it sent cannot be taken: {error}"
-        # It ends by itself after its last byte; where that was not read, nobody will.
-        if self.workers.keys() - self._statuses.keys():
-            self._ssh.kill()
-        self._ssh.wait()
-        self._lose(why)
+        except ForeignError as error:
+            self.refused = why = f"what it sent cannot be taken: {error}"
+        except OSError as error:
+            why = f"what it sent cannot be kept: {error}"
+        finally:
+            # It ends by itself after its last byte; where that was not read, nobody will.
+            if self.workers.keys() - self._statuses.keys():
+                self._ssh.kill()
+            self._ssh.wait()
+            self._lose(why)
+
+    def _told(self, line: bytes, board: Board) -> bool:
+        """Note what its processes count, and at their end take their files; return whether that is all."""
+        said = counted(line, self._processes, WIDTH)
+        go = int(board.head[Head.GO])
+        for lane in self._lanes:
+            sent = said.cells.get(lane.actor, [0] * WIDTH)[Cell.SENT]
+            due = count_due(go, lane.rate, now_us() + _ASTRAY_US, lane.per_request) if go else 0
+            if not 0 <= sent <= due:
+                raise ForeignError(f"{lane.actor} says that it sent {sent:,} records, and {due:,} are due")
+        for actor, row in said.cells.items():
+            board.cells(actor)[:] = row
+        for name, text in said.said.items():
+            (self._logs / f"{name}.log").write_text(shown(text) + "\n", encoding="utf-8")
+        if said.over:
+            self._take_files()
+            self._statuses = dict.fromkeys(self.workers, 0) | said.ended
+        else:
+            # One that ended in order has ended when its evidence is here.
+            self._statuses |= {name: status for name, status in said.ended.items() if status}
+        return said.over
+
+    def _take_files(self) -> None:
+        """Have all files of the host in their places, or none: who sends one that is none is not believed."""
+        with tempfile.TemporaryDirectory(prefix=".from-generator-", dir=self._dir) as name:
+            for path in take_files(self._out, self._processes, Path(name), self._most):
+                place = self._dir / path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                (Path(name) / path).replace(place)
 
     def _lose(self, why: str) -> None:
         """Say of processes of which nothing more will be heard that they are gone."""
@@ -226,11 +270,27 @@ class Generator:
         self._ssh.kill()
 
 
+def most_bytes(load: Load) -> int:
+    """Return what one host may send: what two rows of each record take that the load can have."""
+    records = sum(lane.rate for lane in lanes(load)) * (load.max_s + load.drain_s)
+    return int(records * _ROW_BYTES) + _BESIDE_BYTES
+
+
 class RemoteWorker:
     """A process of a load on a generator, asked like one of this machine."""
 
     def __init__(self, generator: Generator, name: str) -> None:
         self._generator, self._name = generator, name
+
+    @property
+    def host(self) -> str:
+        """Where it runs."""
+        return self._generator.host
+
+    @property
+    def refused(self) -> str:
+        """Why nothing of its host is taken any more; empty for one that does as it should."""
+        return self._generator.refused
 
     @property
     def returncode(self) -> int | None:

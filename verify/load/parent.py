@@ -133,7 +133,7 @@ class _Run:
         (self._dir / "logs").mkdir(exist_ok=True)
         afar = spread(self._load)
         for host, names in afar.items():
-            generator = Generator(host, self._reached[host], names, self._dir)
+            generator = Generator(host, self._reached[host], self._load, names, self._dir)
             self._workers |= generator.workers
             generator.begin(json.loads((self._dir / "load.json").read_text(encoding="utf-8")), self._board)
             self._facts.generators[host] = generator.clock
@@ -188,11 +188,10 @@ class _Run:
         self._facts.measured_until_us = stop
         self._phase = "draining"
         self._write_run()
-        producers = [lane.actor for lane in lanes(self._load)]
         # A request that left last may take its whole time.
         answers_s = self._load.rest.request_timeout_s if self._load.rest else 0.0
         self._await(
-            lambda: board.all_at_least(producers, State.DONE),
+            lambda: board.all_at_least(self._producers(), State.DONE),
             self._lead_us / 1e6 + self._load.drain_s + answers_s + _END_S,
             "the producers do not end",
         )
@@ -202,6 +201,11 @@ class _Run:
                 return
             for _ in range(_ASK_EVERY_TICKS):
                 self._tick(board)
+
+    def _producers(self) -> list[str]:
+        """Return the producers that are heard of."""
+        found = [lane.actor for lane in lanes(self._load)]
+        return [actor for actor in found if not self._refused(actor)]
 
     def _all_delivered(self, last: bool) -> bool:
         """Note the end offsets and tell whether groups and mirrors have come to them; it may take a while."""
@@ -259,7 +263,7 @@ class _Run:
         if self._ending:
             raise InterruptedLoadError(f"ended by signal {self._ending.signal}; the evidence so far is kept")
         for name, worker in self._workers.items():
-            if self._ended_early(name, worker) and not self._watches_again(name):
+            if self._ended_early(name, worker) and not (self._refused(name) or self._watches_again(name)):
                 raise WorkerDiedError(
                     f"{name} ended with status {worker.returncode}: {self._last_line(name)}"
                 )
@@ -273,6 +277,19 @@ class _Run:
             return False
         may_end = self._board.head[Head.STOP if "producer" in name else Head.END]
         return status != 0 or not may_end
+
+    def _refused(self, name: str) -> bool:
+        """Tell whether a process is a host's of which nothing is taken any more: the run goes on without it.
+
+        Before the first record is sent, there is no run yet, and that host is what it lacks.
+        """
+        worker = self._workers.get(name)
+        if not isinstance(worker, RemoteWorker) or not worker.refused or self._phase == "starting":
+            return False
+        if worker.host not in self._facts.refused:
+            self._facts.refused[worker.host] = worker.refused
+            print(f"load_generator {worker.host}: {worker.refused}; its evidence is missing", flush=True)
+        return True
 
     def _watches_again(self, name: str) -> bool:
         """Start the watcher anew: librdkafka may have aborted it. What it missed is a gap in its samples."""

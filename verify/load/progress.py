@@ -31,13 +31,17 @@ class TopicFacts:
 
 @dataclass
 class RunFacts:
-    """What is known of the run so far; times in microseconds since the epoch."""
+    """What is known of the run so far; times in microseconds since the epoch.
+
+    ``refused`` says of generators whose evidence is missing why nothing of theirs was taken.
+    """
 
     started_us: int = 0
     measured_until_us: int | None = None
     ended_us: int | None = None
     topics: dict[Place, TopicFacts] = field(default_factory=dict)
     generators: dict[str, Offset] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 def _by_partition(offsets: Offsets) -> dict[str, int]:
@@ -105,6 +109,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
         },
         "clock_offsets": {},
         "generators": {host: clock._asdict() for host, clock in facts.generators.items()},
+        "refused": facts.refused,
         "sampling_us": sampling,
         "keys_per_producer": KEYS,
         "cost": costs(load, board) if board is not None else {},
@@ -139,7 +144,7 @@ def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:
         if entry["records"]:
             entry["cpu_s_per_million"] = round(entry["cpu_s"] / entry["records"] * 1e6, 2)
         own_us, took_us, acked = (entry.pop(name) for name in ("own", "took", "acked"))
-        if took_us:
+        if took_us and acked:  # both are what its host says
             entry["own_share"] = round(own_us / took_us, 3)
             entry["own_ms"] = round(own_us / acked / 1e3, 3)
     return found

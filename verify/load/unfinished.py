@@ -19,7 +19,7 @@ def missing(evidence: Path, lane: Lane, sent: int) -> Longs:
     told = np.zeros(sent, bool)
     for path in (evidence / "ledger").glob(f"{lane.actor}-*.parquet"):
         seq = pq.read_table(path, columns=["seq"])["seq"].to_numpy()
-        told[seq[seq < sent]] = True
+        told[seq[(seq >= 0) & (seq < sent)]] = True
     return np.flatnonzero(~told).astype(np.int64)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from border.foreign import ForeignError, count, read_as, shown
+from border.host import nanoseconds
 from sizing.topics.curve import Use
 
 #: Prints the counters of a Linux machine; needs no rights and no tools beyond a shell's usual ones.
@@ -45,29 +47,30 @@ class HostLoad(Use):
 
 
 def parse(lines: Iterable[str]) -> Reading:
-    """Read what :data:`COMMAND` printed; raises ValueError when it is something else."""
+    """Read what :data:`COMMAND` printed; raises ForeignError when it is something else."""
     boot, at_ns, cpu = "", 0, [0]
     disk: dict[str, int] = {}
     net: dict[str, int] = {}
     speed: dict[str, int] = {}
-    for line in lines:
-        kind, *words = line.split() or [""]
-        if kind == "boot":
-            boot = words[0]
-        elif kind == "at":
-            at_ns = int(words[0])
-        elif kind == "cpu":
-            cpu = [int(word) for word in words[:8]]
-        elif kind == "disk" and len(words) > 12 and not _NO_DISK.fullmatch(words[2]):
-            disk[words[2]] = int(words[12])
-        elif kind == "net" and ":" in line:
-            name, _, numbers = line.removeprefix("net ").partition(":")
-            if name.strip() != "lo":
-                net[name.strip()] = int(numbers.split()[0]) + int(numbers.split()[8])
-        elif kind == "speed" and len(words) == 2 and words[1].isdigit():
-            speed[words[0]] = int(words[1])
+    with read_as("counters of a Linux kernel"):
+        for line in lines:
+            kind, *words = line.split() or [""]
+            if kind == "boot":
+                boot = shown(words[0])
+            elif kind == "at":
+                at_ns = nanoseconds(words)
+            elif kind == "cpu":
+                cpu = [count(word) for word in words[:8]]
+            elif kind == "disk" and len(words) > 12 and not _NO_DISK.fullmatch(words[2]):
+                disk[words[2]] = count(words[12])
+            elif kind == "net" and ":" in line:
+                name, _, numbers = line.removeprefix("net ").partition(":")
+                if name.strip() != "lo":
+                    net[name.strip()] = count(numbers.split()[0]) + count(numbers.split()[8])
+            elif kind == "speed" and len(words) == 2 and words[1].isdigit():
+                speed[words[0]] = count(words[1])
     if not boot or not at_ns or len(cpu) < 5:
-        raise ValueError("no counters of a Linux kernel")
+        raise ForeignError("no counters of a Linux kernel")
     return Reading(boot, at_ns, sum(cpu) - cpu[3] - cpu[4], sum(cpu), disk, net, speed)
 
 

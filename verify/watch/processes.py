@@ -15,10 +15,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from border.foreign import ForeignError, read_line, shown
+from border.host import ERROR_BYTES, SAMPLE_BYTES, sample
 from evidence.tables import PRESSURE
 from evidence.writing import EvidenceWriter, rows_to_columns
 from verify.collect.hosts import Access, CollectError, read_access, ssh
@@ -64,21 +66,21 @@ def ssh_command(access: Access, units: Units) -> list[str]:
     return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units])
 
 
-def rows(host: str, units: Units, line: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def rows(host: str, units: Units, line: bytes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows that a line of a host's samples makes, of processes and of the host.
 
     Raises:
-        ValueError, KeyError, TypeError: when it is not one.
+        ForeignError: when it is not one.
     """
-    said = json.loads(line)
+    said = sample(line, units)
     made = []
-    for unit, at_us, rss_bytes, cpu_us, fds in said["units"]:
+    for unit, at_us, rss_bytes, cpu_us, fds in said.units:
         service, instance = units[unit]
         who = {"host": host, "service": service, "instance": instance}
         made.append({**who, "at_us": at_us, "rss_bytes": rss_bytes, "cpu_us": cpu_us, "fds": fds})
     columns = [name for name in PRESSURE.names if name != "host"]
-    links = said["links"] or [[None] * (len(columns) - len(said["host"]))]
-    return made, [{"host": host, **dict(zip(columns, [*said["host"], *link], strict=True))} for link in links]
+    links: Sequence[Sequence[Any]] = said.links or [(None,) * (len(columns) - len(said.host))]
+    return made, [{"host": host, **dict(zip(columns, [*said.host, *link], strict=True))} for link in links]
 
 
 class HostWatcher:
@@ -89,7 +91,7 @@ class HostWatcher:
         self._writer = EvidenceWriter(evidence, "processes", f"watch-{host}")
         self._pressure = EvidenceWriter(evidence, "pressure", f"watch-{host}")
         self._stop = threading.Event()
-        self._ssh: subprocess.Popen[str] | None = None
+        self._ssh: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"processes-{host}", daemon=True)
         self._complaint = ""
@@ -122,23 +124,21 @@ class HostWatcher:
             if self._stop.is_set():
                 return ""
             pipe = subprocess.PIPE
-            self._ssh = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
-            )
+            self._ssh = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
         with self._ssh as ssh:
             assert ssh.stdout is not None
             assert ssh.stderr is not None
-            for line in ssh.stdout:
-                try:
+            try:
+                while line := read_line(ssh.stdout, SAMPLE_BYTES):
                     found, of_host = rows(self._host, self._units, line)
-                except (ValueError, KeyError, TypeError):
-                    ssh.terminate()
-                    return f"not a line of samples: {line.strip()[:80]!r}"
-                if found:
-                    self._writer.append(rows_to_columns("processes", found))
-                self._pressure.append(rows_to_columns("pressure", of_host))
-            lines = ssh.stderr.read().strip().splitlines()
-        return lines[-1] if lines else f"ssh ended with {ssh.returncode}"
+                    if found:
+                        self._writer.append(rows_to_columns("processes", found))
+                    self._pressure.append(rows_to_columns("pressure", of_host))
+            except ForeignError:
+                ssh.terminate()
+                return f"not a line of samples: {shown(line, 80)!r}"
+            lines = ssh.stderr.read(ERROR_BYTES).decode(errors="replace").strip().splitlines()
+        return shown(lines[-1]) if lines else f"ssh ended with {ssh.returncode}"
 
 
 def main(arguments: list[str] | None = None) -> int:

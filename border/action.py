@@ -1,0 +1,42 @@
+"""What modules on hosts say that they did to instances."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, TypeAdapter
+
+from border.foreign import Count, Foreign, ForeignError, checked, only, shown
+
+#: Of one task on one host.
+_MOST: Final = 1_000
+
+
+class Action(Foreign):
+    """A row of the evidence table ``actions``; a module may leave out the host."""
+
+    host: str | None = None
+    service: str
+    instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
+    action: Literal["drain", "stop", "start", "reload", "ready", "undrain", "kill", "gate", "hold"]
+    started_us: Count
+    ended_us: Count
+    ok: bool
+
+
+_ACTIONS: Final = TypeAdapter(Annotated[list[Action], Field(max_length=_MOST)])
+
+
+def actions(said: Any, host: str, services: Collection[str]) -> list[dict[str, Any]]:
+    """Return rows of the table ``actions`` as a host's module returned them.
+
+    Raises:
+        ForeignError: for anything else, for services that there are not, and for rows of another host.
+    """
+    found = checked(_ACTIONS, said, "list of actions")
+    only((row.service for row in found), services, "services")
+    for row in found:
+        if row.host not in (None, host):
+            raise ForeignError(f"actions of another host: {shown(row.host)!r}")
+    return [row.model_dump() | {"host": host} for row in found]
