@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -33,22 +34,23 @@ def may_lack(field: StructField, table: str, run: Run) -> bool:
     return may_be_absent(field) and not (table == "records" and run.mirrors)
 
 
-def check_file(spark: SparkSession, file: files.File, name: str, run: Run) -> None:
-    """Look at a file's footer, which tells its columns and types.
+def check_files(spark: SparkSession, found: Iterable[files.File], name: str, run: Run) -> None:
+    """Look at the footers of a table's files, which tell their columns and types.
 
     Raises:
         EvidenceError: naming the file and what is wrong with it.
     """
-    types = files.parquet_columns(spark, file)
-    for field in TABLES[name]:
-        kind, wanted = types.get(field.name), str(arrow_schema(name).field(field.name).type)
-        if kind is None and may_lack(field, name, run):
-            continue
-        where = f"{files.shown(file.uri)}: column {field.name}"
-        if kind is None:
-            raise EvidenceError(f"{where} is missing; the contract wants it as {wanted}")
-        if _KINDS.get(kind, kind) != wanted:
-            raise EvidenceError(f"{where} is {_KINDS.get(kind, kind)}; the contract wants {wanted}")
+    wanted = {field.name: str(field.type) for field in arrow_schema(name)}
+    for file, types in files.parquet_columns(spark, found):
+        for field in TABLES[name]:
+            kind = types.get(field.name)
+            if kind is None and may_lack(field, name, run):
+                continue
+            where, of_contract = f"{files.shown(file.uri)}: column {field.name}", wanted[field.name]
+            if kind is None:
+                raise EvidenceError(f"{where} is missing; the contract wants it as {of_contract}")
+            if _KINDS.get(kind, kind) != of_contract:
+                raise EvidenceError(f"{where} is {_KINDS.get(kind, kind)}; the contract wants {of_contract}")
 
 
 def stray(name: str) -> list[Column]:

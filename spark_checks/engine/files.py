@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
@@ -68,28 +69,30 @@ def read_text(spark: SparkSession, uri: str) -> str:
         raise EvidenceError(f"{shown(uri)}: is not UTF-8 text") from None
 
 
-def parquet_columns(spark: SparkSession, file: File) -> dict[str, str]:
-    """Return column -> type of a Parquet file, as its footer has them (``int32``, ``binary (STRING)``).
+def parquet_columns(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple[File, dict[str, str]]]:
+    """Give each Parquet file with column -> type, as its footer has them (``int32``, ``binary (STRING)``).
 
     Raises:
-        EvidenceError: when the file is not whole.
+        EvidenceError: when a file is not whole.
     """
     jvm, conf = _jvm(spark), _conf(spark)
-    path = jvm.org.apache.hadoop.fs.Path(file.uri)
-    try:
-        source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, conf)
-        reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+    # Each dot of a Java name is a question to the JVM: a run may have left hundreds of files.
+    path_of, source_of = jvm.org.apache.hadoop.fs.Path, jvm.org.apache.parquet.hadoop.util.HadoopInputFile
+    reader_of = jvm.org.apache.parquet.hadoop.ParquetFileReader
+    for file in some:
         try:
-            text = str(reader.getFooter().getFileMetaData().getSchema().toString())
-        finally:
-            reader.close()
-    except Py4JJavaError as error:
-        raise EvidenceError(
-            f"{shown(file.uri)}: cannot be read as Parquet ({file.size} bytes, {_reason(error)}); it is "
-            "damaged or cut off: copy it again, or remove it"
-        ) from None
-    lines = re.findall(r"^  (?:required|optional|repeated) (\w+) (\S+?)( \(.*\))?;$", text, re.MULTILINE)
-    return {name: kind + annotation for kind, name, annotation in lines}
+            reader = reader_of.open(source_of.fromPath(path_of(file.uri), conf))
+            try:
+                text = str(reader.getFileMetaData().getSchema().toString())
+            finally:
+                reader.close()
+        except Py4JJavaError as error:
+            raise EvidenceError(
+                f"{shown(file.uri)}: cannot be read as Parquet ({file.size} bytes, {_reason(error)}); it is "
+                "damaged or cut off: copy it again, or remove it"
+            ) from None
+        lines = re.findall(r"^  (?:required|optional|repeated) (\w+) (\S+?)( \(.*\))?;$", text, re.MULTILINE)
+        yield file, {name: kind + annotation for kind, name, annotation in lines}
 
 
 def _jvm(spark: SparkSession) -> Any:

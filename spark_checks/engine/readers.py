@@ -161,8 +161,7 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame 
     found = files.parquet_files(spark, f"{uri}/{name}")
     if not found:
         return None
-    for file in found:
-        contract.check_file(spark, file, name, run)
+    contract.check_files(spark, found, name, run)
     size = sum(file.size for file in found)
     if name not in LARGE and size > _MOST_BYTES:
         raise EvidenceError(
