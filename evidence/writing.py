@@ -3,7 +3,7 @@
 A writer gathers batches of columns and, every two seconds, lets a thread of its own write them to
 ``evidence/<table>/<writer>-<n>.parquet`` under a hidden name and rename it. The caller's loop is never held
 up by a file. After a crash the finished files are whole, and what was gathered since is missing: unknown, not
-wrong.
+wrong. A writer that ends in order merges its small files, of which every query of an audit would open each.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from evidence.tables import arrow_schema
 ROTATE_S: Final = 2.0
 #: Rows gathered before a file is written ahead of its time, so that memory stays bounded.
 ROTATE_ROWS: Final = 1_000_000
+#: A writer spends no longer on merging its files, so that a long load ends in time; what is left stays small.
+_MERGE_S: Final = 5.0
 
 Columns = Mapping[str, Any]
 
@@ -95,7 +98,7 @@ class EvidenceWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._name = name
         self._rotate_s = rotate_s
-        self.generation = _next_number(self._folder, name)
+        self.generation = self._first = _next_number(self._folder, name)
         self._gathered: list[Columns] = []
         self._rows = 0
         self._due = time.monotonic() + rotate_s
@@ -124,7 +127,7 @@ class EvidenceWriter:
         if not self._gathered:
             return
         batches, self._gathered, self._rows = self._gathered, [], 0
-        path = self._folder / f"{self._name}-{self.generation}.parquet"
+        path = self._path(self.generation)
         self._writes[self.generation] = self._thread.submit(_write, path, self._schema, batches)
         self.generation += 1
 
@@ -145,11 +148,17 @@ class EvidenceWriter:
         self._writes.clear()
 
     def close(self) -> None:
-        """Flush and end the writer's thread."""
+        """Flush, end the writer's thread, and merge the files that it wrote."""
         try:
             self.flush()
         finally:
             self._thread.shutdown()
+        with suppress(OSError):
+            # All of it is on disk already.
+            _merge([self._path(number) for number in range(self._first, self.generation)])
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}-{number}.parquet"
 
     def _reap(self) -> None:
         for number in [number for number, write in self._writes.items() if write.done()]:
@@ -173,10 +182,34 @@ def _next_number(folder: Path, name: str) -> int:
     return max((int(number) for number in numbers if number.isdigit()), default=-1) + 1
 
 
+def _merge(paths: Sequence[Path]) -> None:
+    """Merge files of one table, in their order, into files of :data:`ROTATE_ROWS` rows at most."""
+    deadline = time.monotonic() + _MERGE_S
+    rows = [pq.read_metadata(path).num_rows for path in paths]
+    first = 0
+    while first < len(paths) and time.monotonic() < deadline:
+        end, total = first + 1, rows[first]
+        while end < len(paths) and total + rows[end] <= ROTATE_ROWS:
+            total, end = total + rows[end], end + 1
+        if end > first + 1:
+            some = paths[first:end]
+            merged = pa.concat_tables([pq.read_table(path, partitioning=None) for path in some])
+            # Between the two a row is in no file, and never in two: missing is unknown, twice would be wrong.
+            hidden = _hidden(some[0], merged)
+            for path in some:
+                path.unlink()
+            hidden.replace(some[0])
+        first = end
+
+
 def _write(path: Path, schema: pa.Schema, batches: Sequence[Columns]) -> None:
-    table = pa.concat_tables([to_table(schema, batch) for batch in batches])
-    text = [field.name for field in schema if pa.types.is_string(field.type)]
+    _hidden(path, pa.concat_tables([to_table(schema, batch) for batch in batches])).replace(path)
+
+
+def _hidden(path: Path, table: pa.Table) -> Path:
+    """Write a table beside a path, under a name that no reader looks at; return it."""
+    text = [field.name for field in table.schema if pa.types.is_string(field.type)]
     hidden = path.with_name(f".{path.name}.tmp")
     # Only text repeats; a dictionary of distinct numbers would cost more than it saves.
     pq.write_table(table, hidden, compression="zstd", compression_level=1, use_dictionary=text)
-    hidden.replace(path)
+    return hidden

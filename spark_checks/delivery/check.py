@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, Final
 
 from evidence.levels import DeliveryLevels, Levels, given
@@ -76,14 +78,14 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "the topics were not read: no records table, and the cluster could not be asked",
             slo=given(levels.delivery),
         )
-    topic = topic_hop(evidence)
-    anomalies = dict(topic.anomalies)
-    anomalies |= reordered(evidence, topic)
-    group = None
-    if run.groups and evidence.has("deliveries"):
-        group = group_hop(evidence)
-        anomalies = add(anomalies, group.anomalies)
-    return _result(evidence, levels, topic, group, anomalies)
+    with ThreadPoolExecutor(1, thread_name_prefix="check") as pool:
+        # Both at the same time, so that Spark has the next job when a core is free.
+        to_groups = run.groups and evidence.has("deliveries")
+        second = pool.submit(copy_context().run, group_hop, evidence) if to_groups else None
+        topic = topic_hop(evidence)
+        anomalies = {**topic.anomalies, **reordered(evidence, topic)}
+        group = second.result() if second else None
+    return _result(evidence, levels, topic, group, add(anomalies, group.anomalies) if group else anomalies)
 
 
 def _result(

@@ -70,12 +70,51 @@ def test_file_is_begun_when_its_time_has_come(tmp_path: Path) -> None:
     writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=0)
     for at_us in range(3):
         writer.append({**STATE, "at_us": [at_us]})
+    writer.flush()
+    assert names(tmp_path) == ["w-0.parquet", "w-1.parquet", "w-2.parquet"]
     writer.close()
-    assert sorted(path.name for path in (tmp_path / "group_states").iterdir()) == [
-        "w-0.parquet",
-        "w-1.parquet",
-        "w-2.parquet",
-    ]
+
+
+def test_a_writer_that_ends_merges_its_files_and_keeps_the_order_of_rows(tmp_path: Path) -> None:
+    for begin in (0, 12):
+        writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=0)
+        for at_us in range(begin, begin + 12):
+            writer.append({**STATE, "at_us": [at_us]})
+        writer.close()
+    # What an earlier writer of the name left is not touched.
+    assert names(tmp_path) == ["w-0.parquet", "w-1.parquet"]
+    rows = [pq.read_table(tmp_path / "group_states" / name)["at_us"].to_pylist() for name in names(tmp_path)]
+    assert rows == [[*range(12)], [*range(12, 24)]]
+
+
+def test_files_are_merged_up_to_the_rows_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=0)
+    for at_us in range(5):
+        writer.append({**STATE, "at_us": [at_us]})
+    monkeypatch.setattr("evidence.writing.ROTATE_ROWS", 2)
+    writer.close()
+    assert names(tmp_path) == ["w-0.parquet", "w-2.parquet", "w-4.parquet"]
+
+
+def test_files_that_cannot_be_merged_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=0)
+    for at_us in range(2):
+        writer.append({**STATE, "at_us": [at_us]})
+    writer.flush()
+
+    def full(_table: Any, path: Path, **_options: Any) -> None:
+        path.write_bytes(b"PAR1 and then the disk was full")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("evidence.writing.pq.write_table", full)
+    writer.close()
+    assert names(tmp_path) == ["w-0.parquet", "w-1.parquet"]
+    assert sorted(read(tmp_path, "group_states")["at_us"].to_pylist()) == [0, 1]
+
+
+def names(evidence: Path) -> list[str]:
+    """Return the files of the table of group states that a reader looks at."""
+    return sorted(path.name for path in (evidence / "group_states").glob("[!.]*"))
 
 
 def test_rows_are_durable_only_once_their_file_is_there(tmp_path: Path) -> None:
