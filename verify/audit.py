@@ -1,38 +1,63 @@
-"""`python -m verify.audit --run-dir runs/ID --inventory INV`: collect what only the hosts know, then audit.
+"""`python -m verify.audit --run-dir runs/ID --inventory INV [--wait-s S]`: collect from hosts, then audit.
 
-Spark's session starts while the hosts are read, so that nobody waits for Java. Exit status as that of
-`python -m spark_checks`, and 2 when the run's folder or the inventory cannot be read.
+With ``--wait-s`` it begins while the load still runs, and waits for its end. Meanwhile Spark's session starts
+and audits a little of what is there already, at the lowest priority: nobody waits for Java. Exit status as
+that of `python -m spark_checks`, and 2 when the load failed, or the run's folder or the inventory cannot be
+read.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import shutil
 import sys
+import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from evidence.errors import EvidenceError
+from evidence.levels import read_levels
+from evidence.load import LoadError, await_phase
+from evidence.writing import write_json
 from spark_checks.__main__ import conclude
 from spark_checks.job import Auditor
 from verify.collect.__main__ import collect
 from verify.collect.hosts import CollectError
+from verify.process import now_us
+
+#: Records of each partition that are read before it counts.
+_SOME: Final = 200
+#: The load and whatever else runs goes first.
+_LOWEST: Final = 19
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Collect and audit; return the exit status."""
+    """Wait for the load, collect and audit; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m verify.audit", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with plan.json")
     parser.add_argument("--inventory", required=True, help="how the hosts are reached")
+    parser.add_argument(
+        "--wait-s", type=float, help="how long to wait for the load's end (default: not at all)"
+    )
     options = parser.parse_args(arguments)
     run_dir: Path = options.run_dir
     report = run_dir / "report"
     report.mkdir(parents=True, exist_ok=True)
+    waits = options.wait_s is not None
+    if waits:
+        os.nice(_LOWEST)
     with Auditor(report / "spark.log") as auditor:
-        starting = threading.Thread(target=_start, args=(auditor,))
+        starting = threading.Thread(target=warm_up if waits else _start, args=(auditor, run_dir))
         starting.start()
         try:
+            if waits:
+                await_phase(run_dir, "done", options.wait_s, print)
             collect(run_dir, options.inventory)
-        except CollectError as error:
+        except (LoadError, CollectError) as error:
             print(error, file=sys.stderr)
             return 2
         finally:
@@ -40,12 +65,39 @@ def main(arguments: list[str] | None = None) -> int:
         return conclude(auditor, str(run_dir / "evidence"), run_dir / "slo.yml", report)
 
 
-def _start(auditor: Auditor) -> None:
-    try:
+def _start(auditor: Auditor, _run_dir: Path) -> None:
+    # The audit asks again, and says why there is no session.
+    with suppress(EvidenceError):
         auditor.start()
-    except EvidenceError:
-        # The audit asks again, and says why there is no session.
-        return
+
+
+def warm_up(auditor: Auditor, run_dir: Path) -> None:
+    """Start Spark, and audit a little of the evidence so far for its code alone: what it says is dropped."""
+    _start(auditor, run_dir)
+    # What the load does meanwhile may pull any file away.
+    with tempfile.TemporaryDirectory() as folder, suppress(EvidenceError, OSError, ValueError, LookupError):
+        copy = Path(folder)
+        sample(run_dir / "evidence", copy)
+        auditor.audit(str(copy), read_levels(run_dir / "slo.yml"))
+
+
+def sample(evidence: Path, copy: Path) -> None:
+    """Copy the newest file of each writer, and a run.json that asks for the first records of each partition.
+
+    Raises:
+        OSError, ValueError, LookupError: when the load is not so far yet.
+    """
+    for table in (folder for folder in evidence.iterdir() if folder.is_dir()):
+        newest = {}
+        for file in sorted(table.glob("[!.]*.parquet"), key=lambda path: path.stat().st_mtime):
+            newest[file.name.rpartition("-")[0]] = file
+        for file in newest.values():
+            (copy / table.name).mkdir(exist_ok=True)
+            shutil.copy(file, copy / table.name)
+    run = json.loads((evidence / "run.json").read_text(encoding="utf-8"))
+    for topic in run["topics"]:
+        topic["end_offsets"] = {key: start + _SOME for key, start in topic["start_offsets"].items()}
+    write_json(copy / "run.json", {**run, "measured_until_us": now_us(), "ended_us": now_us()})
 
 
 if __name__ == "__main__":

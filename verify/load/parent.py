@@ -12,14 +12,14 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from evidence.load import Load, LoadError, Place
+from evidence.load import Load, LoadError, Phase, Place
 from evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
 from verify.load.board import Board, Cell, Head, State
 from verify.load.generators import Generator, RemoteWorker, spread
 from verify.load.mirrored import Mirrored
-from verify.load.progress import Phase, RunFacts, TopicFacts, progress, run_document, write_run, write_state
+from verify.load.progress import RunFacts, TopicFacts, progress, run_document, write_run, write_state
 from verify.load.rest_probe import probe
 from verify.load.unfinished import mend_ledger
 from verify.process import Ending, end_all, last_line, now_us, start_module

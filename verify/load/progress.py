@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from evidence.load import Load, Place
+from evidence.load import Load, Phase, Place
 from evidence.writing import write_json
 from verify.collect.clocks import Offset
 from verify.load.actors import group_actor, lanes, workers
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
 from verify.load.records import KEYS
-
-Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
 
 
 @dataclass
