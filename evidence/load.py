@@ -286,16 +286,17 @@ def await_phase(run_dir: Path, phase: Phase, seconds: float, say: Callable[[str]
     phases, path, log = get_args(Phase), run_dir / "load.state", run_dir / "load.log"
     began = shown = time.monotonic()
     state: dict[str, Any] = {"phase": "starting"}
-    while state["phase"] == "failed" or phases.index(state["phase"]) < phases.index(phase):
-        if state["phase"] == "failed":
-            raise LoadError(f"the load failed: {state.get('message')}; see {log}")
-        if time.monotonic() - began > seconds:
-            raise LoadError(f"the load is still {state['phase']} after {seconds:.0f} s; see {log}")
-        time.sleep(_POLL_S)
+    while True:
         if path.exists():
             state = json.loads(path.read_text(encoding="utf-8"))
+        if state["phase"] == "failed":
+            raise LoadError(f"the load failed: {state.get('message')}; see {log}")
+        if phases.index(state["phase"]) >= phases.index(phase):
+            return state
+        if time.monotonic() - began > seconds:
+            raise LoadError(f"the load is still {state['phase']} after {seconds:.0f} s; see {log}")
         if time.monotonic() - shown > _SHOW_S:
             shown = time.monotonic()
             counts = ", ".join(f"{state.get(name, 0):,} {name}" for name in ("acked", "failed", "delivered"))
             say(f"  load {state['phase']}: {counts}")
-    return state
+        time.sleep(_POLL_S)

@@ -1,0 +1,84 @@
+"""The command of the playbook that waits for the load, collects and audits: what it does before the audit."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evidence.load import LoadError, await_phase
+from evidence.run import parse_run
+from evidence.writing import EvidenceWriter
+from verify.audit import main, sample
+
+RUN: dict[str, Any] = {
+    "run_id": "r",
+    "started_us": 1,
+    "ended_us": None,
+    "warm_up_us": 0,
+    "measured_until_us": None,
+    "topics": [{"cluster": "agg", "topic": "t", "partitions": 2, "start_offsets": {"0": 5, "1": 0}}],
+}
+STATE: dict[str, Any] = {"group": "g", "state": "Stable", "members": 1, "assigned": 2}
+
+
+def state(run_dir: Path, phase: str, message: str = "") -> None:
+    document = {"phase": phase, "acked": 1200, "failed": 0, "delivered": 7, "message": message}
+    (run_dir / "load.state").write_text(json.dumps(document))
+
+
+def test_a_phase_is_reached_by_a_later_one_as_well(tmp_path: Path) -> None:
+    state(tmp_path, "draining")
+    assert await_phase(tmp_path, "running", 1, print)["acked"] == 1200
+
+
+def test_the_load_is_waited_for(tmp_path: Path) -> None:
+    state(tmp_path, "running")
+    later = threading.Timer(0.3, state, args=(tmp_path, "done"))
+    later.start()
+    assert await_phase(tmp_path, "done", 30, print)["phase"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [
+        ("failed", r"the load failed: no disk; see .*load\.log"),
+        ("running", r"still running after 0 s; see .*load\.log"),
+    ],
+)
+def test_a_load_that_does_not_come_to_its_end_is_an_error(tmp_path: Path, phase: str, message: str) -> None:
+    state(tmp_path, phase, "no disk")
+    with pytest.raises(LoadError, match=message):
+        await_phase(tmp_path, "done", 0, print)
+
+
+def test_of_running_evidence_the_newest_file_of_each_writer_is_sampled(tmp_path: Path) -> None:
+    evidence, copy = tmp_path / "evidence", tmp_path / "copy"
+    for name in ("one", "two"):
+        writer = EvidenceWriter(evidence, "group_states", name, rotate_s=0)
+        for at_us in range(3):
+            writer.append({**STATE, "at_us": [at_us]})
+        writer.flush()
+    (evidence / "run.json").write_text(json.dumps(RUN))
+    copy.mkdir()
+    sample(evidence, copy)
+    assert sorted(path.name for path in (copy / "group_states").iterdir()) == [
+        "one-2.parquet",
+        "two-2.parquet",
+    ]
+    run = parse_run((copy / "run.json").read_text(), "run.json")
+    assert run.topics[0].end_offsets == {0: 205, 1: 200}
+    assert run.complete
+
+
+def test_a_load_that_failed_ends_the_command_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state(tmp_path, "failed", "no disk")
+    monkeypatch.setattr("verify.audit.warm_up", lambda _auditor, _run_dir: None)
+    monkeypatch.setattr("verify.audit.os.nice", lambda _by: 0)
+    assert main(["--run-dir", str(tmp_path), "--inventory", "none", "--wait-s", "1"]) == 2
+    assert "the load failed: no disk" in capsys.readouterr().err
