@@ -81,7 +81,18 @@ def by_every_check(folder: Path) -> dict[str, Any]:
     spark = session.start(MASTER, DRIVER_MEMORY)
     started = time.perf_counter()
     found = _examples(audit(spark, str(folder), Levels()).results[0])
-    return {"start_s": started - begin, "seconds": time.perf_counter() - started, "found": found}
+    seconds = time.perf_counter() - started
+    return {"start_s": started - begin, "seconds": seconds, "found": found, **_counters(spark)}
+
+
+def _counters(spark: SparkSession) -> dict[str, int]:
+    """Return what Spark's tasks read of the evidence and shuffled, in bytes, by Spark's own counters."""
+    everywhere = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+    found = {"read_bytes": 0, "shuffled_bytes": 0}
+    for number in range(everywhere.size()):
+        found["read_bytes"] += everywhere.apply(number).totalInputBytes()
+        found["shuffled_bytes"] += everywhere.apply(number).totalShuffleWrite()
+    return found
 
 
 def by_duckdb(folder: Path) -> dict[str, Any]:

@@ -113,6 +113,7 @@ def main(sizes: list[int], ways: list[str], *, keep_evidence: bool) -> int:
                 "all_seconds": [round(run["seconds"], 2) for run in some],
                 "start_s": round(statistics.median(run["start_s"] for run in some), 2),
                 "peak_gb": round(max(run["peak_gb"] for run in some), 2),
+                **{name: some[0][name] for name in ("read_bytes", "shuffled_bytes") if name in some[0]},
             }
             for way, some in runs.items()
         }
