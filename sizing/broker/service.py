@@ -16,6 +16,7 @@ from sizing.core.service import Away, JavaNeed, Kernel, Ports, Service, Wait, re
 from sizing.core.settings import Choice
 from sizing.host.variables import host_facts
 from sizing.keys.catalogue import numbers
+from sizing.topics.planner import BROKER_MAPS
 
 
 def _facts(inventory: Inventory) -> Iterator[Finding]:
@@ -49,7 +50,7 @@ KAFKA_BROKER: Final = Service(
             "vm.max_map_count",
             "host.maps",
             Choice(
-                262_144,
+                BROKER_MAPS,
                 "two maps for each log segment of the brokers here, beyond 65530",
                 "Kafka documentation, Hardware and OS",
                 "estimate",

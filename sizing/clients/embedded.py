@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from sizing.clients.profiles import PROFILES, Library, Profile, Role, Row, default_value, key_name
 from sizing.core.settings import KIB, Choice, Sheet
-from sizing.core.values import number
+from sizing.core.values import number, value_of
 
 #: Room that a library already gives by default is never taken away.
 _ONLY_RAISED: Final = frozenset({"batch.size", "buffer.memory", "delivery.timeout.ms"})
 _IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
+_DELIVERY: Final = "delivery.timeout.ms"
 
 
 def choice(profile: Profile, row: Row, library: Library, version: str) -> Choice:
@@ -75,3 +76,30 @@ def check_acks(
         f"{mend}, or allow loss",
     )
     return True
+
+
+def check_delivery(sheet: Sheet, what: str, prefix: str, version: str) -> None:
+    """Report a Java producer that would refuse to start: it gives a record up before it was sent once.
+
+    KafkaProducer throws where delivery.timeout.ms is set below linger.ms + request.timeout.ms; where it is
+    not set, it raises it by itself. To be called when all keys of the producer, under ``prefix``, are put.
+    """
+    keys = [f"{prefix}{key}" for key in (_DELIVERY, "linger.ms", "request.timeout.ms")]
+    delivery, linger, request = (
+        number(value_of(sheet, key) or default_value("java", version, key.removeprefix(prefix)))
+        for key in keys
+    )
+    if not value_of(sheet, keys[0]) or delivery >= linger + request:
+        return
+    by = {s.key: s.by for s in sheet.settings if s.key in keys}
+    own = [key for key in keys if by.get(key) == "person"]
+    fix = f"take {' and '.join(own)} out"
+    # A time of a request that is planned may follow that of the delivery, and grow with it.
+    if keys[0] in own and by.get(keys[2]) != "plan":
+        fix = f"set {keys[0]} to {linger + request} or more, or {fix}"
+    sheet.error(
+        "clients.delivery",
+        f"{keys[0]} of {what} is {delivery}, below linger.ms and request.timeout.ms together, {linger} + "
+        f"{request} ms: its producer refuses to start",
+        fix,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from evidence.nearest import nearest
-from sizing.clients.embedded import check_acks, choice
+from sizing.clients.embedded import check_acks, check_delivery, choice
 from sizing.clients.grouping import put_group
 from sizing.clients.groups import Coordinator, coordinator
 from sizing.clients.profiles import (
@@ -125,6 +125,9 @@ def _profile(
     if role == "consumer" and brokers is not None:
         put_group(sheet, file, client, brokers)
     sheet.rest_of_own(file, "clients.own")
+    if role == "producer" and client.library != "librdkafka":
+        prefix = "kafka." if client.library == "spark" else ""
+        check_delivery(sheet, f"client {client.name}", prefix, client_version(client.library, client.version))
     return sheet
 
 
@@ -184,11 +187,15 @@ def _check_levels(
         if key == "fetch.max.wait.ms" and number(_effective(client, of, "fetch.min.bytes")) <= 1:
             continue  # the first record ends the wait
         if isinstance(wanted, int | float) and waits >= wanted:
+            name = key_name(client.library, key)
+            own = any(s.key == name and s.by == "person" for s in of.settings)
             sheet.error(
                 "clients.latency",
                 f"client {client.name} waits up to {key}={waits}, and service_levels.latency.kafka.{level} "
                 f"is {wanted:g}",
-                f"use profile latency, or set {key} below {wanted:g}",
+                f"set {key} below {wanted:g}"
+                if own
+                else f"use profile latency, or set {key} below {wanted:g}",
             )
 
 

@@ -291,6 +291,7 @@ JAVA_DEFAULTS: Final = {
     "max.in.flight.requests.per.connection": "5",
     "max.partition.fetch.bytes": "1048576",
     "max.poll.records": "500",
+    "request.timeout.ms": "30000",
 }
 _LIBRDKAFKA_DEFAULTS: Final = {
     "acks": "all",

@@ -22,6 +22,9 @@ Positive = Annotated[int, Field(gt=0)]
 
 Count = Annotated[int, Field(ge=0)]
 
+#: What a client takes for max.request.size, and a broker for message.max.bytes.
+MessageBytes = Annotated[int, Field(gt=0, le=2**31 - 1)]
+
 HeapMib = Annotated[int, Field(ge=64, le=1024 * 1024)]
 
 Port = Annotated[int, Field(ge=1, le=65535)]

@@ -25,6 +25,8 @@ _HIGH_LOAD: Final = "Jetty 9.4 documentation, High Load"
 _FACTS: Final = "host tuning facts"
 _KAFKA: Final = "Kafka documentation, Hardware and OS"
 _MAX_BUFFER: Final = 16_777_216
+#: The kernel keeps these sizes as ints, and refuses larger ones.
+_MOST_BUFFER: Final = 2**31 - 1
 _RESERVE_MIB: Final = 512
 _JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
 #: Settings of which the rules know, to hold a person's own against.
@@ -265,6 +267,8 @@ def _buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
         because = (
             f"{link[1]} keep {link[0]} on their way; twice that, as half of a buffer is the kernel's own"
         )
+        if size > _MOST_BUFFER:
+            size, because = _MOST_BUFFER, f"{because}; no buffer of the kernel is larger"
     elif not busy:
         return
     for key, value in (

@@ -8,7 +8,7 @@ from sizing.core import messages
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.variables import Count, Positive, Strict, Version, read_model
+from sizing.core.variables import Count, MessageBytes, Positive, Strict, Version, read_model
 from sizing.inventory.security import Security
 
 
@@ -25,7 +25,7 @@ class KafkaCluster(Strict):
     """Where it stands, held against data_center of the hosts."""
     broker_count: Positive | None = None
     """Number of its brokers, where the inventory does not have their group."""
-    message_max_bytes: Positive | None = None
+    message_max_bytes: MessageBytes | None = None
     """message.max.bytes of its brokers; Kafka's default if not given."""
     other_partitions: Count = 0
     """Partitions that it has beside kafka_topics."""

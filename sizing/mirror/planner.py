@@ -263,9 +263,9 @@ def _count(
 ) -> int:
     """Return how many processes carry a flow over all its hosts; ``here`` is what these were measured to."""
     spec, name, largest = flow.flow, flow.name, flow.limits.largest
+    needed = _needed(sheet, flow, brokers)
     if spec.processes is None and kind == "mirror_maker_2":
         return len(hosts)
-    needed = _needed(sheet, flow, brokers)
     cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
     carrying = max(processes_for(here, spec, len(hosts)) if here else cores, needed)
     measured = min(largest, max(len(hosts), carrying))
@@ -305,7 +305,9 @@ def _count(
         sheet.note(
             "mirror.processes",
             f"flow {name} has {count} processes for {len(hosts)} hosts: {len(hosts) - count} run none",
-            f"set mirror_maker_flows.{name}.processes to {len(hosts)}, or take hosts out",
+            "take hosts out, or give its largest topic more partitions"
+            if largest < len(hosts)
+            else f"set mirror_maker_flows.{name}.processes to {len(hosts)}, or take hosts out",
         )
     return count
 
@@ -322,14 +324,17 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
     request = min(flow.limits.message_bytes, batches)
     each = brokers * request / (spec.round_trip_ms / 1000) / 1e6
     needed = math.ceil(spec.mb_per_s / each)
-    carrying = min(spec.processes or flow.limits.largest, flow.limits.largest)
+    # A worker of MirrorMaker 2 has a producer for each of its tasks, however many workers there are.
+    asked = spec.processes if flow.classic else None
+    carrying = min(asked or flow.limits.largest, flow.limits.largest)
     if needed > carrying:
         sheet.warning(
             "mirror.round_trip",
             f"flow {flow.name} is to carry {spec.mb_per_s:g} MB/s, and {carrying} producers with a request "
             f"of {request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms carry "
             f"{carrying * each:.1f} MB/s before compression",
-            f"use {needed} processes and a topic of as many partitions, larger messages, or direction pull",
+            f"use {f'{needed} processes and a topic' if flow.classic else 'a topic'} of "
+            f"{'as many' if flow.classic else needed} partitions, larger messages, or direction pull",
         )
     return needed
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sizing.clients.embedded import put_profile
+from sizing.clients.embedded import check_delivery, put_profile
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import Advice, Choice, Sheet
 from sizing.core.values import number, value_of
@@ -118,6 +118,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
     if not prefix:
         plan_login(sheet, flow, "target", file, "")
         sheet.rest_of_own(file, "mirror.own")
+        check_delivery(sheet, f"flow {flow.name}", "", flow.version)
     _check_producer(sheet, flow, prefix, number(request), number(batch))
     return number(buffer)
 
@@ -271,10 +272,14 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
         )
     linger = number(value_of(sheet, f"{prefix}linger.ms"))
     if linger > spare_ms(spec):
+        budget = math.ceil(spec.latency_budget_ms - spare_ms(spec)) + linger
+        raised = f"set mirror_maker_flows.{name}.latency_budget_ms to {budget} or more"
         sheet.warning(
             "mirror.latency",
             f"linger.ms of flow {name} is {linger}, and its latency budget leaves {spare_ms(spec):g} ms",
-            f"set linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or raise latency_budget_ms",
+            f"set linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or {raised}"
+            if "linger.ms" in spec.producer_settings
+            else f"{raised}, or take advice: documented out: by measurement linger.ms follows the budget",
         )
     acks = value_of(sheet, f"{prefix}acks")
     if acks not in ("", "all", "-1"):

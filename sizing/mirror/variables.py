@@ -13,7 +13,16 @@ from sizing.core.capacity import Measured
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import contradiction, wrong_variable
-from sizing.core.variables import Count, Planned, Positive, Scalar, Strict, Version, role_variables
+from sizing.core.variables import (
+    Count,
+    MessageBytes,
+    Planned,
+    Positive,
+    Scalar,
+    Strict,
+    Version,
+    role_variables,
+)
 from sizing.inventory.security import Name, Password
 from sizing.keys.catalogue import Component, takes
 from sizing.keys.values import check_names, check_values
@@ -63,7 +72,7 @@ class MirrorFlow(Strict):
     """Partitions of its largest topic, where kafka_topics does not declare it."""
     target_partitions: Positive | None = None
     """All partitions of the target that its producers write to, where kafka_topics does not declare them."""
-    max_message_bytes: Positive | None = None
+    max_message_bytes: MessageBytes | None = None
     """max.message.bytes of its topics, where kafka_topics does not declare it."""
     max_compression_ratio: Annotated[float, Field(gt=0, le=1)] = 0.05
     """Compressed size of a batch over its size, at worst; verify.yml recommends what it measured."""

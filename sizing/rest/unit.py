@@ -94,7 +94,10 @@ def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> No
             "rest.heap.consumers",
             f"a heap of {heap_mib} MiB is below the {needed.value} MiB that the workload asks for: "
             f"{needed.because}",
-            f"set kafka_rest_heap_mib to {needed.value}, or take it out",
+            f"set kafka_rest_heap_mib to {needed.value}, or take it out"
+            if int(needed.value or 0) <= HEAP_LIMIT_MIB
+            else "take kafka_rest_heap_mib out: the plan splits a process that needs more than "
+            f"{HEAP_LIMIT_MIB} MiB",
         )
     if buffer_bytes >= heap_mib * MIB:
         sheet.error(

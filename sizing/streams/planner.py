@@ -17,7 +17,7 @@ from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, cl
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
 from sizing.streams import memory as streams_memory
 from sizing.streams.capacity import application_headroom
-from sizing.streams.memory import FLOOR_MIB, LEFT, STARVED_MIB, State
+from sizing.streams.memory import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB, State
 from sizing.streams.process import HOST_MIB, plan_memory
 from sizing.streams.properties import BENCH, App, additional_retention_ms, plan_properties
 from sizing.streams.protocol import check_protocol
@@ -103,7 +103,8 @@ def _check_bound(sheet: Sheet, state: State) -> None:
         f"{state.writing} databases that take writes have {each:.1f} MiB of memtables each, under the floor "
         f"of {FLOOR_MIB:g} MiB ({LEFT}: {BENCH})"
     )
-    fix = f"set streams_app_rocksdb_mib to {round(memtables * FLOOR_MIB / each / 0.75)}, or use more hosts"
+    enough = math.ceil(state.writing * FLOOR_MIB / MEMTABLE_SHARE)
+    fix = f"set streams_app_rocksdb_mib to {enough}, or use more hosts"
     if each <= STARVED_MIB:
         sheet.error("streams.rocksdb.floor", f"{what}: it would flush all the time and starve", fix)
     elif each < FLOOR_MIB:

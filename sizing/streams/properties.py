@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sizing.clients.embedded import check_delivery
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import number, value_of
@@ -172,6 +173,7 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
             GUIDE,
         )
     sheet.rest_of_own(file, "streams.own")
+    check_delivery(sheet, "the application", "producer.", spec.version)
     return standbys, threads * buffer
 
 
@@ -267,19 +269,21 @@ def _standbys(sheet: Sheet, app: App, file: str, additional_ms: int) -> int:
             Choice(planned, because, f"{ARTICLE}, Stateful Operation and Change log restore process", basis),
         )
     )
+    # A person's own key wins over the variable.
+    variable = key if key in spec.settings else "streams_app_standbys"
     if takes > spec.restore_s and not value:
         sheet.warning(
             "streams.restore",
             f"{what}, and streams_app_restore_s is {spec.restore_s}",
             "use standbys and a second host, or shorter windows"
             if app.hosts == 1
-            else "set streams_app_standbys to 1",
+            else f"set {variable} to 1",
         )
     if value >= app.hosts * spec.instances_per_host:
         sheet.warning(
             "streams.standbys",
             f"num.standby.replicas is {value}, and there are {app.hosts * spec.instances_per_host} "
             "instances: a standby is never on the instance of its partition",
-            f"set streams_app_standbys to {app.hosts * spec.instances_per_host - 1} or less",
+            f"set {variable} to {app.hosts * spec.instances_per_host - 1} or less",
         )
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sizing.core.findings import Finding
@@ -11,6 +11,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import Basis, Choice, Setting, Sheet
+from sizing.core.values import number
 from sizing.inventory.clusters import KafkaCluster, cluster_names, clusters
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import check_keys, takes
@@ -32,6 +33,8 @@ HANDLES_SEEN: Final = 30_000
 HANDLES_LIMIT: Final = 100_000
 #: vm.max_map_count of a kernel that nobody tuned; Kafka maps two index files a segment.
 MAPS_LIMIT: Final = 65_530
+#: What the hosts of Kedge's own brokers get: an estimate.
+BROKER_MAPS: Final = 262_144
 #: Replicating 1,000 partitions from one broker to another adds about 20 ms.
 ADDED_MS_PER_PARTITION: Final = 20 / 1000
 _SEGMENT_BYTES: Final = 2**30  # default of segment.bytes
@@ -328,7 +331,13 @@ def _handles(
     what = (
         f"a broker of cluster {name} opens about {handles} files: 2 for each of {handles // 2} log segments"
     )
-    if handles > limit:
+    if handles > limit and not _hosts(inventory, cluster):
+        sheet.warning(
+            "topics.file_handles",
+            f"{what}, and Kafka asks for a limit of {limit} at least",
+            f"see that its brokers may open {2 * handles}, or use fewer partitions or larger segments",
+        )
+    elif handles > limit:
         sheet.error(
             "topics.file_handles",
             f"{what}, and may open {limit}",
@@ -338,12 +347,27 @@ def _handles(
         sheet.note(
             "topics.file_handles", f"{what}, above the {HANDLES_SEEN} seen in production", "watch them"
         )
-    if handles > MAPS_LIMIT:
+    _maps(sheet, inventory, name, cluster, handles)
+
+
+def _maps(sheet: Sheet, inventory: Inventory, name: str, cluster: KafkaCluster, maps: int) -> None:
+    """Hold the maps of a broker against what its kernel has, or gets from the plan, or from a person."""
+    hosts = _hosts(inventory, cluster)
+    own = [inventory.hosts[h].get("host_tuning_settings") for h in hosts]
+    # What is no mapping, the rules for hosts find.
+    of_hosts = [each.get("vm.max_map_count") if isinstance(each, Mapping) else None for each in own]
+    limit = min((number(each) or BROKER_MAPS for each in of_hosts), default=MAPS_LIMIT)
+    if maps > limit:
         sheet.warning(
             "topics.memory_maps",
-            f"a broker of cluster {name} maps about {handles} index files, above the kernel's usual "
-            f"vm.max_map_count of {MAPS_LIMIT}",
-            f"set vm.max_map_count to {2 * handles} or more on its brokers",
+            f"a broker of cluster {name} maps about {maps} index files, above the "
+            + (
+                f"vm.max_map_count of {limit} on its hosts"
+                if hosts
+                else f"kernel's usual vm.max_map_count of {limit}"
+            ),
+            f"set vm.max_map_count to {2 * maps} or more "
+            + ("in host_tuning_settings of its brokers" if hosts else "on its brokers"),
         )
 
 

@@ -188,3 +188,25 @@ def test_a_key_that_librdkafka_would_not_start_with_is_an_error(
     )
     assert [f.severity for f in found] == ([severity] if severity else [])
     assert all(fix in f.fix and key in f.message for f in found)
+
+
+@pytest.mark.parametrize(
+    ("library", "version", "refused"),
+    [("java", "4.3.1", True), ("spark", "4.0.0", True), ("librdkafka", "2.15.0", False)],
+)
+def test_a_java_client_that_gives_up_before_one_request_is_over_is_an_error(
+    library: str, version: str, refused: bool
+) -> None:
+    own = {"delivery.timeout.ms": 10_000} if library != "spark" else {"kafka.delivery.timeout.ms": 10_000}
+    found = findings(inventory(library=library, version=version, producer_settings=own), "clients.delivery")
+    assert bool(found) == refused
+
+
+def test_another_profile_is_no_fix_of_an_own_wait() -> None:
+    levels = {"latency": {"kafka": {"ack_p99_ms": 3}}}
+    fixes = [
+        f.fix
+        for own in ({}, {"linger.ms": 5})
+        for f in findings(inventory(levels, profile="balanced", producer_settings=own), "clients.latency")
+    ]
+    assert fixes == ["use profile latency, or set linger.ms below 3", "set linger.ms below 3"]

@@ -74,6 +74,13 @@ def test_a_long_fat_link_of_a_rest_host_raises_its_buffers() -> None:
     assert kernel(far)["net.core.rmem_max"] == "250000000"
 
 
+def test_no_buffer_is_larger_than_the_kernel_takes() -> None:
+    # 250 ms at 100 Gbit/s are 3.1 GB on their way; net.core.rmem_max and its like are ints.
+    far = kernel(rest(1, common={"host_round_trip_ms": 250.0, "host_link_mbit_per_s": 100_000}))
+    assert far["net.core.rmem_max"] == far["net.core.wmem_max"] == "2147483647"
+    assert far["net.ipv4.tcp_rmem"] == "4096 87380 2147483647"
+
+
 def test_own_kernel_settings_win() -> None:
     inventory = rest(1, common={"host_tuning_settings": {"net.core.somaxconn": 9000, "vm.swappiness": 1}})
     assert kernel(inventory)["net.core.somaxconn"] == "9000"

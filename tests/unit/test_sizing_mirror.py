@@ -55,6 +55,46 @@ def test_measured_processes_rise_to_what_the_round_trip_asks_for() -> None:
     assert len(instances(make_plan(inventory), SERVICE)["mm1"]) == 4
 
 
+def test_hosts_beyond_the_partitions_are_not_to_get_processes_that_would_idle() -> None:
+    def fixes(**flow: int) -> list[str]:
+        return [f.fix for f in findings(mirrors(5, flow), "mirror.processes") if "run none" in f.message]
+
+    assert fixes(largest_topic_partitions=3) == ["take hosts out, or give its largest topic more partitions"]
+    (fix,) = fixes(processes=2)
+    assert fix.startswith("set mirror_maker_flows.metrics.processes to 5")
+
+
+def test_mirror_maker_2_is_asked_for_its_rate_over_the_round_trip_too() -> None:
+    # A task, hence a producer, for each of 20 partitions, whatever the workers.
+    flow = {"mb_per_s": 400, "round_trip_ms": 100}
+    (warning,) = findings(mirrors(2, flow, **MM2), "mirror.round_trip")
+    assert "20 producers" in warning.message
+    assert warning.fix.startswith("use a topic of ")
+    assert findings(mirrors(2, flow | {"mb_per_s": 10, "processes": 1}, **MM2), "mirror.round_trip") == []
+
+
+def test_a_plan_does_not_ask_for_another_linger_than_it_chose_to_the_letter() -> None:
+    flow = {"latency_budget_ms": 5_000}
+    (own,) = findings(mirrors(1, flow | {"producer_settings": {"linger.ms": 9_000}}), "mirror.latency")
+    (planned,) = findings(mirrors(1, flow), "mirror.latency")
+    assert own.fix.startswith("set linger.ms to 2250")
+    assert planned.fix.startswith("set mirror_maker_flows.metrics.latency_budget_ms to 15500 or more")
+    assert findings(mirrors(1, {"latency_budget_ms": 15_500}), "mirror.latency") == []
+
+
+def test_a_message_that_no_client_could_send_is_an_error() -> None:
+    (error,) = findings(mirrors(1, {"max_message_bytes": 3_000_000_000}), severity="error")
+    assert "max_message_bytes is 3000000000" in error.message
+    assert error.fix.startswith("write 2147483647 or less")
+
+
+def test_a_mirror_that_gives_a_record_up_before_its_batch_fills_is_an_error() -> None:
+    own = {"producer_settings": {"delivery.timeout.ms": 40_000}}
+    for kind in ({}, MM2):
+        (error,) = findings(mirrors(1, own, **kind), "clients.delivery")
+        assert "15000 + 30000 ms: its producer refuses to start" in error.message
+
+
 def test_a_rate_that_no_number_of_producers_carries_over_the_round_trip_is_a_warning() -> None:
     (warning,) = findings(mirrors(2, {"mb_per_s": 400, "round_trip_ms": 100}), "mirror.round_trip")
     assert warning.severity == "warning"

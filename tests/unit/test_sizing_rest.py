@@ -287,6 +287,8 @@ def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
         ("rest.records_per_request", "note", "1000 records", {"workload": {"records_per_request": 1000}}),
         ("rest.heap.limit", "warning", "9000 MiB is above 8192", {"heap_mib": 9000}),
         ("rest.heap.consumers", "warning", "below the 1024 MiB", {"heap_mib": 512}),
+        ("clients.delivery", "error", "is 20000, below linger.ms and request.timeout.ms together, 60000 + 10000", {
+            "settings": {"producer.linger.ms": 60_000}}),
         ("rest.heap.consumers", "error", "sets no -Xmx", {"settings": {"KAFKAREST_HEAP_OPTS": "-Xms1g"}}),
         ("rest.data_center", "warning", "data center east", {"common": {
             "data_center": "east",
@@ -307,6 +309,21 @@ def test_what_is_wrong_is_found(rule: str, severity: str, part: str, arguments: 
     found = of_rule(make_plan(rest(**arguments)), rule, severity)
     assert any(part in f.message for f in found), found
     assert all(f.fix and f.where for f in found)
+
+
+def test_no_delivery_is_asked_for_with_which_the_planned_request_would_grow() -> None:
+    own = {"producer.delivery.timeout.ms": 5_000, "producer.linger.ms": 5_000}
+    (found,) = of_rule(make_plan(rest(1, settings=own)), "clients.delivery")
+    assert found.fix == "take producer.delivery.timeout.ms and producer.linger.ms out"
+
+
+def test_an_own_heap_that_one_process_may_not_have_is_left_to_the_plan() -> None:
+    busy = {"consumers": 1500, "partitions": 48}
+    (found,) = of_rule(make_plan(rest(1, busy, heap_mib=2048)), "rest.heap.consumers", "warning")
+    assert (
+        found.fix == "take kafka_rest_heap_mib out: the plan splits a process that needs more than 8192 MiB"
+    )
+    assert not make_plan(rest(1, busy)).has_errors
 
 
 def test_a_plain_proxy_has_none_of_these_findings_above_a_note() -> None:

@@ -270,3 +270,26 @@ def test_batches_follow_the_article_to_the_letter_or_the_records_and_the_latency
     inventory = streams(1, record_bytes=100, latency_ms=100, common={"advice": advice})
     (instance,) = instances(make_plan(inventory), "streams_app")["st1"]
     assert (value(instance, "producer.batch.size"), value(instance, "producer.linger.ms")) == (batch, linger)
+
+
+def test_the_bound_that_the_floor_asks_for_is_enough() -> None:
+    # 296 writing databases x 8 MiB / 0.75 are 3157.3 MiB: rounded down, the warning would stay.
+    stores = [{"name": "counts", "partitions": 37, "count": 8, "window_ms": 60_000}]
+    (short,) = findings(streams(stores=stores, rocksdb_mib=1024), "streams.rocksdb.floor")
+    assert short.fix.startswith("set streams_app_rocksdb_mib to 3158")
+    assert findings(streams(stores=stores, rocksdb_mib=3158), "streams.rocksdb.floor") == []
+
+
+def test_a_delivery_timeout_with_which_the_producer_would_not_start_is_an_error() -> None:
+    (error,) = findings(streams(settings={"producer.delivery.timeout.ms": 10_000}), "clients.delivery")
+    assert error.severity == "error"
+    assert "is 10000, below linger.ms and request.timeout.ms together, 50 + 30000 ms" in error.message
+    assert error.fix.startswith("set producer.delivery.timeout.ms to 30050 or more")
+    assert findings(streams(settings={"producer.delivery.timeout.ms": 30_050}), "clients.delivery") == []
+
+
+def test_a_fix_of_standbys_names_the_key_that_counts() -> None:
+    (variable,) = findings(streams(standbys=3), "streams.standbys")
+    (key,) = findings(streams(standbys=1, settings={"num.standby.replicas": 3}), "streams.standbys")
+    assert variable.fix == "set streams_app_standbys to 0 or less"
+    assert key.fix == "set num.standby.replicas to 0 or less"
