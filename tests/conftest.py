@@ -72,3 +72,11 @@ def sandbox() -> Path:
     if found is None:
         pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
     return found
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what tests counted: the property ``counted`` that they recorded, also in a worker of ``-n``."""
+    done = [each for of in ("passed", "failed") for each in terminalreporter.stats.get(of, [])]
+    for name, said in (each for report in done for each in report.user_properties):
+        if name == "counted":
+            terminalreporter.write_line(str(said))
