@@ -103,3 +103,24 @@ def check_delivery(sheet: Sheet, what: str, prefix: str, version: str) -> None:
         f"{request} ms: its producer refuses to start",
         fix,
     )
+
+
+def check_heartbeat(sheet: Sheet, what: str, prefix: str, version: str) -> None:
+    """Report a Java consumer that would refuse to start: its session ends before its next heartbeat.
+
+    AbstractCoordinator's heartbeat throws where heartbeat.interval.ms is not below session.timeout.ms. To be
+    called when all keys of the consumer, under ``prefix``, are put.
+    """
+    keys = [f"{prefix}{key}" for key in ("heartbeat.interval.ms", "session.timeout.ms")]
+    beat, session = (
+        number(value_of(sheet, key) or default_value("java", version, key.removeprefix(prefix)))
+        for key in keys
+    )
+    own = [s.key for s in sheet.settings if s.by == "person" and s.key in keys]
+    if own and beat >= session:
+        sheet.error(
+            "clients.heartbeat",
+            f"{keys[0]} of {what} is {beat}, and the session of its group {session} ms: where a heartbeat is "
+            "no sooner, consumers refuse to start",
+            f"take {' and '.join(own)} out",
+        )

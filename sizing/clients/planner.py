@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from evidence.nearest import nearest
-from sizing.clients.embedded import check_acks, check_delivery, choice
+from sizing.clients.embedded import check_acks, check_delivery, check_heartbeat, choice
 from sizing.clients.grouping import put_group
 from sizing.clients.groups import Coordinator, coordinator
 from sizing.clients.profiles import (
@@ -125,9 +125,10 @@ def _profile(
     if role == "consumer" and brokers is not None:
         put_group(sheet, file, client, brokers)
     sheet.rest_of_own(file, "clients.own")
-    if role == "producer" and client.library != "librdkafka":
+    if client.library != "librdkafka":
         prefix = "kafka." if client.library == "spark" else ""
-        check_delivery(sheet, f"client {client.name}", prefix, client_version(client.library, client.version))
+        check = check_delivery if role == "producer" else check_heartbeat
+        check(sheet, f"client {client.name}", prefix, client_version(client.library, client.version))
     return sheet
 
 

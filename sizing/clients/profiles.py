@@ -288,6 +288,7 @@ JAVA_DEFAULTS: Final = {
     "fetch.max.wait.ms": "500",
     "fetch.min.bytes": "1",
     "isolation.level": "read_uncommitted",
+    "heartbeat.interval.ms": "3000",
     "max.in.flight.requests.per.connection": "5",
     "max.partition.fetch.bytes": "1048576",
     "max.poll.records": "500",
@@ -326,6 +327,7 @@ def default_value(library: Library, version: str, key: str) -> str | None:
         "acks": "all" if client >= (3,) else "1",
         "enable.idempotence": "true" if client >= (3,) else "false",
         "linger.ms": "5" if client >= (4,) else "0",
+        "session.timeout.ms": "45000" if client >= (3,) else "10000",
     }
     return changed.get(key, JAVA_DEFAULTS.get(key))
 

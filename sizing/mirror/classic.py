@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sizing.clients.embedded import put_profile
+from sizing.clients.embedded import check_heartbeat, put_profile
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import value_of
 from sizing.mirror.flows import consumer_group
@@ -68,6 +68,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
     put_profile(sheet, file, "", "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
     plan_login(sheet, flow, "source", file, "")
     sheet.rest_of_own(file, "mirror.own")
+    check_heartbeat(sheet, f"flow {flow.name}", "", flow.version)
     if value_of(sheet, "enable.auto.commit") == "true":
         sheet.error(
             "mirror.consumer.commit",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing.clients.embedded import check_delivery, put_profile
+from sizing.clients.embedded import check_delivery, check_heartbeat, put_profile
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import value_of
 from sizing.mirror.flows import consumer_group, offsets_topic, worker_group
@@ -41,6 +41,7 @@ def mirror_maker_2(flow: Flow) -> Planned:
     put_profile(sheet, file, prefix, "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
     sheet.rest_of_own(file, "mirror.own")
     check_delivery(sheet, f"flow {flow.name}", f"{flow.flow.target}.producer.", flow.version)
+    check_heartbeat(sheet, f"flow {flow.name}", prefix, flow.version)
     environment = flow.sheet(flow.flow.environment)
     because = "only this target's workers: the other direction is no flow"
     environment.put(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sizing.clients.embedded import check_acks, check_delivery, put_profile
+from sizing.clients.embedded import check_acks, check_delivery, check_heartbeat, put_profile
 from sizing.clients.profiles import PROFILES, default_value
 from sizing.core.settings import Sheet
 from sizing.rest.process import Process
@@ -26,12 +26,14 @@ def put_client_profile(sheet: Sheet, file: str, process: Process) -> None:
         put_profile(sheet, file, f"{prefix}{role}.", role, variables.profile, version, _SET_BY_PROXIES)
 
 
-def check_producer(sheet: Sheet, process: Process) -> None:
-    """Find times at which the producer inside would not start, once all of its keys are put."""
+def check_times(sheet: Sheet, process: Process) -> None:
+    """Find times at which the clients inside would not start, once all of their keys are put."""
     distribution = process.distribution
     if distribution.clients is not None:
         version = distribution.clients(process.variables.version)
-        check_delivery(sheet, "the proxy", f"{distribution.keys.prefix}producer.", version)
+        prefix = distribution.keys.prefix
+        check_delivery(sheet, "the proxy", f"{prefix}producer.", version)
+        check_heartbeat(sheet, "the proxy", f"{prefix}consumer.", version)
 
 
 def check_clients(

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
-from sizing.rest.clients import check_producer, put_client_profile
+from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import (
     plan_client_keys,
     plan_consumers,
@@ -144,7 +144,7 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
     put_unit(sheet, process, heap_mib, threads, pool)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
-    check_producer(sheet, process)
+    check_times(sheet, process)
 
 
 def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:

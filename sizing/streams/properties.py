@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sizing.clients.embedded import check_delivery
+from sizing.clients.embedded import check_delivery, check_heartbeat
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import number, value_of
@@ -174,6 +174,8 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
         )
     sheet.rest_of_own(file, "streams.own")
     check_delivery(sheet, "the application", "producer.", spec.version)
+    for prefix in ("consumer.", "main.consumer."):
+        check_heartbeat(sheet, "the application", prefix, spec.version)
     return standbys, threads * buffer
 
 

@@ -435,6 +435,8 @@ EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
         _proxy("mapr", "5.1.2", workload={"consumers": 20, "full_reads": 20}),
         _proxy(workload={"consumers": 100, "partitions": 400}),
         _proxy(workload={"consumers": 130, "largest_group": 120}),
+        _proxy(version="7.9.1", kafka_rest_settings={"consumer.heartbeat.interval.ms": 10_000},
+               service_levels={"rebalance": {"consume_stall_s": 10}}),
     ),
     "mirrors": (
         _flow(agg={"other_partitions": 5_000}),

@@ -530,3 +530,13 @@ def test_reasons_of_own_values_name_the_process_and_hold_no_control_character(ki
     assert not [c for c in written if not c.isprintable() and c != "\n"]
     assert "\\u0000" not in written
     assert "\\u0001" not in written
+
+
+@pytest.mark.parametrize("kind", [{}, MM2])
+def test_a_heartbeat_that_comes_after_the_session_is_an_error(kind: dict[str, Any]) -> None:
+    own = {"consumer_settings": {"heartbeat.interval.ms": 9_000, "session.timeout.ms": 9_000}}
+    (error,) = findings(mirrors(1, own, **kind), "clients.heartbeat")
+    assert error.severity == "error"
+    assert error.fix.startswith("take ")
+    own = {"consumer_settings": {"heartbeat.interval.ms": 8_999, "session.timeout.ms": 9_000}}
+    assert findings(mirrors(1, own, **kind), "clients.heartbeat") == []

@@ -289,6 +289,9 @@ def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
         ("rest.heap.consumers", "warning", "below the 1024 MiB", {"heap_mib": 512}),
         ("clients.delivery", "error", "is 20000, below linger.ms and request.timeout.ms together, 60000 + 10000", {
             "settings": {"producer.linger.ms": 60_000}}),
+        ("clients.heartbeat", "error", "is 10000, and the session of its group 6666 ms", {
+            "settings": {"consumer.heartbeat.interval.ms": 10_000}, "version": "7.9.1",
+            "common": {"service_levels": {"rebalance": {"consume_stall_s": 10}}}}),
         ("rest.heap.consumers", "error", "sets no -Xmx", {"settings": {"KAFKAREST_HEAP_OPTS": "-Xms1g"}}),
         ("rest.data_center", "warning", "data center east", {"common": {
             "data_center": "east",

@@ -9,7 +9,7 @@ from sizing.core import jvm
 from sizing.core.settings import MIB, Choice, Sheet, weakest
 from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
-from sizing.rest.clients import check_producer, put_client_profile
+from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, number
@@ -98,7 +98,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
     put_unit(sheet, process, heap_mib, _POOL, 0)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
-    check_producer(sheet, process)
+    check_times(sheet, process)
 
 
 def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:
