@@ -62,7 +62,7 @@ def start(
         ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # An audit has some 220 pieces of generated code; of the default, 100, a second audit finds none again.
+        # An audit has some 220 pieces of generated code; with the default, 100, another compiles all again.
         "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.session.timeZone": "UTC",
         # Sums of hashes are meant to wrap.
