@@ -13,7 +13,6 @@ AUDIT = "requirements/audit.txt"
 KAFKA = "kafka-4.3.1"
 CLASSIC_KAFKA = "kafka-3.9.2"  # the last with the classic MirrorMaker
 STREAMS = "kafka-streams-4.3.1"
-SPARK = "spark-kafka-4.0.0"
 METRICS = "jmx-agent-1.0.1"
 
 
@@ -35,25 +34,25 @@ class Target:
 
 
 #: `make setup --without-fleet`: planning, deploying, verifying and auditing hosts that are there already.
-OWN_HOSTS = Target(jars=(KAFKA, SPARK), programs=("ssh",))
+OWN_HOSTS = Target(jars=(KAFKA,), programs=("ssh",))
 DEMO = replace(OWN_HOSTS, sandbox=True, fleet=True)
 _TESTS = Target(requirements=(BASE, TESTS))
-_BROKER = replace(_TESTS, jars=(KAFKA, SPARK), sandbox=True, programs=("ss",))
+_BROKER = replace(_TESTS, jars=(KAFKA,), sandbox=True, programs=("ss",))
 _BENCH = Target(requirements=(BASE, BENCH))
 
 TARGETS = {
     "setup": DEMO,
     "demo": DEMO,
-    "demo-streams": replace(DEMO, jars=(KAFKA, SPARK, STREAMS), sample=True),
+    "demo-streams": replace(DEMO, jars=(KAFKA, STREAMS), sample=True),
     "demo-capacity": DEMO,
     "demo-compare": DEMO,
-    "demo-mirror": replace(DEMO, jars=(KAFKA, SPARK, CLASSIC_KAFKA), link=True),
+    "demo-mirror": replace(DEMO, jars=(KAFKA, CLASSIC_KAFKA), link=True),
     "fleet-up": Target(fleet=True),
     "lint": Target(requirements=(BASE, TESTS, LINT)),
     # The browser looks at reports; haproxy and systemd read the files that are rendered for them.
     "test-fast": replace(
         _BROKER,
-        jars=(KAFKA, SPARK, STREAMS),
+        jars=(KAFKA, STREAMS),
         programs=(
             "chromium",
             "dpkg-deb",
@@ -71,7 +70,7 @@ TARGETS = {
     "test-demo": replace(DEMO, requirements=(BASE, TESTS), programs=("ssh", "curl")),
     "test-kafka": replace(
         _BROKER,
-        jars=(KAFKA, SPARK, STREAMS, CLASSIC_KAFKA),
+        jars=(KAFKA, STREAMS, CLASSIC_KAFKA),
         sample=True,
         link=True,
         programs=("openssl", "ss"),
@@ -79,7 +78,7 @@ TARGETS = {
     "test-fleet": replace(
         DEMO,
         requirements=(BASE, TESTS),
-        jars=(KAFKA, SPARK, STREAMS, CLASSIC_KAFKA, METRICS),
+        jars=(KAFKA, STREAMS, CLASSIC_KAFKA, METRICS),
         sample=True,
         link=True,
         programs=("curl", "dpkg-deb", "ssh"),
@@ -87,7 +86,7 @@ TARGETS = {
     "test-bare": replace(_TESTS, fleet=True, programs=("git",)),
     "bench": replace(
         _BENCH,
-        jars=(KAFKA, SPARK, STREAMS, CLASSIC_KAFKA),
+        jars=(KAFKA, STREAMS, CLASSIC_KAFKA),
         sandbox=True,
         sample=True,
         link=True,

@@ -11,7 +11,7 @@ import pytest
 from local.fleet import node_image
 from local.paths import PROJECT
 from local.problem import Problem
-from local.setup import environment, packages, schedule
+from local.setup import environment, jars, packages, schedule
 from local.setup.packages import Package
 from local.setup.schedule import Phase, Say
 from local.setup.targets import AUDIT, BASE, BENCH, LINT, OWN_HOSTS, TARGETS, TESTS
@@ -70,6 +70,15 @@ def test_every_target_that_sets_up_is_in_the_table() -> None:
     rules = (PROJECT / "Makefile").read_text().split("\n\n")
     names = {rule.split(":")[0] for rule in rules if "\t$(SET_UP" in rule}
     assert names == set(TARGETS)
+
+
+def test_every_locked_jar_set_is_fetched_for_a_target_and_used_by_something() -> None:
+    locked = set(jars.sets())
+    assert locked == {name for target in TARGETS.values() for name in target.jars}
+    tops = ("inventories", "local/services", "roles", "sizing", "spark_checks", "tests")
+    files = [file for top in tops for file in (PROJECT / top).rglob("*") if file.suffix in (".py", ".yml")]
+    text = "".join(file.read_text() for file in files)
+    assert {name for name in locked if name not in text} == set()
 
 
 @pytest.mark.parametrize(
