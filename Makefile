@@ -64,7 +64,7 @@ lint: ## ruff, mypy, import-linter, yamllint, ansible-lint
 
 # The two slow ones side by side.
 lint-code:
-	$(RUN) mypy evidence border sizing control spark_checks verify trials local plugins
+	$(RUN) mypy evidence border comparison sizing control spark_checks verify trials local plugins
 	$(RUN) lint-imports --no-cache --no-logo
 
 lint-playbooks:

@@ -12,9 +12,9 @@ from typing import Final
 
 from rich.console import Console
 
+from comparison import runs
 from evidence.errors import EvidenceError
 from evidence.levels import read_levels
-from spark_checks import compare
 from spark_checks.job import Auditor
 from spark_checks.report import output
 from spark_checks.report import page as report
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["compare"]:
-        return compare.main(arguments[1:])
+        return runs.main(arguments[1:])
     options = _parser().parse_args(arguments)
     quick = _is_small(options.evidence)
     log = options.out / "spark.log"

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from comparison.arms import blocks_of, order_of
+from comparison.figures import compare
+from comparison.permutation import enough
+from comparison.table import as_json, how_sure, row
 from evidence.writing import write_json
-from spark_checks.compare import Blocks, Compared, compare_all, how_sure, interval
 from spark_checks.job import Auditor
-from spark_checks.judgement import as_json, enough
 from trials import page
 from trials.progress import DEPLOY_S, Told, duration, result, trial_s
 from trials.settings import UNSURE, Settings, TrialsError, of_load, way_of
@@ -23,16 +25,6 @@ from trials.trial import Asked, Outcome, counted, note, outcomes, run, warm
 from verify.process import Ending
 
 _LEAST_ARMS: Final = 2
-
-
-def order_of(arms: Sequence[str], blocks: int) -> list[tuple[int, str]]:
-    """Return (block, arm) of each trial: there and back in each block, the next block the other way round.
-
-    What gets slowly better or worse meanwhile meets all arms alike.
-    """
-    there = [*arms, *reversed(arms)]
-    back = [*reversed(arms), *arms]
-    return [(block, arm) for block in range(blocks) for arm in (there if block % 2 == 0 else back)]
 
 
 def named(arms: Sequence[str]) -> list[str]:
@@ -228,22 +220,6 @@ def _processes(folder: Path, service: str) -> dict[str, Any]:
     return found
 
 
-def blocks_of(
-    base: str, arm: str, order: Sequence[tuple[int, str]], documents: Mapping[int, Mapping[str, Any]]
-) -> Blocks:
-    """Return what was measured of two arms, block by block; ``documents`` are by the trial's place."""
-    count = max((block for block, _ in order), default=-1) + 1
-    found = []
-    for block in range(count):
-        sides = tuple(
-            [documents[n] for n, (b, of) in enumerate(order) if b == block and of == each and n in documents]
-            for each in (base, arm)
-        )
-        if sides[0] and sides[1]:
-            found.append((sides[0], sides[1]))
-    return found
-
-
 def _leave(
     settings: Settings,
     arms: Sequence[str],
@@ -259,8 +235,8 @@ def _leave(
         if one.audited and path.exists():
             documents[place] = json.loads(path.read_text(encoding="utf-8"))
     blocks = {arm: blocks_of(arms[0], arm, order, documents) for arm in arms[1:]}
-    found = compare_all({arm: of for arm, of in blocks.items() if of})
-    sure = {arm: how_sure(found[arm], [(len(one), len(two)) for one, two in blocks[arm]]) for arm in found}
+    found = compare({arm: of for arm, of in blocks.items() if of})
+    sure = {arm: how_sure(found[arm], blocks[arm]) for arm in found}
     report = run_dir / "report"
     report.mkdir(exist_ok=True)
     failed = {arm: [one for one in counted(done) if one.kind == arm and not one.passed] for arm in arms}
@@ -274,7 +250,7 @@ def _leave(
             "trials": [asdict(one) for one in done],
             "failed": {arm: len(many) for arm, many in failed.items()},
             "against": arms[0],
-            "figures": {arm: [_figure(one) for one in many] for arm, many in found.items()},
+            "figures": {arm: [as_json(one) for one in many] for arm, many in found.items()},
         },
     )
     text = page.of_comparison(run_dir, settings, arms, found, sure, of_failed, done)
@@ -283,10 +259,8 @@ def _leave(
         told.say(line)
     for arm, many in found.items():
         told.say(f"{arm} against {arms[0]}; {sure[arm]}")
-        for figure in many:
-            if figure.chance is not None:
-                change = {"same": "not told apart"}.get(figure.change, figure.change)
-                told.say(f"  {change:14} {figure.name}: {interval(figure)} (chance {figure.chance:.2g})")
+        for figure in (row(one) for one in many if one.chance is not None):
+            told.say(f"  {figure.change:14} {figure.name}: {figure.interval} (chance {figure.chance})")
     if by_others := page.stolen(done):
         told.say(by_others)
     told.say(f"report: {report / 'report.html'}")
@@ -299,14 +273,3 @@ def _failed(arm: str, many: Sequence[Outcome]) -> str:
     without = f", {unseen} of them without figures: what is said of {arm} is of the others"
     trials = "trial" if len(many) == 1 else "trials"
     return f"{arm}: {len(many)} {trials} failed{without if unseen else ''}"
-
-
-def _figure(one: Compared) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "change": one.change,
-        "chance": one.chance,
-        "before": list(one.before),
-        "after": list(one.after),
-        "difference": as_json(one.difference) if one.difference else None,
-    }

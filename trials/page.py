@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
-from spark_checks.compare import Compared, interval
+from comparison.figures import Compared
+from comparison.table import row
 from spark_checks.report.charts import COLOURS, document, figure
 from spark_checks.report.page import embedded, environment, number, plotly
 from trials.costs import STOLEN, said
@@ -62,7 +62,10 @@ def of_comparison(
         _over_trials(done, arms, settings.service),
         title=f"{', '.join(arms)} on the same load",
         chart_title="Latency of each trial",
-        compared={arm: [_row(one) for one in many if one.chance is not None] for arm, many in found.items()},
+        compared={
+            arm: [(_BADGES[one.change], row(one)) for one in many if one.chance is not None]
+            for arm, many in found.items()
+        },
         base=arms[0],
         sure=sure,
         failed=list(failed),
@@ -118,18 +121,6 @@ def _trial(run_dir: Path, one: Outcome, service: str) -> dict[str, Any]:
         "own": "" if own is None else f"{own:.0%}",
         "because": because,
         "report": f"../{report}" if (run_dir / report).exists() else "",
-    }
-
-
-def _row(one: Compared) -> dict[str, str]:
-    return {
-        "name": one.name,
-        "change": "not told apart" if one.change == "same" else one.change,
-        "badge": _BADGES[one.change],
-        "before": number(statistics.median(one.before)),
-        "after": number(statistics.median(one.after)),
-        "interval": interval(one),
-        "chance": "" if one.chance is None else f"{one.chance:.2g}",
     }
 
 

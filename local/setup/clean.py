@@ -16,10 +16,13 @@ TOOL_CACHES = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".a
 SPARK = ("spark-warehouse", "metastore_db", "derby.log")
 ROOMS = (
     "evidence",
+    "border",
+    "comparison",
     "sizing",
     "control",
     "spark_checks",
     "verify",
+    "trials",
     "plugins",
     "local",
     "bench",

@@ -13,6 +13,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 ROOMS = (
     "evidence",
     "border",
+    "comparison",
     "sizing",
     "control",
     "spark_checks",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from comparison.figures import asked_otherwise, compare
 from spark_checks.__main__ import main
-from spark_checks.compare import compare, compare_all, not_alike
 
 
 def run(
@@ -33,7 +33,8 @@ def run(
 
 
 def changes(before: list[dict[str, Any]], after: list[dict[str, Any]], noise: float = 0.1) -> dict[str, str]:
-    return {one.name: one.change for one in compare(before, after, noise) if one.change != "same"}
+    found = compare({"after": [(before, after)]}, noise)["after"]
+    return {one.name: one.change for one in found if one.change != "same"}
 
 
 P99, RATE = "latency.kafka.ack_p99_ms", "throughput.kafka.mean_records_per_s"
@@ -74,7 +75,7 @@ def test_several_sides_share_one_chance_of_a_false_alarm() -> None:
     base, slow = [run(p99=20 + n) for n in range(4)], [run(p99=30 + n) for n in range(4)]
 
     def changed(sides: int) -> set[str]:
-        found = compare_all({str(n): [(base, slow)] for n in range(sides)})
+        found = compare({str(n): [(base, slow)] for n in range(sides)})
         return {one.change for many in found.values() for one in many if one.name == P99}
 
     assert changed(1) == {"worse"}
@@ -95,10 +96,10 @@ def test_a_check_that_lost_its_level_is_named_and_is_not_worse(
 
 
 def test_a_load_that_was_not_the_same_is_named() -> None:
-    assert not_alike([run()], [run(offered=40_000)]) == [
+    assert asked_otherwise([run()], [run(offered=40_000)]) == [
         "throughput.kafka.offered_records_per_s was 50,000 and is 40,000"
     ]
-    assert not_alike([run()], [run(offered=49_900)]) == []
+    assert asked_otherwise([run()], [run(offered=49_900)]) == []
 
 
 def write(folder: Path, name: str, document: Any) -> str:
@@ -147,5 +148,5 @@ def test_latency_of_an_applications_outputs_is_judged() -> None:
         return {"run_id": "r", "verdict": "pass", "checks": [check]}
 
     blocks = [([document(10), document(11)], [document(20), document(21)])] * 4
-    (figure,) = [one for one in compare_all({"b": blocks})["b"] if one.chance is not None]
+    (figure,) = [one for one in compare({"b": blocks})["b"] if one.chance is not None]
     assert (figure.name, figure.change) == ("outputs.joins.latency_p99_ms", "worse")

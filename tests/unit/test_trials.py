@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from comparison.arms import blocks_of, order_of
+from comparison.figures import compare
 from evidence.levels import Levels
-from spark_checks.compare import compare_all
 from tests.trials import outcome, settings
 from trials import page
-from trials.arms import blocks_of, named, order_of
+from trials.arms import named
 from trials.capacity import rules_of, warm_up, words
 from trials.costs import Limit
 from trials.progress import Told
@@ -157,7 +158,7 @@ def test_the_pages_show_every_trial_and_load_nothing(tmp_path: Path) -> None:
         return {"checks": [{"name": "latency", "measured": {"rest": {"ack_p99_ms": p99}}, "anomalies": {}}]}
 
     blocks = [([document(10), document(11)], [document(20), document(21)])] * 4
-    found = compare_all({"b": blocks})
+    found = compare({"b": blocks})
     text = page.of_comparison(
         tmp_path, settings(), ["a", "b"], found, {"b": "sure"}, ["b: 1 trials failed"], done
     )

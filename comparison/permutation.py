@@ -1,4 +1,4 @@
-"""Whether one side of a comparison differs from the other, by how much, and how sure that is.
+"""The statistics of every comparison: whether one side differs from the other, by how much, how sure that is.
 
 The test is a permutation test within blocks: what a block measured could as well have come in any other
 order, were both sides alike. It assumes no shape, and its chance of a false alarm is exact (Fisher 1935;
@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -42,14 +42,12 @@ class Difference:
             repetitions are too few to say.
         high: the same, the largest.
         chance: of a difference as large as this or larger were both sides alike.
-        least_chance: the smallest that so many repetitions can show at all.
     """
 
     by: float
     low: float
     high: float
     chance: float
-    least_chance: float
     relative: bool
 
 
@@ -68,7 +66,7 @@ def difference(blocks: Sequence[Block], level: float = FALSE_ALARM) -> Differenc
     values = [value for one, two in blocks for value in (*one, *two)]
     relative = bool(min(values) > 0)
     taken = [_pooled(one, two, relative=relative) for one, two in blocks]
-    sums, shares, count = _orders(taken)
+    sums, shares = _orders(taken)
     # The order that was seen comes first.
     seen, whole = sums[0], shares[0]
     tie = _TIE * (1 + float(np.abs(sums).max()))
@@ -78,7 +76,7 @@ def difference(blocks: Sequence[Block], level: float = FALSE_ALARM) -> Differenc
     by = seen / whole
     if relative:
         by, low, high = (math.expm1(each) if math.isfinite(each) else each for each in (by, low, high))
-    return Difference(by, low, high, min(1.0, 2 * min(above, below)), min(1.0, 2 / count), relative)
+    return Difference(by, low, high, min(1.0, 2 * min(above, below)), relative)
 
 
 def corrected(chances: Sequence[float]) -> list[float]:
@@ -102,10 +100,10 @@ def _pooled(one: Sequence[float], two: Sequence[float], *, relative: bool) -> tu
     return (np.log(values) if relative else values), len(two)
 
 
-def _orders(blocks: Sequence[tuple[_Floats, int]]) -> tuple[_Floats, _Floats, int]:
+def _orders(blocks: Sequence[tuple[_Floats, int]]) -> tuple[_Floats, _Floats]:
     """Return of each order the statistic, and what a shift of the second side by one adds to it.
 
-    The first is the order that was seen; the last value is the number of all orders.
+    The first is the order that was seen.
     """
     choices = []
     for values, of_second in blocks:
@@ -117,13 +115,12 @@ def _orders(blocks: Sequence[tuple[_Floats, int]]) -> tuple[_Floats, _Floats, in
         )
         second = np.array([n >= size - of_second for n in range(size)], dtype=np.float64)
         choices.append((weights @ values, weights @ second))
-    count = math.prod(len(sums) for sums, _ in choices)
-    if count <= _ORDERS:
+    if math.prod(len(sums) for sums, _ in choices) <= _ORDERS:
         sums, shares = np.zeros(1), np.zeros(1)
         for more, share in choices:
             sums = (sums[:, None] + more[None, :]).ravel()
             shares = (shares[:, None] + share[None, :]).ravel()
-        return sums, shares, count
+        return sums, shares
     # The same seed each time: a comparison that is computed again says the same.
     drawn = np.random.default_rng(1)
     sums, shares = np.zeros(_ORDERS), np.zeros(_ORDERS)
@@ -132,7 +129,7 @@ def _orders(blocks: Sequence[tuple[_Floats, int]]) -> tuple[_Floats, _Floats, in
         at[0] = 0
         sums += more[at]
         shares += share[at]
-    return sums, shares, count
+    return sums, shares
 
 
 def _interval(sums: _Floats, shares: _Floats, level: float) -> tuple[float, float]:
@@ -151,14 +148,3 @@ def _interval(sums: _Floats, shares: _Floats, level: float) -> tuple[float, floa
     if out >= len(ends):
         return float(ends[-1]), float(ends[0])
     return float(ends[out]), float(ends[len(ends) - 1 - out])
-
-
-def as_json(one: Difference) -> dict[str, Any]:
-    """Return a difference as it stands in comparison.json; an open end is null."""
-    return {
-        "by": one.by,
-        "low": one.low if math.isfinite(one.low) else None,
-        "high": one.high if math.isfinite(one.high) else None,
-        "chance": one.chance,
-        "relative": one.relative,
-    }

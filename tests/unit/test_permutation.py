@@ -1,4 +1,4 @@
-"""The judgement of repetitions on values whose true difference is known: hundreds of seeds each."""
+"""The permutation test on values whose true difference is known: hundreds of seeds each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from spark_checks.judgement import Block, corrected, difference, enough
+from comparison.permutation import Block, corrected, difference, enough
 
 SEEDS = 400
 #: Of a share p in SEEDS trials, no more than this is chance: 3.3 standard errors.
