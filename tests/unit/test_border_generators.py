@@ -222,7 +222,10 @@ def test_the_standard_error_of_a_host_cannot_fill_the_disk(
     assert (agents.folder / "logs" / "generator-load1.log").stat().st_size <= 10_000
 
 
-def test_a_line_that_does_not_end_is_not_waited_for(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("arrived", ["", "printf '{'; ", """printf '{"clock": 1, "code": "x"}'; """])
+def test_a_line_that_does_not_end_is_not_waited_for(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch, arrived: str
+) -> None:
     monkeypatch.setattr("verify.load.generators._ANSWER_S", 0.2)
-    with pytest.raises(LoadError, match="load1 does not begin: it says nothing within 0 s"):
-        agents.begun("printf '{'; exec sleep 60")
+    with pytest.raises(LoadError, match=r"load1 does not begin: it ends no line within 0\.2 s$"):
+        agents.begun(f"{arrived}exec sleep 60")

@@ -53,13 +53,11 @@ def silent(_command: str) -> tuple[Iterator[bytes], int]:
     [
         (endless, "it printed more than 1,000 bytes"),
         (saying(b"x\n", 3), "the command failed"),
-        (silent, "TimeoutError"),
     ],
 )
 def test_a_host_that_answers_something_else_is_one_line_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, why: str
 ) -> None:
-    monkeypatch.setattr("verify.collect.remote._COMMAND_S", 2)
     monkeypatch.setattr("border.host.output.__defaults__", (1_000,))
     with ExitStack() as stack:
         bad = stack.enter_context(ssh_host("bad", tmp_path, answer))
@@ -68,6 +66,13 @@ def test_a_host_that_answers_something_else_is_one_line_and_the_others_are_read(
     assert found["good"] == ["here"]
     assert isinstance(found["bad"], RemoteError)
     assert str(found["bad"]) == f"bad: {why}"
+
+
+def test_a_host_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verify.collect.remote._COMMAND_S", 0.5)
+    with ssh_host("bad", tmp_path, silent) as bad:
+        found = on_all([bad], lambda _host, shell: shell("echo here"))
+    assert str(found["bad"]) == "bad: TimeoutError"
 
 
 def test_a_host_is_given_no_password_though_it_asks_for_one(
@@ -181,7 +186,8 @@ def test_a_log_of_pauses_is_read_in_time_that_grows_with_its_length() -> None:
     began = time.process_time()
     for crafted in ("[gc] GC(1) Pause " * 10_000, "[a]" * 60_000, "[gc] GC(1) Pause " + "1K->" * 40_000):
         assert list(pauses([head + crafted], 0, TEN * 2)) == []
-    assert time.process_time() - began < 0.2
+    # Milliseconds; with the square of the length it would be half a minute.
+    assert time.process_time() - began < 5
 
 
 def test_samples_of_memory_that_are_something_else_are_passed_over() -> None:

@@ -157,20 +157,27 @@ class Generator:
 
     def _answer(self) -> Clock:
         line = b""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self._ssh.kill()
+
         # A line that never ends would be waited for.
-        overdue = threading.Timer(_ANSWER_S, self._ssh.kill)
+        overdue = threading.Timer(_ANSWER_S, give_up)
         overdue.start()
-        began = time.monotonic()
         try:
             line = read_line(self._out, LINE_BYTES)
-            return clock(line)
-        except ForeignError:
-            why = f"it says {shown(line)!r}" if line else "it ended"
-            if time.monotonic() - began >= _ANSWER_S:
-                why = f"it says nothing within {_ANSWER_S:.0f} s"
-            raise LoadError(f"load_generator {self.host} does not begin: {self._complaint(why)}") from None
+            if line.endswith(b"\n"):
+                return clock(line)
+            why = f"it ended after {shown(line)!r}" if line else "it ended"
+            if late.is_set():
+                why = f"it ends no line within {_ANSWER_S:g} s"
+        except ForeignError as error:
+            why = f"it says {shown(line)!r}" if line else str(error)
         finally:
             overdue.cancel()
+        raise LoadError(f"load_generator {self.host} does not begin: {self._complaint(why)}")
 
     def _complaint(self, otherwise: str) -> str:
         """Return what it last complained of, and what mends what most often ails it."""
