@@ -192,7 +192,8 @@ def findings(found: tuple[Finding, ...]) -> Iterator[str]:
                 yield f"{severity}: {f.where} ({f.rule})"
                 # Some variables are words, and no sentence may spell them otherwise.
                 yield from _wrapped(_sentence(f.message, capital=f.rule != "inventory.variable"), 4)
-                yield from _wrapped(f"Mend: {_sentence(f.fix, capital=False)}", 4)
+                if f.fix:
+                    yield from _wrapped(f"Fix: {_sentence(f.fix, capital=False)}", 4)
     counts = [(sum(f.severity == s for f in found), s) for s in _SEVERITIES]
     yield ", ".join(f"{n} {s}{'' if n == 1 else 's'}" for n, s in counts)
 

@@ -158,7 +158,7 @@ def _plan(folder: Path) -> None:
         raise Problem(str(error)) from None
     for finding in plan.findings:
         if finding.severity == "error":
-            raise Problem(f"{finding.where}: {finding.message}. Mend: {finding.fix}")
+            raise Problem(finding.line())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -139,9 +139,7 @@ class ActionModule(ActionBase):
             "_ansible_no_log": True,
         }
         if not show:
-            result["warnings"] = [
-                f"{f.where}: {f.message}. Mend: {f.fix}" for f in plan.findings if f.severity == "warning"
-            ]
+            result["warnings"] = [f.line() for f in plan.findings if f.severity == "warning"]
         return result
 
     def _with_certificates(self, plan: Plan, inventory: Inventory, *, needed: bool) -> Plan:
@@ -199,8 +197,8 @@ def _beside(
 
 
 def _refusal(errors: Sequence[Finding]) -> str:
-    lines = [f"{f.where}: {f.message}. Mend: {f.fix}" for f in errors]
-    return "the plan has errors, no host was touched:\n  " + "\n  ".join(lines)
+    lines = "\n  ".join(f.line() for f in errors)
+    return f"the plan has errors, no host was touched:\n  {lines}"
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:

@@ -20,6 +20,13 @@ class Finding:
     where: str
     message: str
     fix: str
+    """What to do about it, as an instruction; empty where a note only informs."""
+
+    def line(self) -> str:
+        """Return the finding as one line: where, what, and the fix where there is one."""
+        stop = "" if self.fix.endswith("?") else "."
+        fix = f" Fix: {self.fix}{stop}" if self.fix else ""
+        return f"{self.where}: {self.message}.{fix}"
 
 
 def together(findings: Iterable[Finding]) -> list[Finding]:

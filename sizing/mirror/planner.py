@@ -292,7 +292,7 @@ def _count(
             "mirror.processes",
             f"flow {name} has {count} processes, as many as its largest topic has partitions, on "
             f"{len(hosts)} hosts: {spread} ({_PARALLEL})",
-            "none",
+            "",
         )
     if count > largest:
         sheet.warning(

@@ -199,7 +199,7 @@ def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:
         "streams.memory.unbounded",
         f"without a bound the RocksDB of {article.stores} stores would take {article.unbounded_mib:.0f} MB "
         f"over all instances (partitions x segments x 98 MB){more}",
-        "none: the plan bounds it",
+        "",
     )
 
 
