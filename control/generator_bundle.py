@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         archive = bundle(options.python, options.machine, options.cache)
     except BundleError as error:
-        print(error, file=sys.stderr)
+        print(f"{error}. The host was not touched. Fix that, then run deploy.yml again", file=sys.stderr)
         return 1
     print(json.dumps({"archive": str(archive), "key": key(options.python, options.machine)}))
     return 0

@@ -25,6 +25,13 @@ class RefusedError(PermissionError, ConnectionError):
     """
 
 
+def with_next_step(error: ConnectionError, holds: str) -> str:
+    """Return the message of a cluster that does not answer or refuses: why, what holds now, what to do."""
+    refused = isinstance(error, RefusedError)
+    fix = "Fix the login or the certificate" if refused else "Start the brokers, or fix kafka_clusters"
+    return f"{error}. {holds} {fix}, then run the playbook again"
+
+
 #: What a client is told of that does speak with a broker.
 _NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
 _REFUSED = (*_NO_LOGIN, KafkaError._SSL)

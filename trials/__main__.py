@@ -62,11 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _alone(options.run_dir.parent / ".trials.lock", ending, told):
             return run(settings, options.run_dir, ending, told)
     except (TrialsError, EvidenceError) as error:
-        told.say(f"error: {error}")
+        told.say(f"error: {error}. {_kept(options)}")
         return 2
     except InterruptedError:
         told.say(f"interrupted; it goes on with -e resume={options.run_dir.name}")
         return 130
+
+
+def _kept(options: argparse.Namespace) -> str:
+    """Return what holds after an error, and what to do."""
+    if options.check:
+        return "No load test began, and no host was touched. Fix that, then run the playbook again"
+    return (
+        "No further load test began; the results of those that ended are kept. Fix that, then run "
+        f"{options.what}.yml again with -e resume={options.run_dir.name}"
+    )
 
 
 @contextlib.contextmanager

@@ -58,7 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
                 await_phase(run_dir, "done", options.wait_s, print)
             collect(run_dir, options.inventory)
         except (LoadError, CollectError) as error:
-            print(error, file=sys.stderr)
+            again = f"python -m verify.audit --run-dir {run_dir} --inventory {options.inventory}"
+            print(
+                f"{error}. Nothing was judged, and the evidence so far is kept. Fix that, then run {again}",
+                file=sys.stderr,
+            )
             return 2
         finally:
             starting.join()

@@ -51,14 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         limits, failed = _look(chosen(options), options.measure)
     except (PlaceError, ConnectionError, MeasureError, KafkaException) as error:
-        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        said = f"error: {error}. Nothing was changed. Fix that, then run this again"
+        errors.print(said, style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
     if options.format == "json":
         print(json.dumps(as_rows(limits), indent=1))
     else:
         _show(Console(), limits)
     for reason in failed:
-        errors.print(f"error: {reason}", style="red", highlight=False, markup=False, soft_wrap=True)
+        said = f"error: {reason}. Nothing was changed. Fix that, then run this again"
+        errors.print(said, style="red", highlight=False, markup=False, soft_wrap=True)
     return 2 if failed else int(any(limit.exceeded for limit in limits))
 
 

@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             _watch(options, cluster, source, writer, live, console, ending)
     except (WatchError, PlaceError) as error:
-        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        said = f"error: {error}. Nothing was changed. Fix that, then run this again"
+        errors.print(said, style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
     return 0
 

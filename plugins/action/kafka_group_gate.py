@@ -76,7 +76,26 @@ class ActionModule(ActionBase):
                 "action": "hold" if hold else "gate",
             }
             result["kedge_actions"] = [row | {"started_us": began, "ended_us": ended, "ok": ok}]
-        return result | ({"failed": True, "msg": answer["wrong"]} if answer["wrong"] else {})
+        if answer["wrong"] is None:
+            return result
+        who = f"{given.get('service', 'the service')} {given.get('instance', '')}".strip()
+        return result | {"failed": True, "msg": said(kind, who, answer["wrong"])}
+
+
+def said(kind: str, who: str, wrong: str) -> str:
+    """Return a closed gate's message: what it waited for, what holds now, and what to do."""
+    see = "See docs/runbook.md, A gate that never opens"
+    if kind == "before":
+        return (
+            f"The gate before {who} is restarted stays closed: {wrong}. {who} was not touched and serves. "
+            f"{see}, then run the playbook again"
+        )
+    if kind == "after":
+        return (
+            f"The gate after {who} was restarted stays closed: {wrong}. {who} runs and serves; no further "
+            f"instance was touched. {see}, then run the playbook again"
+        )
+    return f"The groups of {who} did not keep their levels: {wrong}"  # roles/instances adds what it put back
 
 
 def ask(where: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +119,7 @@ def ask(where: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]
             stream.flush()
             line = stream.readline()
     if not line:
-        raise ConnectionError("the process that looks at the groups ended; run the playbook again")
+        raise ConnectionError("the process that samples the groups (control.gate_watch) ended")
     answer: dict[str, Any] = json.loads(line)
     return answer
 
@@ -123,5 +142,5 @@ def _start(where: Mapping[str, Any], path: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not path.exists():
         if started.poll() is not None or time.monotonic() > deadline:
-            raise TimeoutError("the process that looks at the groups does not start (control.gate_watch)")
+            raise TimeoutError("the process that samples the groups (control.gate_watch) does not start")
         time.sleep(POLL_SECONDS)

@@ -8,8 +8,10 @@ from ansible.plugins.action import ActionBase
 from confluent_kafka import KafkaException
 
 from control.changelogs import read_changelogs
-from control.kafka_admin import admin
+from control.kafka_admin import admin, with_next_step
 from sizing.streams.changelogs import Needs, check_changelogs
+
+UNTOUCHED = "This check stopped no instance."
 
 
 class ActionModule(ActionBase):
@@ -29,9 +31,10 @@ class ActionModule(ActionBase):
             client = admin(arguments["bootstrap_servers"], _client(arguments))
             found = read_changelogs(client, name, apps)
         except ConnectionError as error:
-            return result | {"failed": True, "msg": str(error)}
+            return result | {"failed": True, "msg": with_next_step(error, UNTOUCHED)}
         except KafkaException as error:
-            return result | {"failed": True, "msg": f"the changelogs of {name}: {error.args[0].str()}"}
+            failed = ConnectionError(f"the changelogs of {name}: {error.args[0].str()}")
+            return result | {"failed": True, "msg": with_next_step(failed, UNTOUCHED)}
         findings = check_changelogs(name, needed, found)
         said = {
             severity: [f"{f.message}; {f.fix}" for f in findings if f.severity == severity]
@@ -42,7 +45,11 @@ class ActionModule(ActionBase):
             "changelogs": [each.topic for each in found],
             "warnings": said["warning"],
         }
-        return result | ({"failed": True, "msg": "\n".join(said["error"])} if said["error"] else {})
+        if not said["error"]:
+            return result
+        wrong = "\n".join(said["error"])
+        msg = f"Refusing to deploy {name}: {wrong}. {UNTOUCHED} Fix that, then run the playbook again"
+        return result | {"failed": True, "msg": msg}
 
 
 def _client(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -58,8 +58,9 @@ def words(given: Mapping[str, Any], sources: Iterable[object], loader: DataLoade
     typed += [f"--vault-id {one}" for one in given.get("vault_ids") or () if str(one).endswith("prompt")]
     if typed:
         raise AnsibleActionFail(
-            f"{typed[0]} cannot be typed for every trial: give the password by a file, as "
-            "--vault-password-file, --connection-password-file or --become-password-file do"
+            f"{typed[0]} cannot be typed for every load test. No load test began, and no host was touched. "
+            "Give the password by a file, as --vault-password-file, --connection-password-file or "
+            "--become-password-file do"
         )
     found = [str(Path(sys.executable).with_name("ansible-playbook"))]
     for source in sources:

@@ -30,5 +30,6 @@ class ActionModule(ActionBase):
                 Path(asked["run_dir"]), asked["phase"], float(asked["seconds"]), display.display
             )
         except LoadError as error:
-            raise AnsibleActionFail(str(error)) from None
+            message = f"{error}. No instance was touched. Fix what the log names, then run the playbook again"
+            raise AnsibleActionFail(message) from None
         return result | {"changed": False, "load": state}

@@ -52,11 +52,11 @@ class ActionModule(ActionBase):
         # Said, for Ansible takes any status but 0 for a failure where nothing is.
         result |= {"changed": False, "failed": False, "rc": status, "last_line": last}
         if status not in self._task.args.get("ok", [0]):
-            where = f"; its output is in {log}" if log else ""
-            result |= {
-                "failed": True,
-                "msg": f"{' '.join(argv)} ended with {status}: {last}{where}",
-            }
+            msg = (
+                f"{' '.join(argv)} ended with {status}: {last}. No task after it was run. See "
+                f"{log or 'its output above'}, then run the playbook again"
+            )
+            result |= {"failed": True, "msg": msg}
         return result
 
 

@@ -82,7 +82,10 @@ class ActionModule(ActionBase):
         try:
             inventory, ways = _inventory(task_vars)
         except InventoryError as error:
-            raise AnsibleActionFail(f"the inventory cannot be read, no host was touched: {error}") from None
+            raise AnsibleActionFail(
+                f"the inventory cannot be read: {error}. No host was touched. Fix it, then run "
+                "the playbook again"
+            ) from None
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory, SERVICES, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
@@ -117,7 +120,8 @@ class ActionModule(ActionBase):
             Path(reached).write_text(json.dumps(_connections(hostvars, inventory.groups), indent=1) + "\n")
         if errors and show:
             raise AnsibleActionFail(
-                f"{len(errors)} error{'s' * (len(errors) != 1)} in the plan, see above; no host was touched"
+                f"{len(errors)} error{'s' * (len(errors) != 1)} in the plan; no host was touched. Fix what "
+                "stands above, then run the playbook again"
             )
         if errors:
             raise AnsibleActionFail(_refusal(errors))
@@ -198,7 +202,7 @@ def _beside(
 
 def _refusal(errors: Sequence[Finding]) -> str:
     lines = "\n  ".join(f.line() for f in errors)
-    return f"the plan has errors, no host was touched:\n  {lines}"
+    return f"the plan has errors, no host was touched. Fix them, then run the playbook again:\n  {lines}"
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:

@@ -67,4 +67,7 @@ class ActionModule(ActionBase):
         try:
             return Path(self._loader.get_real_file(path)).read_text(encoding="utf-8")
         except (AnsibleError, OSError) as error:
-            raise AnsibleActionFail(f"{path} cannot be read: {error}") from error
+            raise AnsibleActionFail(
+                f"{path} cannot be read: {error}. No instance of this host was touched. Make it readable "
+                "here, then run deploy.yml again"
+            ) from error

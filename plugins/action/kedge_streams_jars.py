@@ -43,7 +43,8 @@ class ActionModule(ActionBase):
             app = pack_application(jars, cache, write=write)
             kit = build_kit(wish, cache, write=write)
         except JarError as error:
-            return result | {"failed": True, "msg": str(error)}
+            msg = f"{error}. The application's hosts were not touched. Fix that, then run the playbook again"
+            return result | {"failed": True, "msg": msg}
         return result | {
             "changed": False,
             "app": {"home": f"/opt/kedge/streams-app-{app.key}", "tarball": str(app.tarball)},

@@ -252,7 +252,10 @@ def load_spec(
     if spec["rest"] and "url" not in spec["rest"]:
         planned = [i for b in balancers for i in planned_instances(plan, b, "rest_balancer")]
         if not planned:
-            message = "verify.rest: no balancer is planned; say in verify.rest.url where REST clients go"
+            message = (
+                "verify.rest: no balancer is planned. No load was started. Set verify.rest.url to where REST "
+                "clients go, then run the playbook again"
+            )
             raise ValueError(message)
         tls = any(s["key"] == "bind options" for s in planned[0]["settings"])
         address = planned_value(planned[0], "address")
@@ -271,7 +274,8 @@ def _dialect(plan: Mapping[str, Any]) -> Mapping[str, Any]:
                 found.append(dialect)
     if len(found) > 1:
         message = (
-            "verify.rest: proxies of several dialects are planned; say in verify.rest.dialect whose it is"
+            "verify.rest: proxies of several dialects are planned. No load was started. Set "
+            "verify.rest.dialect to one of them, then run the playbook again"
         )
         raise ValueError(message)
     return found[0] if found else {}

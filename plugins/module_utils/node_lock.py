@@ -31,7 +31,11 @@ def held(unit: str, seconds: float, root: Path = ROOT) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    message = f"{path}: another deployment works on {unit} here; wait for it, or end it"
+                    message = (
+                        f"{path} is held by another run after {seconds:g} s. This run touched no instance of "
+                        f"{unit} here. Wait until that run has ended (`lslocks` names its process), then run "
+                        "the playbook again. Leave the file: the lock ends with its process"
+                    )
                     raise TimeoutError(message) from None
                 time.sleep(POLL_SECONDS)
         yield

@@ -120,7 +120,10 @@ def main() -> None:
     try:
         now = count(statistics(p["socket"], p["backend"]))
     except OSError as error:
-        module.fail_json(msg=f"{p['socket']}: {error}; is HAProxy running?")
+        module.fail_json(
+            msg=f"{p['socket']}: {error}: HAProxy does not answer. Nothing was stopped by this task. "
+            "See `systemctl status rest-balancer@haproxy` there and start it, then run the playbook again"
+        )
     if p["servers"] and (wrong := worse(p["servers"], p["since"], now, p["worse_percent"])):
         module.fail_json(msg=f"{', '.join(p['servers'])}: {wrong}", counts=now)
     module.exit_json(changed=False, counts=now)

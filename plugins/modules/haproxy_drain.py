@@ -55,6 +55,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+servers:
+  description: With C(BACKEND/*), the servers that were put back.
+  returned: with C(BACKEND/*)
+  type: list
+  elements: str
+found:
+  description: With C(BACKEND/*), each server's status before.
+  returned: with C(BACKEND/*)
+  type: dict
 kedge_actions:
   description: What was done, and when, for the evidence of a run.
   returned: always
@@ -96,11 +105,28 @@ def refusal(
 ) -> str | None:
     """Return why a server must not be taken out, or None: the others have to carry its requests."""
     if name not in found:
-        return None if state == "gone" else "the balancer has no such server; deploy it first"
+        if state == "gone":
+            return None
+        return (
+            f"Refusing to {state} {name}: the balancer has no such server. Nothing was stopped. Run "
+            "deploy.yml, which adds it"
+        )
     down = lacking(name, found, beside)
     if state == "drain" and down:
-        return f"not drained, because {', '.join(down)} is not up; see what ails it first"
+        said = ", ".join(f"{other} is {found[other]['status']}" for other in down)
+        return (
+            f"Refusing to drain {name}: {said}. Nothing was stopped, and {name} serves. "
+            f"{_restore(down[0], found[down[0]]['status'])}, then run the playbook again"
+        )
     return None
+
+
+def _restore(name: str, status: str) -> str:
+    """Return what brings a server back: one that was taken out by hand, or one that fails its check."""
+    if status.startswith(OUT):
+        return f"Put {name} back (docs/runbook.md, Servers of a balancer)"
+    host, _, instance = name.rpartition(":")
+    return f"Restore it (`systemctl status kafka-rest@{instance}` on {host})"
 
 
 def may_come_back(name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()) -> bool:
@@ -119,7 +145,10 @@ def change(module: AnsibleModule, state: str, server: str | None = None) -> None
     """Tell the balancer; its answer is empty when it did as it was told."""
     server = server or module.params["server"]
     if answer := ask(module.params["socket"], f"set server {server} state {state}"):
-        module.fail_json(msg=f"{server}: HAProxy refuses to set it to {state}: {answer}")
+        module.fail_json(
+            msg=f"{server}: HAProxy refuses to set it to {state}: {answer}. It keeps its state, and was not "
+            "stopped. See `journalctl -u rest-balancer@haproxy` there, then run the playbook again"
+        )
 
 
 def await_true(holds: Callable[[], bool], seconds: float) -> bool:
@@ -148,7 +177,8 @@ def drain(module: AnsibleModule, name: str) -> None:
         change(module, "ready")
         module.fail_json(
             msg=f"{p['server']}: {left} requests are still in flight {p['seconds']} s after the last was "
-            "sent there, which no proxy should take; it serves again, see its journal"
+            "sent there. It was not stopped and serves again. See in its journal what the requests wait for, "
+            "then run the playbook again"
         )
 
 
@@ -161,7 +191,11 @@ def undrain(module: AnsibleModule, backend: str, name: str) -> None:
 
     change(module, "ready")
     if not await_true(lambda: status().startswith("UP"), p["seconds"]):
-        module.fail_json(msg=f"{p['server']} is not up after {p['seconds']} s: status {status()}")
+        module.fail_json(
+            msg=f"{p['server']} is not up {p['seconds']} s after it was put back: status {status()}. The "
+            "other servers serve, and no further instance was touched. See its journal; the balancer takes "
+            "it back as soon as its health check holds. Then run the playbook again"
+        )
 
 
 def await_former(module: AnsibleModule) -> None:
@@ -170,7 +204,8 @@ def await_former(module: AnsibleModule) -> None:
     if not await_true(lambda: not former_workers(p["socket"]), p["seconds"]):
         module.fail_json(
             msg=f"{p['server']}: HAProxy's process from before its reload still runs after {p['seconds']} s, "
-            "with requests that may be this server's; deploy again when it has ended"
+            "with requests that may be this server's. The server was not stopped, and serves those. Run "
+            "deploy.yml again when that process has ended"
         )
 
 
@@ -202,7 +237,8 @@ def main() -> None:
             left = out_of_rotation(found)
             for server in left if not module.check_mode else []:
                 change(module, "ready", f"{backend}/{server}")
-            module.exit_json(changed=bool(left), servers=left, kedge_actions=[])
+            statuses = {each: row["status"] for each, row in found.items()}
+            module.exit_json(changed=bool(left), servers=left, found=statuses, kedge_actions=[])
         deadline = time.monotonic() + p["seconds"]
         while wrong := refusal(p["state"], name, found, p["beside"]):
             if time.monotonic() > deadline or not may_come_back(name, found, p["beside"]):
@@ -223,7 +259,11 @@ def main() -> None:
     except OSError as error:
         if module.check_mode:
             module.exit_json(changed=False, msg=f"{p['socket']}: {error}", kedge_actions=[])
-        module.fail_json(msg=f"{p['socket']}: {error}; is HAProxy running?")
+        module.fail_json(
+            msg=f"{p['socket']}: {error}: HAProxy does not answer. {p['server']} was not stopped by this "
+            "task. See `systemctl status rest-balancer@haproxy` there and start it, then run the playbook "
+            "again"
+        )
     action = {
         "host": p["host"],
         "service": p["service"],

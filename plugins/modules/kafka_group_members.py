@@ -37,7 +37,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from confluent_kafka import KafkaException
 
-from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
+from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys, with_next_step
+
+UNTOUCHED = "The instance was not touched."
 
 
 def members(client: Any) -> list[dict[str, str]]:
@@ -58,9 +60,10 @@ def main() -> None:
     try:
         found = members(admin(servers, client_keys(module.params)))
     except ConnectionError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=with_next_step(error, UNTOUCHED))
     except KafkaException as error:
-        module.fail_json(msg=f"{servers}: {error.args[0].str()}")
+        failed = ConnectionError(f"{servers}: {error.args[0].str()}")
+        module.fail_json(msg=with_next_step(failed, UNTOUCHED))
     module.exit_json(changed=False, members=found)
 
 

@@ -87,7 +87,11 @@ def main() -> None:
         if wrong is None:
             module.exit_json(changed=False, waited_seconds=round(waited, 2))
         if waited > p["seconds"]:
-            module.fail_json(msg=f"after {p['seconds']} s {wrong}")
+            module.fail_json(
+                msg=f"The gate between brokers stays closed: after {p['seconds']} s {wrong}. No further "
+                "broker was stopped, and those that run serve. Start the broker that is missing, then run "
+                "the playbook again"
+            )
         time.sleep(POLL_SECONDS)
 
 

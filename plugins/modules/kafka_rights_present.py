@@ -56,8 +56,16 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, RefusedError, admin, client_keys
+from control.kafka_admin import (
+    CLUSTER_ARGUMENTS,
+    TIMEOUT_SECONDS,
+    RefusedError,
+    admin,
+    client_keys,
+    with_next_step,
+)
 
+UNTOUCHED = "No instance was touched."
 
 def planned(rights: dict[str, list[dict[str, Any]]]) -> set[Any]:
     """Return the access control lists of users' rights."""
@@ -126,7 +134,8 @@ def main() -> None:
         if module.check_mode and not isinstance(error, RefusedError):
             module.warn(f"{said}; the rights of its users cannot be compared yet")
             module.exit_json(changed=False, added=[], removed=[])
-        module.fail_json(msg=said)
+        failed = error if isinstance(error, ConnectionError) else ConnectionError(said)
+        module.fail_json(msg=with_next_step(failed, UNTOUCHED))
     added, removed = wanted - there, there - wanted
     module.exit_json(
         changed=bool(added or removed), added=sorted(map(words, added)), removed=sorted(map(words, removed))

@@ -65,8 +65,10 @@ from control.kafka_admin import (
     RefusedError,
     admin,
     client_keys,
+    with_next_step,
 )
 
+UNTOUCHED = "No topic was changed."
 OWN_KEYS = ("partitions", "replication.factor")
 
 
@@ -205,13 +207,13 @@ def main() -> None:
     try:
         client = admin(p["bootstrap_servers"], client_keys(p))
     except RefusedError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=with_next_step(error, UNTOUCHED))
     except ConnectionError as error:
         # On a bare fleet the brokers are not there yet, and all topics are to be made.
         if module.check_mode:
             module.warn(f"{error}; on a bare cluster all topics would be created")
             module.exit_json(changed=True, changes={name: {"create": v} for name, v in plan.items()})
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=with_next_step(error, UNTOUCHED))
     try:
         metadata = client.list_topics(timeout=TIMEOUT_SECONDS)
         topics = metadata.topics
@@ -235,11 +237,20 @@ def main() -> None:
         refused = refused or apply(client, changes, only_ask=True)
         if refused:
             servers = module.params["bootstrap_servers"]
-            module.fail_json(msg=f"no topic of {servers} was changed: " + "; ".join(refused))
+            wrong = "; ".join(refused)
+            module.fail_json(
+                msg=f"Refusing to change the topics of {servers}: {wrong}. No topic was changed. Fix that in "
+                "kafka_topics, then run deploy.yml again"
+            )
         if not module.check_mode and (failed := apply(client, changes)):
-            module.fail_json(msg="; ".join(failed))
+            wrong = "; ".join(failed)
+            module.fail_json(
+                msg=f"{wrong}. Each topic that is not named is as planned. Fix that, then run deploy.yml "
+                "again"
+            )
     except KafkaException as error:
-        module.fail_json(msg=f"{module.params['bootstrap_servers']}: {error.args[0].str()}")
+        failed = ConnectionError(f"{p['bootstrap_servers']}: {error.args[0].str()}")
+        module.fail_json(msg=with_next_step(failed, "A topic that was changed before is as planned."))
     for line in drift:
         module.warn(line)
     module.exit_json(changed=bool(changes), changes=changes, drift=drift)

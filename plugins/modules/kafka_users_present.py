@@ -60,8 +60,10 @@ from control.kafka_admin import (
     admin,
     client_keys,
     logs_in,
+    with_next_step,
 )
 
+UNTOUCHED = "No instance was touched."
 POLL_SECONDS = 0.2
 
 
@@ -132,23 +134,29 @@ def main() -> None:
         ]
         if broker in other:
             module.fail_json(
-                msg=f"{broker} is the user as which the brokers of {servers} log in to one another, and has "
-                "another password there. It cannot change under them: add another user to security.users, "
-                "deploy, then name that one in security.broker_user and deploy again"
+                msg=f"Refusing to change the password of {broker}: the brokers of {servers} log in to one "
+                "another as that user, and would lose each other. No user was changed. Add another user to "
+                "security.users and run deploy.yml, then name it in security.broker_user and run "
+                "deploy.yml again"
             )
         if not module.check_mode:
             put(client, {user: users[user] for user in [*missing, *other]}, mechanism, p["iterations"])
             changed = {user: as_user(own, user, users[user]) for user in [*missing, *other]}
             if refused := see(servers, changed):
-                module.fail_json(msg=f"{refused} was given its password, and {servers} refuses its login")
+                module.fail_json(
+                    msg=f"{refused} was given its password, and {servers} refuses its login. The other users "
+                    "log in, and no instance was touched. See the log of the brokers, then run "
+                    "deploy.yml again"
+                )
     except ConnectionError as error:
         # On a bare fleet the brokers are not there yet, and are formatted with the user of their own.
         if module.check_mode and not isinstance(error, RefusedError):
             module.warn(f"{error}; a bare cluster would be given its users")
             module.exit_json(changed=False, added=[], altered=[])
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=with_next_step(error, UNTOUCHED))
     except KafkaException as error:
-        module.fail_json(msg=f"{servers}: {error.args[0].str()}")
+        failed = ConnectionError(f"{servers}: {error.args[0].str()}")
+        module.fail_json(msg=with_next_step(failed, UNTOUCHED))
     for user in sorted(there - users.keys()):
         module.warn(
             f"{servers} knows the user {user}, whom security.users does not name; it may log in still"

@@ -82,6 +82,8 @@ from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, run, warden_state
 
+#: What holds for the others where an instance fails, and what to do; what holds for it stands before that.
+NEXT = "No instance after it was touched. Fix what its journal names, then run the playbook again"
 SYSTEMD = Path("/etc/systemd/system")
 POLL_SECONDS = 0.1
 JOURNAL_LINES = 25
@@ -258,10 +260,12 @@ class Instance:
         done = systemctl("kill", "--kill-whom=main", "--signal=SIGKILL", self.unit)
         self.act("kill", began, done.returncode == 0)
         if done.returncode:
-            return f"it cannot be killed: {done.stderr.strip()}"
+            return f"it cannot be killed: {done.stderr.strip()}. It was not touched. {NEXT}"
         wrong = self.wait_ready(killed=before)
         self.act("ready", began, wrong is None)
-        return f"killed, and {wrong}\nits journal ends with:\n{self.journal()}" if wrong else None
+        if wrong is None:
+            return None
+        return f"killed, and {wrong}. Nothing was put back. {NEXT}\nits journal ends with:\n{self.journal()}"
 
     def has_ended(self) -> bool:
         """Return whether its process has ended; Warden takes its time to start one, and may give up."""
@@ -289,11 +293,14 @@ class Instance:
         (self.home / "running").unlink(missing_ok=True)
         release = self.release or before
         if release is None:
-            return "no release is staged for it"
+            return "no release is staged for it. It was not touched. Run deploy.yml, which stages one"
         self.former = before if before != release else None
         if self.module.params["state"] == "back":
             if not (self.home / "releases" / release).is_dir():
-                return f"its former release {release} is no longer there"
+                return (
+                    f"its former release {release} is no longer there. It keeps the release that it runs. "
+                    "Take the change of the inventory back, then run deploy.yml"
+                )
             self.restore(release)
         gently = self.module.params["state"] == "reloaded" and self.takes(release)
         if self.module.params["state"] != "started" and not gently:
@@ -309,7 +316,8 @@ class Instance:
             self.mark(release)
             return None
         journal = self.journal()
-        return f"{wrong}; {self.go_back(release, gently=gently)}\nits journal ends with:\n{journal}"
+        left = self.go_back(release, gently=gently)
+        return f"{wrong}; {left}. {NEXT}\nits journal ends with:\n{journal}"
 
     def mark(self, release: str) -> None:
         """Note the release that runs, and that it is one that became ready."""

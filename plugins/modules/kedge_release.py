@@ -309,7 +309,8 @@ def main() -> None:
     except KeyError:
         if not module.check_mode:
             module.fail_json(
-                msg=f"group {module.params['owner']} does not exist; create the user of {unit} first"
+                msg=f"group {module.params['owner']} does not exist. No instance of {unit} was touched. Run "
+                "deploy.yml, which creates its user"
             )
         group = 0
     try:
@@ -321,8 +322,8 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(
-            msg=f"{error.filename or ROOT}: {error.strerror}; no instance of {unit} was touched. "
-            "Mend that on the host, then deploy again"
+            msg=f"{error.filename or ROOT}: {error.strerror}. No instance of {unit} was touched. Fix that on "
+            "the host, then run deploy.yml again"
         )
 
 

@@ -78,7 +78,7 @@ def main() -> None:
             packed = archive_path(lock, archives) if module.check_mode else archive(lock, folder, archives)
             result["tarball"] = str(packed)
     except JarError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"{error}. No jar was put on a host. Fix that, then run the playbook again")
     module.exit_json(**result)
 
 

@@ -100,13 +100,13 @@ def test_a_setting_that_the_cluster_refuses_changes_nothing(broker: CrashableBro
     servers, other = broker.bootstrap_servers, f"{name}-other"
     for check in (True, False):
         told = present(servers, {other: settings(), name: settings(cleanup_policy="sometimes")}, check=check)
-        assert told["msg"].startswith(f"no topic of {servers} was changed: {name} cannot be created: ")
+        assert told["msg"].startswith(f"Refusing to change the topics of {servers}: {name} cannot be ")
     assert not {name, other} & partitions(servers).keys()
 
 
 def test_a_cluster_that_refuses_topics_is_one_line(guarded: GuardedBroker, name: str) -> None:
     servers = guarded.bootstrap_servers
     told = present(servers, {name: settings()})
-    assert told["msg"].startswith(f"no topic of {servers} was changed: {name} cannot be created: ")
+    assert told["msg"].startswith(f"Refusing to change the topics of {servers}: {name} cannot be ")
     assert "TOPIC_AUTHORIZATION_FAILED" in told["msg"]
     assert "\n" not in told["msg"]

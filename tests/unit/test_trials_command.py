@@ -66,5 +66,5 @@ def test_variables_in_a_file_stay_there(tmp_path: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_what_would_be_asked_again_is_refused_by_its_name(option: tuple[str, ...], named: str) -> None:
-    with pytest.raises(AnsibleActionFail, match=f"^{named} cannot be typed for every trial"):
+    with pytest.raises(AnsibleActionFail, match=f"^{named} cannot be typed for every load test"):
         called(*option)

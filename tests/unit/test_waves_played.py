@@ -53,7 +53,7 @@ def test_a_failure_stops_the_restart_with_its_wave(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)
-    with pytest.raises(RuntimeError, match=r"(?s)went first and did not hold.*No other instance was touched"):
+    with pytest.raises(RuntimeError, match=r"(?s)failed their soak.*no other instance was touched"):
         played(tmp_path, ["rolling_restart.yml"], KEDGE_FAILS="lb1 haproxy_compare")
     assert called(tmp_path, "kedge_instance") == ["rest1"]
 

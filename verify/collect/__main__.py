@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         collect(options.run_dir, options.inventory)
     except CollectError as error:
-        print(error, file=sys.stderr)
+        print(f"{error}. No host was changed. Fix that, then run this again", file=sys.stderr)
         return 2
     return 0
 

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from evidence.load import Load, LoadError, read_load
 from verify.collect.hosts import CollectError, read_access
@@ -18,6 +19,9 @@ from verify.load.generators import command
 from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
 from verify.load.progress import write_state
 from verify.process import Ending, leave
+
+
+_KEPT: Final = "The load has ended; its evidence so far is kept, and it stopped no service."
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,15 +39,15 @@ def main(arguments: list[str] | None = None) -> int:
     except (LoadError, CollectError) as error:
         if run_dir.is_dir():
             write_state(run_dir, "failed", None, str(error))
-        return _say(error, 2)
+        return _say(error, "No record was sent.", 2)
     try:
         run_load(load, run_dir.resolve(), ending, reached)
     except LoadError as error:
-        return _say(error, 2)
+        return _say(error, _KEPT, 2)
     except WorkerDiedError as error:
-        return _say(error, 1)
+        return _say(error, _KEPT, 1)
     except InterruptedLoadError as error:
-        return _say(error, 128 + ending.signal)
+        return _say(error, _KEPT, 128 + ending.signal)
     return 0
 
 
@@ -56,8 +60,8 @@ def _reached(load: Load, inventory: str | None) -> dict[str, list[str]]:
     return {access.name: command(access) for access in read_access(inventory, load.generators)}
 
 
-def _say(error: Exception, status: int) -> int:
-    print(error, file=sys.stderr, flush=True)
+def _say(error: Exception, holds: str, status: int) -> int:
+    print(f"{error}. {holds} Fix that, then run the playbook again", file=sys.stderr, flush=True)
     return status
 
 

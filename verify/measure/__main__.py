@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             asked, run_dir, place.brokers, targets, ending, lambda line: errors.print(line, highlight=False)
         )
     except (MeasureError, PlaceError) as error:
-        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        said = f"error: {error}. Nothing was reported. Fix that, then run this again"
+        errors.print(said, style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
     except InterruptedMeasureError as error:
         errors.print(str(error), highlight=False)

@@ -153,7 +153,8 @@ def main(arguments: list[str] | None = None) -> int:
         units = watched(options.run_dir)
         hosts = read_access(options.inventory, sorted(units))
     except (CollectError, OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        holds = "Nothing is sampled of the processes; the load runs on."
+        print(f"{error}. {holds} Fix that, then run the playbook again", file=sys.stderr)
         return 2
     watchers = [
         HostWatcher(
