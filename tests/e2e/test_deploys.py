@@ -124,7 +124,7 @@ def test_a_rolling_restart_stops_at_the_first_that_does_not_come_back_and_says_w
     # As long as it is down no other is taken from the balancer; a deploy brings it back.
     again = play("rolling_restart.yml", inventory=INVENTORY)
     assert again.returncode != 0
-    assert "rest1:8083 is not up" in again.stdout + again.stderr
+    assert "rest1:8083 is DOWN" in again.stdout + again.stderr
     mended = play("deploy.yml", "--limit", "localhost,rest1", inventory=INVENTORY)
     assert mended.returncode == 0, mended.stdout
     for port in ("8082", "8083"):

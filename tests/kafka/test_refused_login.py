@@ -64,7 +64,7 @@ def test_a_refused_login_is_one_line_and_not_a_cluster_that_does_not_answer(
     said["limits"] = capsys.readouterr().err.strip()
     assert status == 2
     for name, line in said.items():
-        assert f"the brokers of {servers} refuse the kit's client: " in line, name
+        assert f"the brokers of {servers} refuse Kedge's client: " in line, name
         assert "Authentication failed" in line, name
         assert "\n" not in line, name
         assert "reachable" not in line, name

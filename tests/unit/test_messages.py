@@ -145,7 +145,8 @@ class Texts:
             said = [
                 self.text(n.value, scope, deep + 1)
                 for n in (ast.walk(tree) if tree is scope else self.tree.body)
-                if isinstance(n, ast.Assign) and name in map(ast.unparse, n.targets)
+                if isinstance(n, ast.Assign | ast.AnnAssign)
+                and name in map(ast.unparse, n.targets if isinstance(n, ast.Assign) else [n.target])
             ]
             if any(re.search(r"[a-z]", one) for one in said):
                 return " ".join(said)

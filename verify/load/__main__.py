@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     except WorkerDiedError as error:
         return _say(error, _KEPT, 1)
     except InterruptedLoadError as error:
-        return _say(error, _KEPT, 128 + ending.signal)
+        return _say(error, "It stopped no service.", 128 + ending.signal)
     return 0
 
 

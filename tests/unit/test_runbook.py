@@ -1,0 +1,241 @@
+"""The runbook's entries are the code's messages, each met by a test that causes the fault."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import http.client
+import http.server
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+import yaml
+
+from plugins.module_utils.haproxy import servers
+from plugins.modules import haproxy_drain
+from tests.answering import JsonHandler
+from tests.awaiting import await_that
+from tests.kafka.modules import run_module
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "runbook.md").read_text()
+ERRORS = re.findall(r"^### (.*`.*)$", TEXT, flags=re.MULTILINE)
+LINES = [line for heading in ERRORS for line in re.findall(r"`([^`]+)`", heading)]
+#: What stands for a value in the runbook's lines.
+EXAMPLES = re.compile(r"rest\d:\d+|leaf1:9092|\b60\b|\bDOWN\b")
+#: Lines that other programs print.
+OTHERS = {"UNREACHABLE!", "No space left on device"}
+KNOWN = re.findall(r"^\| ([^|]+) \| (.*`tests/.*) \|$", TEXT, flags=re.MULTILINE)
+
+
+def literals() -> str:
+    """Return every piece of text of the code and of the playbooks, a line each."""
+    pieces = []
+    for package in ("plugins", "control", "evidence", "verify", "trials"):
+        for file in (ROOT / package).rglob("*.py"):
+            pieces += [n.value for n in ast.walk(ast.parse(file.read_text()))
+                       if isinstance(n, ast.Constant) and isinstance(n.value, str)]  # fmt: skip
+    for file in (ROOT / "roles").glob("*/tasks/*.yml"):
+        pieces.append(" ".join(file.read_text().split()))
+    return "\n".join(pieces)
+
+
+def test_every_error_of_the_runbook_is_a_message_of_the_code() -> None:
+    said = literals()
+    assert len(LINES) >= 18
+    for line in set(LINES) - OTHERS:
+        pieces = [piece for piece in EXAMPLES.split(line) if len(piece) > 5]
+        assert pieces, line
+        assert [piece for piece in pieces if piece not in said] == [], line
+
+
+def test_every_entry_says_what_serves_and_what_is_next() -> None:
+    entries = TEXT.partition("## Errors")[2].partition("\n## ")[0].split("\n### ")[1:]
+    assert len(entries) == len(ERRORS)
+    for entry in entries:
+        assert "- **Serves now**: " in entry, entry
+        assert "- **Next**: " in entry, entry
+
+
+def test_every_entry_names_tests_that_exist_and_cause_its_fault() -> None:
+    headings = re.findall(r"^### (.+)$", TEXT, flags=re.MULTILINE)
+    for what, tests in KNOWN:
+        assert any(what in heading for heading in headings), what
+        for path, name in re.findall(r"`(tests/[\w/.]+)::(\w+)`", tests):
+            assert f"def {name}(" in (ROOT / path).read_text(), name
+    assert [heading for heading in ERRORS if not any(what in heading for what, _ in KNOWN)] == []
+
+
+class Proxy(http.server.ThreadingHTTPServer):
+    """A double of a proxy: its health check holds while ``well``, and ``/slow`` is answered once ``go`` is set."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        proxy, self.well, self.go = self, True, threading.Event()
+
+        class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path == "/slow":
+                    proxy.go.wait(60)
+                self.answer(200 if proxy.well else 503, {})
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever).start()
+
+
+class Balancer(SimpleNamespace):
+    """A HAProxy with two servers: ``socket``, ``port`` and its ``proxies``."""
+
+    def status(self, name: str) -> str:
+        try:
+            return servers(self.socket, "rest")[name]["status"]
+        except OSError:
+            return "the balancer starts"
+
+
+@pytest.fixture
+def balancer(tmp_path: Path) -> Iterator[Balancer]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    proxies, runtime = [Proxy(), Proxy()], tmp_path / "admin.sock"
+    (tmp_path / "haproxy.cfg").write_text(
+        f"global\n stats socket {runtime} level admin\n"
+        "defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n"
+        f"listen rest\n bind 127.0.0.1:{port}\n option httpchk GET /\n"
+        + "".join(
+            f" server rest1:{8082 + n} 127.0.0.1:{each.server_port} check inter 100ms fall 1 rise 1\n"
+            for n, each in enumerate(proxies)
+        )
+    )
+    program = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/sbin")
+    assert program is not None
+    running = subprocess.Popen([program, "-db", "-f", tmp_path / "haproxy.cfg"])
+    found = Balancer(socket=str(runtime), port=port, proxies=proxies)
+    try:
+        for name in ("rest1:8082", "rest1:8083"):
+            await_that(lambda name=name: found.status(name).startswith("UP"), f"{name} is up")  # type: ignore[misc]
+        yield found
+    finally:
+        running.terminate()
+        running.wait()
+        for proxy in proxies:
+            proxy.go.set()
+            proxy.shutdown()
+            proxy.server_close()
+
+
+def drained(balancer: Balancer, state: str, seconds: int) -> dict[str, Any]:
+    wanted = {"socket": balancer.socket, "server": "rest/rest1:8082", "state": state, "seconds": seconds}
+    return run_module("haproxy_drain", wanted)
+
+
+def blocks(heading: str) -> list[str]:
+    """Return the commands that an entry says, line by line."""
+    entry = TEXT.partition(f"### {heading}\n")[2].partition("\n### ")[0]
+    return [line for block in re.findall(r"```sh\n(.*?)```", entry, re.DOTALL) for line in block.splitlines()]
+
+
+def test_servers_are_shown_and_put_back_by_hand(balancer: Balancer, tmp_path: Path) -> None:
+    hosts = {"rest_balancer": {"hosts": {"lb1": {"ansible_connection": "local"}}}}
+    variables = {"ansible_python_interpreter": sys.executable}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts, "vars": variables}}))
+    show, put_back = blocks("Servers of a balancer")
+    drained(balancer, "drain", 5)
+    assert balancer.status("rest1:8082") == "MAINT"
+
+    def run(line: str) -> str:
+        line = line.replace("/run/rest-balancer/haproxy/admin.sock", balancer.socket).replace(" -b ", " ")
+        words = shlex.split(line.replace("inventories/mine", str(tmp_path / "hosts.yml")))
+        words[0] = str(Path(sys.executable).with_name("ansible"))
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    shown = run(show)
+    assert re.search(r"rest1:8082\W+MAINT", shown), shown
+    assert re.search(r"rest1:8083\W+UP", shown), shown
+    assert balancer.status("rest1:8082") == "MAINT"
+    run(put_back)
+    await_that(lambda: balancer.status("rest1:8082").startswith("UP"), "it serves again")
+
+
+def test_a_request_that_never_ends_keeps_its_server_in_rotation(balancer: Balancer) -> None:
+    def ask() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection = http.client.HTTPConnection("127.0.0.1", balancer.port)
+            connection.request("GET", "/slow")
+            connection.getresponse()
+
+    # One for each server.
+    asking = [threading.Thread(target=ask) for _ in balancer.proxies]
+    for thread in asking:
+        thread.start()
+    for name in ("rest1:8082", "rest1:8083"):
+        await_that(
+            lambda name=name: servers(balancer.socket, "rest")[name]["scur"] == "1",  # type: ignore[misc]
+            f"{name} has its request",
+        )
+    told = drained(balancer, "drain", 1)
+    assert told["failed"]
+    assert "1 requests are still in flight 1 s after the last was sent there" in told["msg"]
+    assert balancer.status("rest1:8082").startswith("UP")
+    for proxy in balancer.proxies:
+        proxy.go.set()
+    for thread in asking:
+        thread.join()
+
+
+def test_a_server_whose_check_fails_is_named_when_it_is_put_back(balancer: Balancer) -> None:
+    drained(balancer, "drain", 5)
+    balancer.proxies[0].well = False
+    told = drained(balancer, "ready", 1)
+    assert told["failed"]
+    assert "rest/rest1:8082 is not up 1 s after it was put back: status " in told["msg"]
+    # As the entry says: the balancer takes it back by itself.
+    balancer.proxies[0].well = True
+    await_that(lambda: balancer.status("rest1:8082").startswith("UP"), "it serves again")
+
+
+def test_a_balancer_that_does_not_run_is_named(tmp_path: Path) -> None:
+    told = run_module(
+        "haproxy_drain", {"socket": str(tmp_path / "none"), "server": "rest/rest1:8082", "state": "drain"}
+    )
+    assert told["failed"]
+    assert "HAProxy does not answer. rest/rest1:8082 was not stopped" in told["msg"]
+
+
+def test_a_former_process_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*, msg: str) -> NoReturn:
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(haproxy_drain, "former_workers", lambda _: ["7"])
+    params = {"socket": "", "server": "rest/rest1:8082", "seconds": 0}
+    with pytest.raises(RuntimeError, match="from before its reload still runs after 0 s.*was not stopped"):
+        haproxy_drain.await_former(SimpleNamespace(params=params, fail_json=fail))
+
+
+def test_the_commands_of_a_rollback_by_hand_put_the_last_good_release_back(tmp_path: Path) -> None:
+    home, etc, tools = (tmp_path / name for name in ("kedge/kafka-rest/8082", "kafka-rest", "tools"))
+    for folder in (home / "releases" / "old", home / "releases" / "new", etc, tools):
+        folder.mkdir(parents=True)
+    (home / "good").write_text("old\n")
+    (etc / "8082").symlink_to(home / "releases" / "new")
+    stub = tools / "systemctl"
+    stub.write_text(f'#!/bin/sh\necho "$@" $(basename $(readlink {etc}/8082)) > {tmp_path}/called\n')
+    stub.chmod(0o755)
+    for line in blocks("Force a rollback")[2:]:
+        here = line.replace("/var/lib/kedge", str(tmp_path / "kedge")).replace("/etc/kafka-rest", str(etc))
+        environment = {"PATH": f"{tools}:/usr/bin:/bin"}
+        subprocess.run(["sh", "-c", here], env=environment, check=True, capture_output=True)
+    assert (tmp_path / "called").read_text() == "restart kafka-rest@8082 old\n"
