@@ -81,9 +81,7 @@ def logs_in(bootstrap_servers: str, client: dict[str, Any]) -> bool:
 
 def _reason(bootstrap_servers: str, error: KafkaException, refused: list[KafkaError]) -> ConnectionError:
     if refused:
-        return RefusedError(
-            f"the brokers of {bootstrap_servers} refuse Kedge's client: {refused[-1].str()}"
-        )
+        return RefusedError(f"the brokers of {bootstrap_servers} refuse Kedge's client: {refused[-1].str()}")
     return ConnectionError(f"no broker of {bootstrap_servers} answers: {error.args[0].str()}")
 
 

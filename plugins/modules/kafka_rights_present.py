@@ -67,6 +67,7 @@ from control.kafka_admin import (
 
 UNTOUCHED = "No instance was touched."
 
+
 def planned(rights: dict[str, list[dict[str, Any]]]) -> set[Any]:
     """Return the access control lists of users' rights."""
     return {

@@ -242,7 +242,9 @@ def _check_live(sheet: Sheet, topic: Topic, count: int) -> None:
         "its order is lost"
     )
     if not topic.keyed:
-        sheet.note("topics.partitions.live", f"topic {topic.name} grows from {live} to {count} partitions", "")
+        sheet.note(
+            "topics.partitions.live", f"topic {topic.name} grows from {live} to {count} partitions", ""
+        )
     elif topic.keys_may_move:
         sheet.warning("topics.partitions.live", moved, "let consumers drain the topic before it grows")
     else:

@@ -31,8 +31,8 @@ NEXT = re.compile(
     r"(^|[.;:,] |\n|\bthen |\bor )(Run|Fix|Set|Start|Stop|Restore|Put|Add|Wait|See|Give|Make|Take)\b",
     re.IGNORECASE,
 )
-#: What stands in a message for a value.
-VALUE = "{}"
+#: What stands in a message for a value, and how far names and functions are followed.
+VALUE, DEEP = "{}", 4
 
 #: Exceptions that say what is wrong and how it is fixed; what holds then is known where they are caught.
 COMPLETED = {
@@ -72,7 +72,10 @@ MAKERS = {
 }
 #: Messages that are put together of others, which are asked one by one: where, and which.
 PUT_TOGETHER = {
-    ("plugins/modules/kedge_instance.py", "'\\n'.join(failed)"): "run and kill above; hold.yml completes hold",
+    (
+        "plugins/modules/kedge_instance.py",
+        "'\\n'.join(failed)",
+    ): "run and kill above; hold.yml completes hold",
     ("plugins/modules/haproxy_compare.py", "{wrong}"): "hold.yml completes it",
     ("plugins/action/kafka_group_gate.py", "said(kind"): "said above",
     ("plugins/action/kafka_group_gate.py", "did not keep"): "hold.yml completes it",
@@ -116,19 +119,16 @@ class Texts:
 
     def text(self, node: ast.AST | None, scope: ast.AST, deep: int = 0) -> str:
         """Return what an expression says; of several values of a name all, one after the other."""
-        if isinstance(node, ast.Constant):
-            return str(node.value) if isinstance(node.value, str) else VALUE
-        if isinstance(node, ast.JoinedStr):
-            return "".join(self.text(part, scope, deep) for part in node.values)
-        if isinstance(node, ast.FormattedValue):
-            return self.text(node.value, scope, deep)
-        if isinstance(node, ast.BinOp):
-            return self.text(node.left, scope, deep) + self.text(node.right, scope, deep)
-        if deep > 4:
-            return VALUE
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        parts = {ast.JoinedStr: ("values",), ast.FormattedValue: ("value",), ast.BinOp: ("left", "right")}
+        if fields := parts.get(type(node)):  # type: ignore[arg-type]
+            found = (getattr(node, field) for field in fields)
+            each = (one for some in found for one in (some if isinstance(some, list) else [some]))
+            return "".join(self.text(one, scope, deep) for one in each)
+        if isinstance(node, ast.Name) and deep <= DEEP:
             return self._of_name(node.id, scope, deep) or VALUE
-        if isinstance(node, ast.Call) and (made := self.functions.get(name_of(node))):
+        if isinstance(node, ast.Call) and deep <= DEEP and (made := self.functions.get(name_of(node))):
             own = " ".join(
                 self.text(part, made, deep + 1)
                 for n in ast.walk(made)

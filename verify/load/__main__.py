@@ -20,7 +20,6 @@ from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
 from verify.load.progress import write_state
 from verify.process import Ending, leave
 
-
 _KEPT: Final = "The load has ended; its evidence so far is kept, and it stopped no service."
 
 
