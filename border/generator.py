@@ -28,6 +28,8 @@ FILE_BYTES: Final = 500_000_000
 FILES: Final = 200_000
 _CHUNK: Final = 1 << 20
 _CHECK_S: Final = 600
+#: Letters of a process's last words.
+_SAID: Final = 1_000
 
 Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(max_length=200)]
@@ -99,7 +101,7 @@ def counted(line: bytes, processes: Mapping[str, Process], width: int) -> Counte
     only([*told.ended, *told.said], processes, "processes")
     if any(len(row) != width for row in told.cells.values()):
         raise ForeignError(f"rows of the board that are not {width} numbers")
-    return told
+    return told.model_copy(update={"said": {name: shown(text, _SAID) for name, text in told.said.items()}})
 
 
 def take_files(pipe: Pipe, processes: Mapping[str, Process], folder: Path, most: int) -> list[Path]:

@@ -47,6 +47,7 @@ def check_verification(inventory: Inventory, services: Iterable[Service]) -> Ite
         if not wrong:
             yield from _at_odds(inventory, verify, services)
             yield from _never(Load.model_validate(_completed(verify)), verify)
+            yield from _login(inventory, verify)
             yield from _reached(_parts(verify).get("rest", {}))
             yield from _unreachable(service_levels(inventory), _parts(verify))
 
@@ -189,6 +190,36 @@ def _reached(rest: Mapping[str, Any]) -> Iterator[Finding]:
         if rest.get(one) and not rest.get(other):
             what = f"is missing, and verify.rest.{one} is set"
             yield wrong_variable(f"verify.rest.{other}", "all", what, "set both, or none")
+
+
+def _login(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find a login of the load that is half of one, or that hosts which make load must not get."""
+    client = verify.get("client") or {}
+    user, password = client.get("sasl.username"), client.get("sasl.password")
+    if (user is None) != (password is None):
+        one, other = ("password", "username") if password is None else ("username", "password")
+        what = f"is missing, and verify.client.sasl.{other} is set"
+        yield wrong_variable(f"verify.client.sasl.{one}", "all", what, "set both, or none")
+        return
+    cluster = clusters(inventory)[0].get(verify["cluster"])
+    security = cluster.security if cluster else None
+    if security is None or not security.sasl:
+        return
+    if user is not None and security.users and security.users.get(user) != password:
+        what = f"is {user}, " + (
+            "and its password is another one" if user in security.users else "who is nobody"
+        )
+        fix = f"use a user and the password of security.users of cluster {verify['cluster']}"
+        yield wrong_variable("verify.client.sasl.username", "all", what, fix)
+    elif inventory.group("load_generator") and user in (None, security.user, security.broker_user):
+        what = "is missing" if user is None else f"is {user}"
+        yield wrong_variable(
+            "verify.client.sasl.username",
+            "all",
+            f"{what}, and hosts of load_generator would get a login that may do all on cluster "
+            f"{verify['cluster']}",
+            "write sasl.username and sasl.password of a user that may use the topics of the load alone",
+        )
 
 
 def _unreachable(levels: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from tests.awaiting import await_that
 from tests.hostile_agent import NAME, OVER, Agents, answering, load
 from verify.collect.hosts import Access
 from verify.load.agent import FOLDER
-from verify.load.generators import LoadError, command, portable, spread
+from verify.load.generators import LoadError, command, part_of, portable, secrets_of, spread
 
 
 def test_processes_go_round_the_hosts_and_the_watcher_stays() -> None:
@@ -49,6 +49,57 @@ def test_files_that_the_load_names_go_along(tmp_path: Path) -> None:
     }
     assert sent["rest"] == {"ca": f"{FOLDER}/1-ca.pem", "topic": "ca"}
     assert base64.b64decode(files["0-ca.pem"]) == b"certificate"
+
+
+SECRETS = {
+    "clusters": {"leaf": {"sasl.password": "of-leaf"}, "agg": {"sasl.password": "of-agg"}},
+    "kafka": {"producer": {"ssl.key.password": "of-key"}},
+    "rest": {"password": "of-rest"},
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "needed"),
+    [
+        (["kafka-producer-0", "kafka-consumer-1"], {"of-leaf", "of-key"}),
+        (["rest-producer-2", "rest-consumers"], {"of-rest"}),
+        (["kafka-consumer-0", "rest-consumers"], {"of-leaf", "of-key", "of-rest"}),
+        ([], set()),
+    ],
+)
+def test_a_host_gets_the_logins_of_its_own_processes_alone(names: list[str], needed: set[str]) -> None:
+    given = json.dumps(secrets_of(SECRETS, "leaf", names))
+    assert {word for word in ("of-leaf", "of-agg", "of-key", "of-rest") if word in given} == needed
+
+
+def test_a_host_hears_of_no_cluster_that_it_does_not_load() -> None:
+    document = {
+        "run_id": "r",
+        "client": {"sasl.username": "verify"},
+        "kafka": {"topic": "t", "producer": {"ssl.key.location": "k.pem"}},
+        "rest": {"topic": "s"},
+        "clusters": {"agg": {"client": {"ssl.ca.location": "agg.pem"}}},
+        "mirrors": [{"flow": "f"}],
+        "applications": [{"name": "a"}],
+    }
+    both = part_of(document, ["kafka-producer-0", "rest-consumers"])
+    assert both == {key: document[key] for key in ("run_id", "client", "kafka", "rest")}
+    through_proxies = part_of(document, ["rest-consumers"])
+    assert (through_proxies["client"], through_proxies["kafka"]["producer"]) == ({}, {})
+    assert "agg" not in json.dumps([both, through_proxies])
+
+
+def test_a_host_is_sent_the_login_of_the_load_and_no_other(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEDGE_SECRETS", json.dumps(SECRETS))
+    heard = agents.folder / "heard"
+    generator = agents.begun(f'{answering(code())}; read line; echo "$line" > {heard}; cat > {heard}.more')
+    await_that(lambda: heard.exists() and heard.read_text().endswith("\n"), "it is sent what to run")
+    assert "of-leaf" in heard.read_text()
+    assert not [word for word in ("of-agg", "of-rest") if word in heard.read_text()]
+    generator.kill()
+    assert generator.workers[NAME].wait(20) == 255
 
 
 def test_a_file_that_cannot_go_along_is_named(tmp_path: Path) -> None:

@@ -154,6 +154,41 @@ def test_the_login_of_the_load_may_use_its_topics_and_others_delete_none() -> No
     assert rights_of(inventory, "leaf", without) == {}
 
 
+LOGIN = {"sasl.username": "verify", "sasl.password": "planted-verify"}
+
+
+@pytest.mark.parametrize(
+    ("client", "generators", "said"),
+    [
+        ({}, [], None),
+        (LOGIN, ["load1"], None),
+        ({"linger.ms": 5}, ["load1"], "is missing, and hosts of load_generator would get a login that may do all"),
+        (LOGIN | {"sasl.username": "kedge", "sasl.password": "planted-kedge"}, ["load1"], "is kedge, and hosts"),
+        (LOGIN | {"sasl.username": "broker", "sasl.password": "planted-broker"}, ["load1"], "is broker, and hosts"),
+        (LOGIN | {"sasl.username": "else"}, [], "is else, who is nobody"),
+        (LOGIN | {"sasl.password": "planted-other"}, [], "is verify, and its password is another one"),
+        ({"sasl.username": "verify"}, [], "is missing, and verify.client.sasl.username is set"),
+        ({"sasl.password": "planted-verify"}, [], "is missing, and verify.client.sasl.password is set"),
+    ],
+)  # fmt: skip
+def test_hosts_that_make_load_get_a_login_for_that_alone(
+    client: dict[str, Any], generators: list[str], said: str | None
+) -> None:
+    verify = {
+        "cluster": "leaf",
+        "service": "kafka_broker",
+        "client": client,
+        "kafka": {"topic": "t", "group": "g", "records_per_s": 10},
+    }
+    found = secured(["leaf1"], verify=verify)
+    groups = {**found.groups, "load_generator": tuple(generators)}
+    hosts = {**found.hosts, **dict.fromkeys(generators, found.hosts["leaf1"])}
+    errors = [f for f in make_plan(Inventory(hosts, groups)).findings if f.severity == "error"]
+    assert [f.where for f in errors] == ([] if said is None else [errors[0].where])
+    assert said is None or said in errors[0].message
+    assert not any("planted" in f.message + f.fix for f in errors)
+
+
 def test_memory_is_kept_for_a_broker_and_its_page_cache_left_free() -> None:
     (broker,) = make_plan(brokers(["leaf1"])).services["leaf1"]["kafka_broker"]
     assert broker.value("MemoryLow") == "1408M"

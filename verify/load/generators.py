@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
@@ -38,6 +38,8 @@ _ASTRAY_US: Final = 10_000_000
 #: What the rows of a record take at most, and what there is beside them.
 _ROW_BYTES: Final = 400
 _BESIDE_BYTES: Final = 1 << 28
+#: What of load.json and of the secrets is the control machine's alone: it asks the other clusters itself.
+_KEPT: Final = frozenset({"clusters", "mirrors", "applications"})
 #: Keys of a client that name a file, beside those that end in .location.
 _FILES: Final = ("ca", "sasl.kerberos.keytab")
 
@@ -57,6 +59,29 @@ def spread(load: Load) -> dict[str, list[str]]:
 def command(access: Access) -> list[str]:
     """Return the command that runs the agent on a host, without the rights of root: it needs none."""
     return ssh(replace(access, become=False), [AGENT])
+
+
+def part_of(document: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return of load.json what these processes need: no other cluster, and no client that they do not run."""
+    found = {key: value for key, value in document.items() if key not in _KEPT}
+    if "kafka" not in _ways(names):
+        found["client"] = {}
+        if kafka := found.get("kafka"):
+            found["kafka"] = {**kafka, "producer": {}, "consumer": {}}
+    return found
+
+
+def secrets_of(secrets: Mapping[str, Any], cluster: str, names: Iterable[str]) -> dict[str, Any]:
+    """Return of a run's secrets the logins of these processes: to the loaded cluster, or to proxies."""
+    ways = _ways(names)
+    found = {way: secrets[way] for way in sorted(ways & secrets.keys())}
+    login = secrets.get("clusters", {}).get(cluster)
+    return found | ({"clusters": {cluster: login}} if login and "kafka" in ways else {})
+
+
+def _ways(names: Iterable[str]) -> set[str]:
+    """Return by which ways processes send and read: kafka, rest."""
+    return {name.partition("-")[0] for name in names}
 
 
 def portable(value: Any, files: dict[str, str]) -> Any:
@@ -105,6 +130,7 @@ class Generator:
         self._processes: Mapping[str, Process] = {name: of_load[name] for name in names}
         self._lanes: list[Lane] = [lane for lane in lanes(load) if lane.actor in names]
         self._most = most_bytes(load)
+        self._cluster = load.cluster
         self._statuses: dict[str, int] = {}
         self._over = threading.Event()
         self._log = self._logs / f"generator-{host}.log"
@@ -127,9 +153,9 @@ class Generator:
             self.clock = self._ask_clock()
             files: dict[str, str] = {}
             wanted = {
-                "load": json.dumps(portable(document, files)),
+                "load": json.dumps(portable(part_of(document, self.workers), files)),
                 "files": files,
-                "secrets": from_environment(),
+                "secrets": secrets_of(from_environment(), self._cluster, self.workers),
                 "ahead_us": self.clock.offset_us,
                 "workers": list(self.workers),
             }
@@ -234,7 +260,7 @@ class Generator:
         for actor, row in said.cells.items():
             board.cells(actor)[:] = row
         for name, text in said.said.items():
-            (self._logs / f"{name}.log").write_text(shown(text) + "\n", encoding="utf-8")
+            (self._logs / f"{name}.log").write_text(text + "\n", encoding="utf-8")
         if said.over:
             self._take_files()
             self._statuses = dict.fromkeys(self.workers, 0) | said.ended
