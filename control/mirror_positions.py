@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+
+from border.cluster import position
+from border.foreign import ForeignError
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 READ_SECONDS = 15
@@ -50,15 +52,18 @@ def read_positions(client: Mapping[str, Any], topic: str) -> Positions:
 
 
 def parse_position(key: bytes | None, value: bytes | None) -> Positions:
-    """Read one record of the offsets topic; nothing for other connectors and for tombstones."""
+    """Read one record of the offsets topic; nothing for other connectors, tombstones and anything else."""
     if key is None or value is None:
         return {}
-    connector, partition = json.loads(key)
-    offset = json.loads(value)
-    if connector != SOURCE_CONNECTOR or not isinstance(offset, dict) or "offset" not in offset:
+    try:
+        found = position(key, value, SOURCE_CONNECTOR)
+    except ForeignError:
+        return {}  # whoever may write there could else stop every restart
+    if found is None:
         return {}
+    topic, partition, offset = found
     # Connect has the last record that was copied; the next one is what a consumer group would commit.
-    return {(str(partition["topic"]), int(partition["partition"])): int(offset["offset"]) + 1}
+    return {(topic, partition): offset + 1}
 
 
 def mirror_lag(source: Any, positions: Positions, patterns: Iterable[str], seconds: float) -> int:

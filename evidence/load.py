@@ -17,6 +17,7 @@ from evidence.secrets import SecretsError, from_environment, holds_secret, looks
 Client = dict[str, str | int | float | bool]
 Text = Annotated[str, Field(min_length=1)]
 Rate = Annotated[float, Field(gt=0)]
+Origin = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+$")]
 
 #: In the order in which a load comes to them; failed follows any.
 Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
@@ -93,6 +94,8 @@ class RestLoad(_Model):
     """Whether a consumer that lost its instance goes back to that proxy when it answers again."""
     dialect: Dialect = Dialect()
     """How the proxies are spoken to, where url names others than the plan has."""
+    proxies: list[Origin] = []
+    """Where consumers may be sent beside url, and their login; verify.yml takes the planned proxies."""
 
 
 class OtherCluster(_Model):

@@ -50,6 +50,7 @@ _INSIDE: Final = {"array": "[]", "object": ".NAME"}
 FILLED: Final = {
     "verify.rest.url": "the planned balancer",
     "verify.rest.dialect": "that of the planned proxies",
+    "verify.rest.proxies": "the planned proxies",
 }
 #: Variables of a command line, of a playbook each; the inventory does not have them.
 EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {

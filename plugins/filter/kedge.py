@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -234,7 +235,8 @@ def load_spec(
     """Return the load of a run (load.json) from the inventory's ``verify`` and the plan.
 
     REST clients go to the first planned balancer, unless ``verify.rest.url`` names another place. They speak
-    the dialect of the planned proxies, unless ``verify.rest.dialect`` has another. ``generators`` make the
+    the dialect of the planned proxies, unless ``verify.rest.dialect`` has another, and follow them alone to
+    where consumers are made, unless ``verify.rest.proxies`` names others. ``generators`` make the
     load; the control machine does where there are none.
 
     Raises:
@@ -260,9 +262,24 @@ def load_spec(
         tls = any(s["key"] == "bind options" for s in planned[0]["settings"])
         address = planned_value(planned[0], "address")
         spec["rest"] = {**spec["rest"], "url": f"{'https' if tls else 'http'}://{address}"}
+    if spec["rest"] and "proxies" not in spec["rest"] and (proxies := _proxies(plan)):
+        spec["rest"] = {**spec["rest"], "proxies": proxies}
     if spec["rest"] and (dialect := spec["rest"].get("dialect") or _dialect(plan)):
         spec["rest"] = {**spec["rest"], "dialect": dialect}
     return spec
+
+
+def _proxies(plan: Mapping[str, Any]) -> list[str]:
+    """Return the URLs by which the planned proxies tell consumers to come back, without paths."""
+    found = set()
+    for host in plan["hosts"]:
+        for instance in planned_instances(plan, host, "kafka_rest"):
+            settings = {s["key"]: str(s["value"]) for s in instance["settings"]}
+            found |= set(re.findall(r"https?://[^\s,/?#@]+", settings.get("advertised.listeners", "")))
+            if name := settings.get("host.name"):
+                tls = any(s["file"].endswith("/listener.pem") for s in instance["settings"])
+                found.add(f"{'https' if tls else 'http'}://{name}:{instance['port']}")
+    return sorted(found)
 
 
 def _dialect(plan: Mapping[str, Any]) -> Mapping[str, Any]:

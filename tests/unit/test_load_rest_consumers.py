@@ -40,6 +40,8 @@ class Proxy(http.server.ThreadingHTTPServer):
         #: The proxies that the next instances are made at; here where there is none.
         self.elsewhere: list[Proxy | None] = []
         self.reads: list[str] = []
+        #: What each request came with, the first there is.
+        self.logins: list[str | None] = []
         self.refused: list[tuple[int, int]] = []
         self.committed: list[int] = []
         self.board: Board | None = None
@@ -57,6 +59,12 @@ class Proxy(http.server.ThreadingHTTPServer):
 
 class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
     server: Proxy
+
+    def parse_request(self) -> bool:
+        """Note with which login something is asked."""
+        parsed = super().parse_request()
+        self.server.logins.append(self.headers["Authorization"] if parsed else None)
+        return parsed
 
     def is_emptied(self) -> bool:
         """Answer as a kafka-rest that stops, where that is asked for."""

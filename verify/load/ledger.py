@@ -29,6 +29,11 @@ NO_ANSWER: Final = "no answer before the end of the load"
 NEVER_SENT: Final = "not sent before the end of the load"
 
 
+#: Different errors, or instances, that a ledger tells from one another: they come from others.
+_NAMES: Final = 10_000
+OTHERS: Final = "another, after 10,000 different ones"
+
+
 class Names:
     """Texts that repeat, as numbers; 0 is no text."""
 
@@ -36,7 +41,9 @@ class Names:
         self._numbers: dict[str | None, int] = {None: 0}
 
     def number(self, name: str | None) -> int:
-        """Return the number of a text, a new one when it has none yet."""
+        """Return the number of a text, a new one when it has none yet; beyond 10,000 they share one."""
+        if name not in self._numbers and len(self._numbers) > _NAMES:
+            name = OTHERS
         return self._numbers.setdefault(name, len(self._numbers))
 
     def texts(self, numbers: npt.NDArray[np.int16]) -> Any:

@@ -13,29 +13,32 @@ commits, deletes the instance that it has, and makes one at home.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 import numpy as np
 
+from border.foreign import ForeignError, shown
+from border.proxy import ANSWER_BYTES, StrangePlaceError, may_log_in, most_bytes, place, records, refusal
 from evidence.load import Load, RestLoad
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.board import Board, Cell, Head, State
 from verify.load.rest_session import session_options
-from verify.load.rest_wire import INSTANCE_HEADERS
+from verify.load.rest_wire import instance_of
 from verify.process import Ending, cpu_us, now_us
 
 _V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}
 _BINARY: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 _BACKOFF_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 _GOODBYE_S: Final = 5.0
+#: A proxy that answers byte after byte is not waited for any longer, beyond what a read may take.
+_WHOLE_S: Final = 60.0
 #: How often a consumer that is elsewhere looks for its home, and for how long.
 _LOOK_S: Final = 1.0
 #: How often a consumer notes where it is at home.
@@ -116,6 +119,9 @@ class _Consumer:
         self._cells = board.cells(actor)
         self._tag = run_tag(load.run_id)
         self._create_url = f"{rest.url.rstrip('/')}/consumers/{rest.group}"
+        self._login: tuple[str, str] | None = None
+        self._most = most_bytes(rest.read_max_bytes)
+        self._whole_s = rest.read_timeout_ms / 1000 + _WHOLE_S
         self._deliveries = deliveries
         self._homes = homes
         #: Where its first instance was, and when to look next whether that is there again.
@@ -138,7 +144,9 @@ class _Consumer:
         """Read until the end, with a new instance whenever one goes; delete the last one."""
         failures = 0
         timeout = httpx.Timeout(self._rest.read_timeout_ms / 1000 + 10, connect=2)
-        async with httpx.AsyncClient(timeout=timeout, **session_options(self._rest)) as session:
+        options = session_options(self._rest)
+        self._login = options.pop("auth", None)
+        async with httpx.AsyncClient(timeout=timeout, **options) as session:
             while not self._ended():
                 base_uri = None
                 try:
@@ -149,8 +157,9 @@ class _Consumer:
                         failures = 0
                     await self._write_and_commit(session, base_uri)
                     self._positions, self._writing = {}, {}
-                except (httpx.HTTPError, InstanceGoneError) as error:
-                    if not self._began and isinstance(error, InstanceGoneError) and error.status in _NEVER:
+                except (httpx.HTTPError, InstanceGoneError, ForeignError) as error:
+                    never = error.status in _NEVER if isinstance(error, InstanceGoneError) else False
+                    if not self._began and (never or isinstance(error, StrangePlaceError)):
                         raise RefusedError(f"no consumer can begin: {error}") from error
                     self._gone(error)
                 finally:
@@ -166,16 +175,16 @@ class _Consumer:
         if not self._rest.come_home or base_uri.startswith(f"{self._home}/") or now < self._look_at:
             return False
         self._look_at = now + _LOOK_S
-        with contextlib.suppress(httpx.HTTPError):
-            answer = await session.get(f"{self._home}/", timeout=_LOOK_S)
-            self._goes_home = not answer.is_server_error
+        with contextlib.suppress(httpx.HTTPError, InstanceGoneError):
+            answer = await self._asked(session, "GET", f"{self._home}/", timeout=_LOOK_S)
+            self._goes_home = answer.status < httpx.codes.INTERNAL_SERVER_ERROR
         return self._goes_home
 
     def _gone(self, error: Exception) -> None:
         self._positions, self._writing, self._refused = {}, {}, 0
         if not self._ended():
             self._cells[Cell.RECREATED] += 1
-            text = f"{type(error).__name__}: {error}"
+            text = f"{type(error).__name__}: {shown(error, _SAID)}"
             print(f"{now_us()} {self._actor}: a new instance, because {text}", file=sys.stderr, flush=True)
 
     async def _create(self, session: httpx.AsyncClient) -> str:
@@ -187,15 +196,15 @@ class _Consumer:
             "auto.offset.reset": "earliest",
             **self._rest.dialect.own_commits,
         }
-        place, self._goes_home = self._create_url, False
+        url, self._goes_home = self._create_url, False
         if goes_home:
-            place = f"{self._home}/consumers/{self._rest.group}"
-        answer = await _ask(session, "POST", place, body)
-        base_uri = str(answer.json()["base_uri"])
+            url = f"{self._home}/consumers/{self._rest.group}"
+        answer = await self._ask(session, "POST", url, body)
+        base_uri = place(answer.body, self._rest.url, self._rest.proxies)
         self._home = self._home or base_uri.partition("/consumers/")[0]
         self._look_at = time.monotonic() + _LOOK_S
         try:
-            await _ask(session, "POST", f"{base_uri}/subscription", {"topics": [self._rest.topic]})
+            await self._ask(session, "POST", f"{base_uri}/subscription", {"topics": [self._rest.topic]})
         except (httpx.HTTPError, InstanceGoneError):
             await self._delete(session, base_uri)
             raise
@@ -205,48 +214,43 @@ class _Consumer:
         limits = {"timeout": str(self._rest.read_timeout_ms)}
         if self._rest.dialect.max_bytes:
             limits["max_bytes"] = str(self._rest.read_max_bytes)
-        response = await session.get(f"{base_uri}/records", params=limits, headers=_BINARY)
+        answer = await self._asked(
+            session, "GET", f"{base_uri}/records", self._most, params=limits, headers=_BINARY
+        )
         at_us = now_us()
-        if response.status_code != httpx.codes.OK:
-            raise InstanceGoneError(_said(response), response.status_code)
-        try:
-            records = response.json()
-        except ValueError as error:
-            raise InstanceGoneError(f"records that are not JSON: {error}") from error
-        self._note_home(response, at_us, records)
-        if records:
-            self._note(records, at_us)
+        if answer.status != httpx.codes.OK:
+            raise InstanceGoneError(answer.said(), answer.status)
+        partitions, offsets, values = records(answer.body)
+        self._note_home(answer.instance, at_us, partitions)
+        if values:
+            self._note(partitions, offsets, values, at_us)
             self._deliveries.tick()
         else:
             self._deliveries.rotate()
         await self._commit_written(session, base_uri)
         self._cells[Cell.CPU_US] = cpu_us() if self._actor.endswith("-0") else 0
 
-    def _note_home(self, response: httpx.Response, at_us: int, records: list[dict[str, Any]]) -> None:
-        self._heard |= {int(record["partition"]) for record in records}
+    def _note_home(self, instance: str, at_us: int, partitions: list[int]) -> None:
+        self._heard |= set(partitions)
         if at_us < self._home_us + _HOME_US:
             return
-        told = next((told for name in INSTANCE_HEADERS if (told := response.headers.get(name))), None)
         self._homes.append(
             {
                 "group": self._rest.group,
                 "consumer": self._actor,
-                "instance": told or response.request.url.netloc.decode(),
+                "instance": instance,
                 "at_us": at_us,
                 "partitions": [len(self._heard)],
             }
         )
         self._home_us, self._heard = at_us, set()
 
-    def _note(self, records: list[dict[str, Any]], at_us: int) -> None:
-        partitions = [int(record["partition"]) for record in records]
-        offsets = [int(record["offset"]) for record in records]
-        values = [
-            None if record.get("value") is None else base64.b64decode(record["value"]) for record in records
-        ]
+    def _note(
+        self, partitions: list[int], offsets: list[int], values: list[bytes | None], at_us: int
+    ) -> None:
         who = identities(self._tag, values)
         self._positions |= dict(zip(partitions, offsets, strict=True))
-        self._cells[Cell.DELIVERED] += len(records)
+        self._cells[Cell.DELIVERED] += len(values)
         self._deliveries.append(
             {
                 "group": self._rest.group,
@@ -295,39 +299,68 @@ class _Consumer:
             {"topic": self._rest.topic, "partition": partition, "offset": committed(offset)}
             for partition, offset in positions.items()
         ]
-        await _ask(session, "POST", f"{base_uri}/offsets", {"offsets": offsets}, CommitRefusedError)
+        await self._ask(session, "POST", f"{base_uri}/offsets", {"offsets": offsets}, CommitRefusedError)
 
     async def _delete(self, session: httpx.AsyncClient, base_uri: str) -> None:
         """Leave the group in order where that is still possible; else the proxy's time-out does it."""
-        with contextlib.suppress(httpx.HTTPError):
-            await session.delete(base_uri, headers=_V2, timeout=_GOODBYE_S)
+        with contextlib.suppress(httpx.HTTPError, InstanceGoneError):
+            await self._asked(session, "DELETE", base_uri, headers=_V2, timeout=_GOODBYE_S)
+
+    async def _ask(
+        self,
+        session: httpx.AsyncClient,
+        method: str,
+        url: str,
+        body: dict[str, Any],
+        failed: type[InstanceGoneError] = InstanceGoneError,
+    ) -> Answer:
+        """Return a successful answer; raises InstanceGoneError, ``failed`` when the proxy tried in vain."""
+        answer = await self._asked(session, method, url, json=body, headers=_V2)
+        if answer.status == httpx.codes.INTERNAL_SERVER_ERROR:
+            raise failed(answer.said(), answer.status)
+        # A kafka-rest that stops answers what is in flight with 200 and no body, whatever became of it.
+        emptied = answer.status == httpx.codes.OK and not answer.body
+        if emptied or not httpx.codes.is_success(answer.status):
+            raise InstanceGoneError(answer.said(), answer.status)
+        return answer
+
+    async def _asked(
+        self, session: httpx.AsyncClient, method: str, url: str, most: int = ANSWER_BYTES, **options: Any
+    ) -> Answer:
+        """Return what came back, within bounds on size and time; the login goes to places of ours alone."""
+        login = self._login if may_log_in(url, self._rest.url, self._rest.proxies) else None
+        withheld = self._login is not None and login is None
+        body = bytearray()
+        try:
+            async with (
+                asyncio.timeout(self._whole_s),
+                session.stream(method, url, auth=login, **options) as response,
+            ):
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > most:
+                        raise InstanceGoneError(f"{method} {url}: an answer of more than {most:,} bytes")
+        except TimeoutError:
+            raise InstanceGoneError(f"{method} {url}: no whole answer within {self._whole_s:g} s") from None
+        except httpx.InvalidURL as error:
+            raise InstanceGoneError(f"{method} {url}: {error}") from None
+        asked = f"{method} {response.request.url.path}"
+        told = instance_of(response.headers.get) or response.request.url.netloc.decode()
+        return Answer(asked, response.status_code, bytes(body), told, withheld)
 
 
-async def _ask(
-    session: httpx.AsyncClient,
-    method: str,
-    url: str,
-    body: dict[str, Any],
-    failed: type[InstanceGoneError] = InstanceGoneError,
-) -> httpx.Response:
-    """Return a successful answer; raises InstanceGoneError, ``failed`` when the proxy tried in vain."""
-    response = await session.request(method, url, json=body, headers=_V2)
-    if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
-        raise failed(_said(response), response.status_code)
-    # A kafka-rest that stops answers what is in flight with 200 and no body, whatever became of it.
-    emptied = response.status_code == httpx.codes.OK and not response.content
-    if emptied or not response.is_success:
-        raise InstanceGoneError(_said(response), response.status_code)
-    return response
+class Answer(NamedTuple):
+    """What was asked, and what came back from which instance; ``withheld`` tells that no login was sent."""
 
+    asked: str
+    status: int
+    body: bytes
+    instance: str
+    withheld: bool
 
-def _said(response: httpx.Response) -> str:
-    """Say in one line what was asked and what came back: status, and code and message where there are any."""
-    request = response.request
-    try:
-        document = response.json()
-        said = f"error_code {document['error_code']}: {document['message']}"
-    except (ValueError, KeyError, TypeError):
-        said = response.text
-    said = " ".join(said.split())[:_SAID]
-    return f"{request.method} {request.url.path}: HTTP {response.status_code} {said}".rstrip()
+    def said(self) -> str:
+        """Say it in one line: status, and code and message where there are any."""
+        text = f"{self.asked}: HTTP {self.status} {refusal(self.body, _SAID)}".rstrip()
+        if self.withheld and self.status == httpx.codes.UNAUTHORIZED:
+            text += "; the login goes to verify.rest.url and .proxies alone, and never from https to http"
+        return text

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Final
+from urllib.parse import quote
 
-import httpx
-
+from border.foreign import ForeignError
+from border.proxy import origin
 from evidence.load import LoadError, RestLoad
 from verify.load.ledger import ACKED
 from verify.load.rest_producers import PRODUCE_HEADERS, read_answer
-from verify.load.rest_session import session_options
+from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
 
 PROBE: Final = b"kedge: is a REST proxy ready?"
 #: A proxy without a broker answers after 60 s, with 200 and the error inside; that is no time to wait.
@@ -20,19 +22,23 @@ _ANSWER_S: Final = 15.0
 def probe(rest: RestLoad) -> None:
     """Produce one record through the URL; raises LoadError unless the answer has its offset."""
     url = f"{rest.url.rstrip('/')}/topics/{rest.topic}"
-    body = {"records": [{"value": base64.b64encode(PROBE).decode()}]}
+    body = json.dumps({"records": [{"value": base64.b64encode(PROBE).decode()}]}).encode()
     try:
-        response = httpx.post(
-            url, json=body, headers=PRODUCE_HEADERS, timeout=_ANSWER_S, **session_options(rest)
+        origin(rest.url)
+        wire = Wire(
+            rest.model_copy(update={"request_timeout_s": _ANSWER_S}),
+            f"/topics/{quote(rest.topic, safe='')}",
+            PRODUCE_HEADERS,
         )
-    except httpx.HTTPError as error:
+        answer = wire.post(body)
+    except ForeignError as error:
+        raise LoadError(f"{rest.url!r} in load.json is {error}") from error
+    except (NotSentError, NoAnswerError) as error:
         raise LoadError(
-            f"no REST proxy takes a record at {url} within {_ANSWER_S:.0f} s "
-            f"({type(error).__name__}: {error}); "
+            f"no REST proxy takes a record at {url} within {_ANSWER_S:.0f} s ({error}); "
             f"is the balancer up, and an instance behind it?"
         ) from error
-    except httpx.InvalidURL as error:
-        raise LoadError(f"{rest.url!r} in load.json is no URL: {error}") from error
-    (entry,) = read_answer(response.status_code, response.content, 1)
+    wire.close()
+    (entry,) = read_answer(answer.status, answer.body, 1)
     if entry.outcome != ACKED:
         raise LoadError(f"the REST proxy at {url} does not take a record: {entry.error}; see its journal")

@@ -11,12 +11,14 @@ import asyncio
 import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import httpx
 import numpy as np
 
+from border.foreign import ForeignError, shown
+from border.proxy import Offset, offsets
 from evidence.load import Load, RestLoad
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
@@ -32,6 +34,8 @@ PRODUCE_HEADERS: Final = {
     "Accept": "application/vnd.kafka.v2+json",
 }
 _TICK_S: Final = 0.005
+#: Letters of what a proxy says of a failure.
+_SAID: Final = 200
 
 
 class Entry(NamedTuple):
@@ -53,24 +57,20 @@ def read_answer(status: int, body: bytes, records: int) -> list[Entry]:
         refused = status // 100 == 4 or status == httpx.codes.SERVICE_UNAVAILABLE
         if status == httpx.codes.REQUEST_TIMEOUT:
             refused = False
-        text = f"HTTP {status}: {body[:200].decode(errors='replace')}"
+        text = f"HTTP {status}: {shown(body[: 4 * _SAID], _SAID)}"
         return [Entry(FAILED if refused else UNKNOWN, error=text)] * records
     try:
-        entries = json.loads(body)["offsets"]
-        found = [_entry(entry) for entry in entries]
-    except (ValueError, KeyError, TypeError) as error:
-        return [Entry(UNKNOWN, error=f"HTTP 200 that is no produce answer: {error!r}")] * records
-    if len(found) != records:
-        return [Entry(UNKNOWN, error=f"HTTP 200 with {len(found)} offsets for {records} records")] * records
-    return found
+        return [_entry(entry) for entry in offsets(body, records)]
+    except ForeignError as error:
+        return [Entry(UNKNOWN, error=f"HTTP 200: {error}")] * records
 
 
-def _entry(entry: dict[str, Any]) -> Entry:
-    if entry.get("error") is not None or entry.get("error_code") is not None:
-        return Entry(FAILED, error=f"error_code {entry.get('error_code')}: {entry.get('error')}")
-    if entry.get("partition") is None or entry.get("offset") is None:
+def _entry(entry: Offset) -> Entry:
+    if entry.error is not None or entry.error_code is not None:
+        return Entry(FAILED, error=f"error_code {entry.error_code}: {shown(entry.error, _SAID)}")
+    if entry.partition is None or entry.offset is None:
         return Entry(UNKNOWN, error="HTTP 200 with an entry that has neither offset nor error")
-    return Entry(ACKED, int(entry["partition"]), int(entry["offset"]))
+    return Entry(ACKED, entry.partition, entry.offset)
 
 
 async def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending) -> None:

@@ -11,15 +11,17 @@ import http.client
 import select
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from border.foreign import ForeignError, shown
+from border.proxy import ANSWER_BYTES, instance
 from evidence.load import RestLoad
 from verify.load.rest_session import session_options
 
 #: Where an instance or the balancer says which instance (host:port) answered, the first that is there.
-INSTANCE_HEADERS: Final = ("X-Served-By", "X-Kedge-Instance")
+_INSTANCE_HEADERS: Final = ("X-Served-By", "X-Kedge-Instance")
 
 
 class NotSentError(Exception):
@@ -62,10 +64,10 @@ class Wire:
         try:
             connection.request("POST", self._path, body, self._headers)
             answer = connection.getresponse()
-            found = Answer(answer.status, answer.read(), _instance(answer))
-        except (OSError, http.client.HTTPException) as error:
+            found = Answer(answer.status, _whole(answer), instance_of(answer.getheader))
+        except (OSError, http.client.HTTPException, ForeignError) as error:
             connection.close()
-            raise NoAnswerError(f"{type(error).__name__}: {error}") from error
+            raise NoAnswerError(f"{type(error).__name__}: {shown(error)}") from error
         if answer.will_close:
             connection.close()
         else:
@@ -105,5 +107,16 @@ class Wire:
         return connection
 
 
-def _instance(answer: http.client.HTTPResponse) -> str | None:
-    return next((told for name in INSTANCE_HEADERS if (told := answer.getheader(name))), None)
+def _whole(answer: http.client.HTTPResponse) -> bytes:
+    """Return the body of an answer; raises ForeignError for one that is too long."""
+    body = answer.read(ANSWER_BYTES + 1)
+    if len(body) > ANSWER_BYTES:
+        raise ForeignError(f"an answer of more than {ANSWER_BYTES:,} bytes")
+    if answer.length:
+        raise http.client.IncompleteRead(body, answer.length)
+    return body
+
+
+def instance_of(header: Callable[[str], str | None]) -> str | None:
+    """Return which instance (host:port) answered, as a header says; None where none does."""
+    return instance(next((told for name in _INSTANCE_HEADERS if (told := header(name))), None))

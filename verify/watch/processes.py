@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,9 @@ _NO_UNIT: Final = frozenset({"host_tuning", "rest_balancer"})
 _AGAIN_S: Final = 2.0
 _LOOK_S: Final = 0.5
 _END_S: Final = 5.0
+#: A line is due each second, and what a connection held up comes at once; more must not fill the disk.
+_MOST_PER_S: Final = 4
+_BURST: Final = 120
 
 #: The service and the instance of each unit of a host.
 Units = Mapping[str, tuple[str, str]]
@@ -128,8 +132,13 @@ class HostWatcher:
         with self._ssh as ssh:
             assert ssh.stdout is not None
             assert ssh.stderr is not None
+            began, heard = time.monotonic(), 0
             try:
                 while line := read_line(ssh.stdout, SAMPLE_BYTES):
+                    heard += 1
+                    if heard > _BURST + _MOST_PER_S * (time.monotonic() - began):
+                        ssh.terminate()
+                        return "it sends far more than a line a second"
                     found, of_host = rows(self._host, self._units, line)
                     if found:
                         self._writer.append(rows_to_columns("processes", found))

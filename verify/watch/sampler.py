@@ -13,6 +13,7 @@ from typing import Final
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
+from border.cluster import member as named
 from evidence.writing import EvidenceWriter
 from verify.process import now_us
 from verify.watch.ownership import Owners, Sample, changes, owners_after
@@ -29,12 +30,9 @@ _STATES: Final = {
 
 
 def to_sample(description: ConsumerGroupDescription) -> Sample:
-    """Reduce librdkafka's description of a group to what the watcher needs.
-
-    A member's name tells its host as well: behind a REST proxy that is where the proxy runs.
-    """
+    """Reduce librdkafka's description of a group to what the watcher needs."""
     members = {
-        f"{member.member_id} on {member.host.removeprefix('/')}": frozenset(
+        named(member.member_id, member.host): frozenset(
             (tp.topic, tp.partition) for tp in member.assignment.topic_partitions
         )
         for member in description.members
