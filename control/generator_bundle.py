@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from control.jars import is_as_made, note_digest
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 #: For one Python, without conditions: pip judges those by the Python that runs it.
 LOCK: Final = ROOT / "requirements" / "generator.txt"
@@ -60,7 +62,7 @@ def bundle(python: str, machine: str, cache: Path) -> Path:
             "load_generator_python, or take the host out of the group load_generator"
         )
     archive = cache / f"load-generator-{key(python, machine)}.tar.gz"
-    if archive.exists():
+    if is_as_made(archive):
         return archive
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
@@ -73,6 +75,7 @@ def bundle(python: str, machine: str, cache: Path) -> Path:
             for name in CODE:
                 file.add(ROOT / name, name, filter=_code_for_everybody)
         made.replace(archive)
+    note_digest(archive)
     return archive
 
 

@@ -14,12 +14,13 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+_MODE = 0o644
 _LINE = re.compile(r"(?P<coordinate>[^\s:]+:[^\s:]+:[^\s:]+(?::[^\s:]+)?)\s+(?P<sha256>[0-9a-f]{64})")
 
 
@@ -216,30 +217,69 @@ def archive_path(lock: Path, archives: Path) -> Path:
 def archive(lock: Path, folder: Path, archives: Path) -> Path:
     """Pack a resolved set as one tar, so that a node gets it in one transfer; return its path.
 
-    The name carries the lock's key and the bytes depend on the jars alone: one that exists is the right one.
+    The name carries the lock's key and the bytes depend on the jars alone. One that exists is looked into:
+    what lies in a cache may have been changed since.
     """
     jars = read_lock(lock)
     path = archive_path(lock, archives)
-    if path.is_file():
-        return path
-    archives.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".archive-", dir=archives)
+    if not holds(path, {jar.file_name: jar.sha256 for jar in jars}):
+        pack(path, {jar.file_name: folder / jar.file_name for jar in jars})
+    return path
+
+
+def holds(tarball: Path, files: Mapping[str, str]) -> bool:
+    """Whether a tar has exactly these files, name to SHA-256, as `pack` writes them."""
+    try:
+        with tarfile.open(tarball, "r:") as tar:
+            found = {}
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() else None
+                if content is None or member.mode != _MODE or (member.uid, member.gid) != (0, 0):
+                    return False
+                if member.name in found:
+                    return False
+                found[member.name] = hashlib.sha256(content.read()).hexdigest()
+    except (OSError, tarfile.TarError):
+        return False
+    return found == dict(files)
+
+
+def pack(tarball: Path, files: Mapping[str, Path]) -> None:
+    """Pack files under their names as one tar, whose bytes depend on them alone."""
+    tarball.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".archive-", dir=tarball.parent)
     try:
         with (
             os.fdopen(handle, "wb") as file,
             tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
         ):
-            for jar in jars:
-                tar.add(folder / jar.file_name, arcname=jar.file_name, filter=without_history)
-        Path(name).replace(path)
+            for arcname, path in sorted(files.items()):
+                tar.add(path, arcname=arcname, filter=without_history)
+        Path(name).replace(tarball)
     finally:
         Path(name).unlink(missing_ok=True)
-    return path
+
+
+def note_digest(made: Path) -> None:
+    """Write down beside a file of the cache what it holds, which no lock says."""
+    _digest_of(made).write_text(sha256_of(made) + "\n", encoding="utf-8")
+
+
+def is_as_made(made: Path) -> bool:
+    """Whether a file of the cache holds what it held when it was made."""
+    try:
+        return sha256_of(made) == _digest_of(made).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return False
+
+
+def _digest_of(made: Path) -> Path:
+    return made.with_name(f"{made.name}.sha256")
 
 
 def without_history(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Have an archive's bytes depend on its files alone: no times, no owners."""
-    member.mtime, member.mode = 0, 0o644
+    member.mtime, member.mode = 0, _MODE
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     return member

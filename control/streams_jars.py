@@ -13,7 +13,6 @@ import json
 import os
 import re
 import subprocess
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from control.jars import JarError, read_lock, resolve, sha256_of, without_history
+from control.jars import JarError, holds, is_as_made, note_digest, pack, read_lock, resolve, sha256_of
 from control.rendering import TEMPLATES, render
 
 SOURCES: Final = TEMPLATES / "streams"
@@ -84,10 +83,11 @@ def application_jars(
 
 def pack_application(jars: Sequence[Path], cache: Path, *, write: bool) -> Packed:
     """Pack the application's jars into one archive, named after their names and contents."""
-    key = _key([(jar.name, sha256_of(jar)) for jar in jars])
+    digests = {jar.name: sha256_of(jar) for jar in jars}
+    key = _key([*digests.items()])
     tarball = cache / "archives" / f"streams-app-{key}.tar"
-    if write and not tarball.is_file():
-        _pack(tarball, {jar.name: jar for jar in jars})
+    if write and not holds(tarball, digests):
+        pack(tarball, {jar.name: jar for jar in jars})
     return Packed(key, tarball)
 
 
@@ -104,14 +104,15 @@ def build_kit(wish: Wish, cache: Path, *, write: bool) -> Packed:
     jars = [(jar.name, sha256_of(jar)) for jar in wish.jars]
     key = _key([*sources.items(), *jars, ("main", wish.main_class), ("release", str(wish.release))])
     tarball = cache / "archives" / f"streams-kit-{key}.tar"
-    if write and not tarball.is_file():
+    if write and not is_as_made(tarball):
         _check_version(wish)
         with tempfile.TemporaryDirectory(prefix="kedge-streams-") as name:
             classes = _compile(wish, sources, Path(name))
             _see_it_load(wish, classes)
             jar = Path(name) / "kedge-streams.jar"
             jar.write_bytes(_jar(classes))
-            _pack(tarball, {jar.name: jar})
+            pack(tarball, {jar.name: jar})
+        note_digest(tarball)
     return Packed(key, tarball)
 
 
@@ -209,18 +210,6 @@ def _jar(classes: Path) -> bytes:
             if not path.name.startswith("LoadCheck"):
                 archive.writestr(zipfile.ZipInfo(str(path.relative_to(classes)), _DAY), path.read_bytes())
     return buffer.getvalue()
-
-
-def _pack(tarball: Path, files: Mapping[str, Path]) -> None:
-    tarball.parent.mkdir(parents=True, exist_ok=True)
-    new = tarball.with_name(f".{tarball.name}.{os.getpid()}")
-    try:
-        with tarfile.open(new, "w", format=tarfile.USTAR_FORMAT) as tar:
-            for name, path in sorted(files.items()):
-                tar.add(path, arcname=name, filter=without_history)
-        new.replace(tarball)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _key(parts: Sequence[tuple[str, str]]) -> str:

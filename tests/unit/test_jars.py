@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +142,70 @@ def test_archive_has_the_same_bytes_from_another_folder(tmp_path: Path) -> None:
     with tarfile.open(packed[0]) as tar:
         assert tar.getnames() == ["a-1.jar", "b-1.jar"]
     assert jars.lock_key(lock) in packed[0].name
+
+
+def changed(content: bytes = b"a", **attributes: Any) -> bytes:
+    """Return an archive of one jar, as it should be but for what is said."""
+    member = tarfile.TarInfo("a-1.jar")
+    member.mode, member.size = 0o644, len(content)
+    for name, value in attributes.items():
+        setattr(member, name, value)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no tar",
+        changed()[:700],
+        changed(b"tampered"),
+        changed(name="b-1.jar"),
+        changed(name="../a-1.jar"),
+        changed(mode=0o4755),
+        changed(uid=1000),
+        changed(b"", type=tarfile.SYMTYPE, linkname="/etc/shadow"),
+        changed(b"", type=tarfile.LNKTYPE, linkname="a-1.jar"),
+    ],
+)
+def test_a_packed_set_that_was_changed_in_the_cache_is_packed_again(tmp_path: Path, content: bytes) -> None:
+    lock = write_lock(tmp_path, {"g:a:1": b"a"})
+    (tmp_path / "a-1.jar").write_bytes(b"a")
+    packed = jars.archive(lock, tmp_path, tmp_path / "archives")
+    first = packed.read_bytes()
+    packed.write_bytes(content)
+    assert not jars.holds(packed, {"a-1.jar": digest(b"a")})
+    assert jars.archive(lock, tmp_path, tmp_path / "archives").read_bytes() == first
+    written = packed.stat().st_mtime_ns
+    assert jars.archive(lock, tmp_path, tmp_path / "archives").stat().st_mtime_ns == written
+
+
+def test_a_packed_set_with_one_file_more_is_packed_again(tmp_path: Path) -> None:
+    lock = write_lock(tmp_path, {"g:a:1": b"a"})
+    (tmp_path / "a-1.jar").write_bytes(b"a")
+    packed = jars.archive(lock, tmp_path, tmp_path / "archives")
+    for name, content in (("b-1.jar", b"b"), ("a-1.jar", b"a")):
+        with tarfile.open(packed, "a") as tar:
+            member = tarfile.TarInfo(name)
+            member.mode, member.size = 0o644, len(content)
+            tar.addfile(member, io.BytesIO(content))
+        assert not jars.holds(packed, {"a-1.jar": digest(b"a")})
+        jars.archive(lock, tmp_path, tmp_path / "archives")
+        assert jars.holds(packed, {"a-1.jar": digest(b"a")})
+
+
+def test_what_is_made_here_is_held_against_what_it_was_then(tmp_path: Path) -> None:
+    made = tmp_path / "kit.tar"
+    assert not jars.is_as_made(made)
+    made.write_bytes(b"a")
+    assert not jars.is_as_made(made)
+    jars.note_digest(made)
+    assert jars.is_as_made(made)
+    made.write_bytes(b"b")
+    assert not jars.is_as_made(made)
 
 
 @pytest.mark.parametrize(
