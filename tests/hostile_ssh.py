@@ -39,7 +39,8 @@ class _Server(paramiko.ServerInterface):
             for piece in output:
                 channel.sendall(piece)
             channel.send_exit_status(status)
-            channel.close()
+            # Its end, and no close: that could overtake the word that the command was begun.
+            channel.shutdown_write()
 
 
 @contextlib.contextmanager
