@@ -5,13 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from evidence.nearest import nearest
+from sizing.against import Change, at_commit, changes, document, read_kept, shown
+from sizing.core.inventory import Inventory
+from sizing.core.plan import Plan
 from sizing.core.settings import Advice, Basis
 from sizing.inventory.reading import read_archives, read_inventory
 from sizing.inventory.yaml_files import InventoryError
+from sizing.markdown import markdown
 from sizing.page import page
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
@@ -21,10 +26,38 @@ from sizing.text import difference, resting_on, text
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the plan; return 0 when it is clean, 1 with an error finding, 2 when the input cannot be read."""
+    """Print the plan.
+
+    Returns:
+        0 when it is clean, 1 with an error finding, 2 when the input cannot be read; with ``--exit-code`` 3
+        when a value changes.
+    """
+    options = _options(arguments)
+    for word in options.basis:
+        if word not in get_args(Basis):
+            near = nearest(word, get_args(Basis))
+            mend = f"did you mean {near}?" if near else f"it is one of {', '.join(get_args(Basis))}"
+            print(f"--basis {word}: no value rests on that; {mend}", file=sys.stderr)
+            return 2
+    try:
+        inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
+        plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
+        before = [_older(one, options) for one in options.against]
+        planned = bool(before) and not plan.has_errors
+        found = _changes(before, document(plan.to_json(), inventory)) if planned else None
+    except InventoryError as error:
+        print(error, file=sys.stderr)
+        return 2
+    _print(options, inventory, plan, found)
+    if plan.has_errors:
+        return 1
+    return 3 if options.exit_code and found else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m sizing", description=__doc__)
     parser.add_argument("--inventory", "-i", required=True, type=Path, help="an Ansible inventory")
-    parser.add_argument("--format", choices=["text", "json", "html"], default="text")
+    parser.add_argument("--format", choices=["text", "json", "html", "markdown"], default="text")
     parser.add_argument("--advice", choices=get_args(Advice), help="instead of the inventory's own choice")
     parser.add_argument(
         "--diff",
@@ -50,24 +83,31 @@ def main(arguments: list[str] | None = None) -> int:
         help=f"print only the settings that rest on it, with their reasons, and their share: "
         f"{', '.join(get_args(Basis))}",
     )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="OLD.json|COMMIT",
+        help="print only what changes since a plan that --format json printed, or since a commit of the "
+        "inventory's repository, and whose change it is; with one of each, every change has one author",
+    )
+    parser.add_argument("--exit-code", action="store_true", help="return 3 when --against finds a change")
     parser.add_argument("--full", action="store_true", help="print every instance, also those like another")
     options = parser.parse_args(arguments)
-    for word in options.basis:
-        if word not in get_args(Basis):
-            near = nearest(word, get_args(Basis))
-            mend = f"did you mean {near}?" if near else f"it is one of {', '.join(get_args(Basis))}"
-            print(f"--basis {word}: no value rests on that; {mend}", file=sys.stderr)
-            return 2
-    try:
-        inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
-    except InventoryError as error:
-        print(error, file=sys.stderr)
-        return 2
-    plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
     if options.diff and options.format != "text":
         parser.error(f"--diff has no {options.format} form: print both plans as JSON, and compare those")
     if options.basis and (options.diff or options.format != "text"):
         parser.error("--basis goes with neither --diff nor --format: JSON and HTML have every basis")
+    if options.against and (options.basis or options.diff or options.format in {"json", "html"}):
+        parser.error("--against goes with --format text or markdown, and with neither --basis nor --diff")
+    if options.exit_code and not options.against:
+        parser.error("--exit-code goes with --against: without it there is nothing that could have changed")
+    return options
+
+
+def _print(
+    options: argparse.Namespace, inventory: Inventory, plan: Plan, found: Sequence[Change] | None
+) -> None:
     if options.diff and plan.has_errors:
         print(text(plan))
         print("no difference is shown of a plan with errors", file=sys.stderr)
@@ -77,13 +117,41 @@ def main(arguments: list[str] | None = None) -> int:
     elif options.basis and not plan.has_errors:
         print(resting_on(plan, list(dict.fromkeys(options.basis))))
     elif options.format == "json":
-        print(json.dumps(_printable(plan.to_json()), indent=2))
+        print(json.dumps(document(_printable(plan.to_json()), inventory), indent=2))
     elif options.format == "html":
         print(page(plan, str(options.inventory)), end="")
+    elif options.format == "markdown":
+        print(markdown(plan, found))
+    elif found is not None:
+        print(shown(found))
     else:
         print(text(plan, full=options.full))
         print(what_changes(inventory, plan, options.advice), end="")
-    return 1 if plan.has_errors else 0
+
+
+def _older(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the document of a plan that was kept, or what this kit plans of the inventory at a commit."""
+    if Path(name).is_file():
+        return read_kept(Path(name))
+    with at_commit(options.inventory, name) as then:
+        inventory = read_inventory(then, SERVICES, options.extra_vars)
+    plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
+    if plan.has_errors:
+        first = next(f for f in plan.findings if f.severity == "error")
+        raise InventoryError(
+            f"--against {name}: that inventory has errors, the first at {first.where}: {first.message}"
+        )
+    return document(plan.to_json(), inventory)
+
+
+def _changes(before: Sequence[dict[str, Any]], now: dict[str, Any]) -> list[Change]:
+    kept = [one for one in before if one.get("kit") != now["kit"]]
+    if len(before) > 2 or (len(before) == 2 and len(kept) != 1):
+        raise InventoryError("--against: give one plan of another kit, one commit, or one of each")
+    if len(before) == 1:
+        return changes(before[0], now)
+    between = next(one for one in before if one is not kept[0])
+    return changes(kept[0], now, between)
 
 
 def _printable(document: Any) -> Any:

@@ -91,7 +91,7 @@ def resting_on(plan: Plan, wanted: Collection[Basis]) -> str:
             places.setdefault((name, replace(s, file="", value="")), []).append(where)
     lines: list[str] = []
     for (name, s), wheres in places.items():
-        lines += [compact(wheres), f"    {name}", *_wrapped(_reason(s), 8)]
+        lines += [compact(wheres), f"    {name}", *wrapped(_reason(s), 8)]
     for basis in wanted:
         count = sum(s.basis == basis for _, s in every)
         lines.append(f"{basis}: {count} of {len(every)} settings, {count / max(1, len(every)):.1%}")
@@ -108,7 +108,7 @@ def _sources(plan: Plan) -> Iterator[str]:
     yield "sources"
     for key, source in cited(every).items():
         yield f"  {'; '.join(_names(source, words[key]))}  ({key})"
-        yield from _wrapped("; ".join(filter(None, (source.title, source.by, source.version))), 8)
+        yield from wrapped("; ".join(filter(None, (source.title, source.by, source.version))), 8)
         yield f"        {source.address}"
 
 
@@ -191,9 +191,9 @@ def findings(found: tuple[Finding, ...]) -> Iterator[str]:
             if f.severity == severity:
                 yield f"{severity}: {f.where} ({f.rule})"
                 # Some variables are words, and no sentence may spell them otherwise.
-                yield from _wrapped(_sentence(f.message, capital=f.rule != "inventory.variable"), 4)
+                yield from wrapped(_sentence(f.message, capital=f.rule != "inventory.variable"), 4)
                 if f.fix:
-                    yield from _wrapped(f"Fix: {_sentence(f.fix, capital=False)}", 4)
+                    yield from wrapped(f"Fix: {_sentence(f.fix, capital=False)}", 4)
     counts = [(sum(f.severity == s for f in found), s) for s in _SEVERITIES]
     yield ", ".join(f"{n} {s}{'' if n == 1 else 's'}" for n, s in counts)
 
@@ -213,7 +213,7 @@ def difference(plan: Plan, other: Plan, name: str, other_name: str) -> str:
     lines = []
     for (file, key, mine_says, other_says), wheres in places.items():
         lines += [compact(wheres), f"    {file}  {key}"]
-        lines += _wrapped(f"{name}: {mine_says}", 8) + _wrapped(f"{other_name}: {other_says}", 8)
+        lines += wrapped(f"{name}: {mine_says}", 8) + wrapped(f"{other_name}: {other_says}", 8)
     alone = 0
     for label, only in ((name, of_mine - of_theirs), (other_name, of_theirs - of_mine)):
         if only:
@@ -256,7 +256,7 @@ def _settings(settings: tuple[Setting, ...]) -> Iterator[str]:
             yield f"  {file}"
         mark = "   (yours)" if s.by == "person" else ""
         yield f"    {s.key}={'***' if s.hidden else s.value}{mark}"
-        yield from _wrapped(_reason(s), 8)
+        yield from wrapped(_reason(s), 8)
 
 
 def _reason(s: Setting) -> str:
@@ -271,7 +271,8 @@ def _sentence(words: str, *, capital: bool = True) -> str:
     return f"{first}{words[1:]}{'' if words.endswith(('.', '?', '!')) else '.'}"
 
 
-def _wrapped(words: str, indent: int) -> list[str]:
+def wrapped(words: str, indent: int) -> list[str]:
+    """Return words as lines of a plan, indented; a word longer than a line stays whole."""
     pad = " " * indent
     return textwrap.wrap(
         words,

@@ -1,0 +1,12 @@
+"""Which release of Kedge this is, and the versions of the documents that others read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Semantic: what it promises to keep is listed in docs/releases.md.
+VERSION: Final = "0.1.0"
+#: Of the plan as JSON. Fields are added within a version; one that goes or changes its meaning raises it.
+PLAN_SCHEMA: Final = 1
+#: Of verdicts.json, likewise.
+VERDICTS_SCHEMA: Final = 1

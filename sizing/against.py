@@ -1,0 +1,278 @@
+"""What changes between a plan that was kept, or of an older commit, and the plan of today; and by whom."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal
+
+from evidence.release import PLAN_SCHEMA, VERSION
+from sizing.core.inventory import Inventory
+from sizing.core.naming import compact
+from sizing.inventory.secrets import Known
+from sizing.inventory.yaml_files import InventoryError
+from sizing.text import wrapped
+
+#: Whose change a difference is. ``either``: kit and inventory both changed, and nothing tells which it was.
+Whose = Literal["inventory", "kit", "either"]
+_WHO: Final[Mapping[Whose, str]] = {
+    "inventory": "your inventory changed",
+    "kit": "the kit's rule changed",
+    "either": "the kit or your inventory changed",
+}
+#: What to do where nobody can tell.
+TELL: Final = (
+    "kit and inventory both changed: give --against a commit of the inventory as well, to tell them apart"
+)
+_HIDDEN: Final = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting, or with an empty key a whole place, that only one plan has or that differs.
+
+    Attributes:
+        where: the place, such as ``rest1 kafka_rest@8082``.
+        file: the file on the node; empty for topics, clients and rollouts without one.
+        key: the setting's key; empty where the whole place comes or goes.
+        before: its value in the older plan; None where that has none.
+        after: its value today; None where there is none any more.
+        whose: who changed it.
+        rule: the rule that sets it today, or did.
+        because: the reason of today's value, or of the one that went.
+    """
+
+    where: str
+    file: str
+    key: str
+    before: str | None
+    after: str | None
+    whose: Whose
+    rule: str = ""
+    because: str = ""
+
+    @property
+    def who(self) -> str:
+        """Say whose change it is."""
+        return _WHO[self.whose]
+
+    @property
+    def subject(self) -> str:
+        """Return the service, or what else is planned, that it belongs to."""
+        return self.where.partition(" ")[2].partition("@")[0]
+
+
+def document(plan: Mapping[str, Any], inventory: Inventory) -> dict[str, Any]:
+    """Return a plan's JSON with what tells later who changed what: the kit, its rules, the inventory.
+
+    Args:
+        plan: as ``Plan.to_json`` returns it.
+        inventory: that the plan was made of.
+    """
+    kit = {"version": VERSION, "rules": _rules()}
+    return {"schema": PLAN_SCHEMA, "kit": kit, "inventory": _fingerprint(inventory), **plan}
+
+
+def _fingerprint(inventory: Inventory) -> str:
+    """Return a hash of all that rules read of an inventory, secrets left out."""
+    seen = json.dumps([inventory.hosts, inventory.groups], sort_keys=True, default=str)
+    return hashlib.sha256(Known(inventory).masked(seen).encode()).hexdigest()[:16]
+
+
+@cache
+def _rules() -> str:
+    """Return a hash of the planner's own files: between releases the version says too little."""
+    here = Path(__file__).parent
+    files = sorted(path for path in here.rglob("*") if path.suffix in {".py", ".txt", ".yml"})
+    whole = hashlib.sha256()
+    for path in files:
+        whole.update(path.relative_to(here).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()[:16]
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """Read a plan that ``--format json`` printed, or that a run kept.
+
+    Raises:
+        InventoryError: when it is no such plan, or one of a newer kit.
+    """
+    try:
+        kept = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InventoryError(f"{path}: no plan in JSON: {error}; keep one with --format json") from error
+    if not isinstance(kept, dict) or not isinstance(kept.get("hosts"), dict):
+        raise InventoryError(f"{path}: no plan; keep one with --format json")
+    schema = kept.get("schema", PLAN_SCHEMA)
+    if not isinstance(schema, int) or schema > PLAN_SCHEMA:
+        newer = (kept.get("kit") or {}).get("version", "a newer one")
+        raise InventoryError(f"{path}: a plan of Kedge {newer}; this is {VERSION}: compare with that kit")
+    return kept
+
+
+@contextmanager
+def at_commit(inventory: Path, reference: str) -> Iterator[Path]:
+    """Lay out an inventory as it was at a commit of the repository that holds it; gone afterwards.
+
+    Raises:
+        InventoryError: when it lies in no repository, or that has no such commit or no such inventory there.
+    """
+    folder = inventory if inventory.is_dir() else inventory.parent
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    if top is None:
+        raise InventoryError(
+            f"--against {reference}: no such file, and {inventory} lies in no git repository"
+        )
+    commit = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+    if commit is None:
+        raise InventoryError(
+            f"--against {reference}: neither a file nor a commit of the repository of {inventory}"
+        )
+    root = Path(top.decode().strip())
+    inside = folder.resolve().relative_to(root.resolve())
+    packed = _git(root, "archive", commit.decode().strip(), "--", str(inside))
+    if packed is None:
+        raise InventoryError(f"--against {reference}: {inventory} is not there at that commit")
+    with TemporaryDirectory(prefix="kedge-against-") as made:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            tar.extractall(made, members=_within(tar))  # noqa: S202 - git's own, links and others left out
+        then = Path(made) / inside
+        yield then if inventory.is_dir() else then / inventory.name
+
+
+def _within(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    yield from (one for one in tar if one.isfile() or one.isdir())
+
+
+def _git(folder: Path, *arguments: str) -> bytes | None:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], between: Mapping[str, Any] | None = None
+) -> list[Change]:
+    """Return what differs between two plans, in the order of today's.
+
+    Args:
+        before: the older plan's document.
+        after: today's.
+        between: what today's kit plans of the older inventory; with it each change has one author.
+    """
+    if between is not None:
+        kit = {(c.where, c.file, c.key): c for c in _apart(before, between, "kit")}
+        mine = _apart(between, after, "inventory")
+        # Changed by both: what counts is the value that was, and the last author.
+        joined = [replace(c, before=kit.pop((c.where, c.file, c.key), c).before) for c in mine]
+        return [*kit.values(), *joined]
+    return _apart(before, after, _whose(before, after))
+
+
+def _whose(before: Mapping[str, Any], after: Mapping[str, Any]) -> Whose:
+    if "inventory" in before and before["inventory"] == after["inventory"]:
+        return "kit"
+    return "inventory" if "kit" in before and before["kit"] == after["kit"] else "either"
+
+
+def _apart(before: Mapping[str, Any], after: Mapping[str, Any], whose: Whose) -> list[Change]:
+    old, new = _flat(before), _flat(after)
+    found = []
+    for where in dict.fromkeys([*new, *old]):
+        if where not in old or where not in new:
+            at = ("planned" if where in old else None, "planned" if where in new else None)
+            found.append(Change(where, "", "", *at, whose))
+            continue
+        for file, key in dict.fromkeys([*new[where], *old[where]]):
+            was, now = old[where].get((file, key)), new[where].get((file, key))
+            if (_value(was), bool(was)) != (_value(now), bool(now)):
+                said = now or was or {}
+                why = str(said.get("rule", "")), str(said.get("because", ""))
+                found.append(Change(where, file, key, _value(was), _value(now), whose, *why))
+    return found
+
+
+def _value(setting: Mapping[str, Any] | None) -> str | None:
+    if setting is None:
+        return None
+    return _HIDDEN if setting.get("secret") else str(setting.get("value"))
+
+
+def _flat(plan: Mapping[str, Any]) -> dict[str, dict[tuple[str, str], Mapping[str, Any]]]:
+    """Return the settings of a plan's document by place, file and key.
+
+    Raises:
+        InventoryError: when it has not the form of a plan.
+    """
+    places: dict[str, Sequence[Mapping[str, Any]]] = {}
+    try:
+        for host, of_host in plan["hosts"].items():
+            for service, of_service in of_host["services"].items():
+                for one in of_service["instances"]:
+                    places[f"{host} {service}@{one['name']}"] = one["settings"]
+        for cluster, topics in plan.get("topics", {}).items():
+            places |= {f"{cluster} topic@{name}": one["settings"] for name, one in topics.items()}
+        places |= {f"clients client@{name}": one["settings"] for name, one in plan.get("clients", {}).items()}
+        for host, services in plan.get("rollouts", {}).items():
+            places |= {f"{host} rollout@{name}": one["settings"] for name, one in services.items()}
+        places |= {f"waves wave@{name}": one["settings"] for name, one in plan.get("waves", {}).items()}
+        return {where: {(s["file"], s["key"]): s for s in some} for where, some in places.items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InventoryError(
+            f"--against: no whole plan, {error!r} is missing; keep one with --format json"
+        ) from error
+
+
+def shown(found: Sequence[Change]) -> str:
+    """Return changes as text, each once for all its places, and their number last."""
+    if not found:
+        return "no value changes"
+    lines: list[str] = []
+    for same in together(found):
+        one, where = same[0], compact(change.where for change in same)
+        if not one.key:
+            lines += [where, f"    {'comes' if one.before is None else 'goes'}: {one.who}"]
+            continue
+        lines += [where, f"    {one.file.rpartition('/')[2]}  {one.key}".rstrip()]
+        lines += wrapped(f"{_said(one.before)} -> {_said(one.after)}", 8)
+        lines += wrapped(f"{one.who} ({one.rule}): {one.because}", 8)
+    lines.append(count(found))
+    if any(one.whose == "either" for one in found):
+        lines.append(TELL)
+    return "\n".join(lines)
+
+
+def together(found: Sequence[Change]) -> list[list[Change]]:
+    """Group the same change of several places."""
+    groups: dict[tuple[str, ...], list[Change]] = {}
+    for one in found:
+        name, said = one.file.rpartition("/")[2], (_said(one.before), _said(one.after))
+        alike = ("",) if one.key else ("place", one.subject)
+        groups.setdefault((*alike, name, one.key, *said, one.whose, one.rule), []).append(one)
+    return list(groups.values())
+
+
+def count(found: Sequence[Change]) -> str:
+    """Say how many values change, and how many places come and go."""
+    values, places = sum(bool(one.key) for one in found), sum(not one.key for one in found)
+    parts = [f"{values} value{' changes' if values == 1 else 's change'}"] if values else []
+    parts += (
+        [f"{places} place{' comes' if places == 1 else 's come'} or go{'es' if places == 1 else ''}"]
+        if places
+        else []
+    )
+    return ", ".join(parts)
+
+
+def _said(value: str | None) -> str:
+    return "(not set)" if value is None else value

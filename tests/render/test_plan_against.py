@@ -1,0 +1,165 @@
+"""python -m sizing --against: what changes since a plan or a commit, and whose change it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from evidence.release import PLAN_SCHEMA, VERSION
+from sizing.__main__ import main
+from tests.render.test_plan_command import REST
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "repository" / "hosts.yml"
+    path.parent.mkdir()
+    path.write_text(REST)
+    return path
+
+
+def kept(inventory: Path, capsys: pytest.CaptureFixture[str], *, by_another_kit: bool = False) -> Path:
+    """Keep the plan of an inventory; another kit planned another limit of the requests."""
+    assert main(["-i", str(inventory), "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    if by_another_kit:
+        document["kit"]["version"] = "0.0.9"
+        for host in document["hosts"].values():
+            for instance in host["services"]["kafka_rest"]["instances"]:
+                (one,) = (s for s in instance["settings"] if s["key"] == "consumer.request.max.bytes")
+                one["value"] = "4194304"
+    path = inventory.parent.parent / "old.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def commit(inventory: Path) -> None:
+    for arguments in (
+        ("init", "-q"),
+        ("add", "."),
+        ("-c", "user.name=x", "-c", "user.email=x@example.net", "commit", "-qm", "x"),
+    ):
+        subprocess.run(["git", "-C", str(inventory.parent), *arguments], check=True)
+
+
+def change(inventory: Path) -> None:
+    inventory.write_text(REST.replace("host_cores: 16", "host_cores: 8"))
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_the_same_kit_and_inventory_change_nothing(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = kept(inventory, capsys)
+    assert main(["-i", str(inventory), "--against", str(old), "--exit-code"]) == 0
+    assert said(capsys) == "no value changes"
+
+
+def test_a_rule_that_changed_is_the_kits_change(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = kept(inventory, capsys, by_another_kit=True)
+    assert main(["-i", str(inventory), "--against", str(old), "--exit-code"]) == 3
+    text = said(capsys)
+    assert "4194304 -> " in text
+    assert "the kit's rule changed (rest." in text
+    assert "your inventory" not in text
+
+
+def test_an_inventory_that_changed_is_said_so(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = kept(inventory, capsys)
+    change(inventory)
+    assert main(["-i", str(inventory), "--against", str(old)]) == 0
+    text = said(capsys)
+    assert "your inventory changed" in text
+    assert "the kit" not in text
+
+
+def test_where_both_changed_nobody_is_blamed_until_a_commit_tells(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(inventory)
+    old = kept(inventory, capsys, by_another_kit=True)
+    change(inventory)
+    main(["-i", str(inventory), "--against", str(old)])
+    text = said(capsys)
+    assert "the kit or your inventory changed" in text
+    assert "give --against a commit of the inventory as well" in text
+    main(["-i", str(inventory), "--against", str(old), "--against", "HEAD"])
+    text = said(capsys)
+    assert "the kit's rule changed" in text
+    assert "your inventory changed" in text
+    assert "the kit or your inventory" not in text
+
+
+def test_a_commit_shows_what_a_change_of_the_inventory_does(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(inventory)
+    inventory.write_text(REST.replace("rest2: {}", "rest2: {}, rest3: {}"))
+    assert main(["-i", str(inventory), "--against", "HEAD", "--exit-code"]) == 3
+    assert "rest3 kafka_rest@[8082-8083] comes: your inventory changed" in said(capsys)
+
+
+def test_a_merge_request_gets_a_table(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = kept(inventory, capsys, by_another_kit=True)
+    main(["-i", str(inventory), "--against", str(old), "--format", "markdown"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "## Kedge plan"
+    (row,) = (line for line in lines if "`consumer.request.max.bytes`" in line)
+    assert "| `4194304` |" in row
+    tables = [line for line in lines if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in tables} <= {5, 6}
+
+
+def test_the_plan_names_its_form_and_its_kit(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(kept(inventory, capsys).read_text())
+    assert (document["schema"], document["kit"]["version"]) == (PLAN_SCHEMA, VERSION)
+    assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_secret_is_neither_shown_nor_part_of_what_names_an_inventory(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = "    kafka_rest_settings: {client.ssl.truststore.password: %s}\n"
+    inventory.write_text(REST + secret % "correct-horse-1")
+    first = kept(inventory, capsys)
+    before = json.loads(first.read_text())["inventory"]
+    inventory.write_text(REST + secret % "correct-horse-2")
+    main(["-i", str(inventory), "--against", str(first)])
+    assert "correct-horse" not in said(capsys)
+    assert json.loads(kept(inventory, capsys).read_text())["inventory"] == before
+
+
+@pytest.mark.parametrize(
+    ("old", "message"),
+    [
+        ("", "no plan in JSON"),
+        ("[]", "no plan; keep one with --format json"),
+        ('{"hosts": {"rest1": 1}}', "no whole plan"),
+        ('{"hosts": {}, "schema": 99, "kit": {"version": "9.0.0"}}', "a plan of Kedge 9.0.0"),
+    ],
+)
+def test_what_is_no_plan_is_refused_in_one_line(
+    inventory: Path, capsys: pytest.CaptureFixture[str], old: str, message: str
+) -> None:
+    path = inventory.parent / "old.json"
+    path.write_text(old)
+    assert main(["-i", str(inventory), "--against", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_what_is_no_commit_is_refused(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-i", str(inventory), "--against", "v9"]) == 2
+    assert "lies in no git repository" in capsys.readouterr().err
+    commit(inventory)
+    assert main(["-i", str(inventory), "--against=--output=/tmp/x"]) == 2
+    assert "neither a file nor a commit" in capsys.readouterr().err
