@@ -21,6 +21,7 @@ from sizing.page import page
 from sizing.pipes import until_closed
 from sizing.plan import make_plan
 from sizing.recommended_changes import what_changes
+from sizing.review.command import main as review
 from sizing.services import SERVICES
 from sizing.text import difference, resting_on, text
 
@@ -31,7 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         0 when it is clean, 1 with an error finding, 2 when the input cannot be read; with ``--exit-code`` 3
         when a value changes.
+
+    ``review FILE...`` in place of the options judges what runs from its files: :mod:`sizing.review.command`.
     """
+    if (given := sys.argv[1:] if arguments is None else arguments)[:1] == ["review"]:
+        return review(given[1:])
     options = _options(arguments)
     for word in options.basis:
         if word not in get_args(Basis):

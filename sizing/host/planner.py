@@ -45,6 +45,8 @@ _PLANNED: Final = (
     "vm.max_map_count",
     "vm.swappiness",
 )
+#: Settings of the kernel that are nearly called so and are others.
+_BESIDE: Final = ("net.ipv4.tcp_mem",)
 _LIKE: Final = 0.93
 #: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
 _DROPPED: Final = {
@@ -102,7 +104,7 @@ def plan_hosts(
             near = nearest(key, _PLANNED, _LIKE)
             if "." not in key:
                 findings.append(_no_sysctl(host, key))
-            elif near and key not in _PLANNED:
+            elif near and key not in (*_PLANNED, *_BESIDE):
                 sheet.warning(
                     "host.own", f"{key} is nearly called as another setting", f"did you mean {near}?"
                 )

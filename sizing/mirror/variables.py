@@ -24,7 +24,7 @@ from sizing.core.variables import (
     role_variables,
 )
 from sizing.inventory.security import Name, Password
-from sizing.keys.catalogue import Component, takes
+from sizing.keys.catalogue import Component, known_keys, takes
 from sizing.keys.values import check_names, check_values
 
 ROLE = "mirror_maker"
@@ -207,8 +207,11 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
 def bare_keys(flow: MirrorFlow) -> dict[str, str]:
     """Return the keys of ``settings`` of a flow, each without the cluster and client that it is for."""
     ends = f"{re.escape(flow.source)}|{re.escape(flow.target)}"
-    prefix = re.compile(rf"^(({ends})->({ends})\.|({ends})\.((consumer|producer|admin)\.)?)")
-    return {key: prefix.sub("", key) for key in flow.settings}
+    client = r"((source|target)\.(cluster\.)?)?((consumer|producer|admin)\.)?"
+    prefix = re.compile(rf"^(({ends})->({ends})\.{client}|({ends})\.((consumer|producer|admin)\.)?)")
+    # A cluster may be called as a key of MirrorMaker 2 begins: source.cluster.alias.
+    whole = known_keys("mm2", "4.3.1")
+    return {key: key if key in whole else prefix.sub("", key) for key in flow.settings}
 
 
 def _values(where: str, host: str, flow: MirrorFlow, version: str) -> Iterator[Finding]:

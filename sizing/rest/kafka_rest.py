@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
+from sizing.keys.catalogue import every_key
 from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import (
     plan_client_keys,
@@ -44,11 +45,12 @@ JVM: Final = Jvm(
     ),
 )
 ENVIRONMENT: Final = ("CLASSPATH", "JAVA_HOME", "JMX_PORT", "LOG_DIR")
+#: What KafkaRestConfig passes on to serializers: their keys under these prefixes, those of TLS with theirs.
 _SERIALIZERS: Final = frozenset(
     f"{begin}{name}"
-    for begin in ("", "producer.", "consumer.", "client.")
-    for name in ("schema.registry.url", "schema.registry.basic.auth.user.info")
-) | {"schema.registry.basic.auth.credentials.source"}
+    for begin in ("schema.registry.", "client.", "producer.", "consumer.")
+    for name in (*every_key("serializer"), "sasl.jaas.config")
+) | frozenset(name for name in every_key("serializer") if name.startswith("schema.registry."))
 
 
 def catalogue(version: Callable[[str], str], clients: Callable[[str], str]) -> Keys:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 
 from sizing.core.findings import Finding
-from sizing.keys.catalogue import SILENT, Component, Read, entries, every_key, known_keys, unread
+from sizing.keys.catalogue import SILENT, Component, Read, entries, every_key, is_open, known_keys, unread
 from sizing.rest.record import Distribution, Keys
 
 #: The keys of each client begin with its own of these.
@@ -23,10 +23,45 @@ def check_rest_keys(
     distribution: Distribution, version: str, keys: Iterable[str], where: str
 ) -> list[Finding]:
     """Return a finding for each key that a REST proxy does not read, its clients' keys included."""
-    read = _read(distribution.keys, version)
+    of = distribution.keys
+    read = _read(of, version)
     if read is None:
         return []
-    return unread(read, keys, where, "rest.keys", distribution.keys.unknown, SILENT, _PLUGINS)
+    found: list[Finding] = []
+    keys = list(keys)
+    for key in keys:
+        if is_open(_bare(of, key)):  # it goes to a client, and what that has of plugins
+            continue
+        place = None if key in read.ever else _place(of, read, version, key)
+        if place is None:
+            found += unread(read, [key], where, "rest.keys", of.unknown, SILENT, _PLUGINS)
+            continue
+        what = f"{read.subject} does not know {key}{SILENT}: its clients read it as {place}"
+        there = place in keys
+        fix = f"take {key} out, for {place} is there" if there else f"write {place}"
+        found.append(Finding("warning" if there else of.unknown, "rest.keys", where, what, fix))
+    return found
+
+
+def _bare(keys: Keys, key: str) -> str:
+    """Return a key as the client has it to which it goes."""
+    if keys.clients is None or not key.startswith(keys.prefix):
+        return key
+    bare = key.removeprefix(keys.prefix)
+    begins = (*(own for own, _ in _CLIENTS), *keys.shared)
+    return bare.removeprefix(next((begin for begin in begins if bare.startswith(begin)), ""))
+
+
+def _place(keys: Keys, read: Read, version: str, key: str) -> str | None:
+    """Return how a key of Kafka's clients has to begin here, where it was written without that."""
+    if keys.clients is None:
+        return None
+    of = keys.clients(version)
+    own = [begin for begin, component in _CLIENTS if key in entries(component, of)]
+    # The last of the shared ones is the shortest.
+    begin = own[0] if len(own) == 1 else keys.shared[-1]
+    place = f"{keys.prefix}{begin}{key}"
+    return place if own and place in read.known else None
 
 
 def rest_takes(distribution: Distribution, version: str) -> Mapping[str, str]:

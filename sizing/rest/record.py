@@ -130,6 +130,31 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class Signs:
+    """How what runs already is told to be a distribution.
+
+    Attributes:
+        title: what a review calls it.
+        versions: the newest of each line that the rules know, the newest line first.
+        started: a regular expression that its command line, or its start script's, has in it.
+        keys: of its configuration, that no other one has.
+        file: a regular expression of the file's name, where its keys are not its alone.
+        images: words of which the name of its image has one.
+        variables: what the variables begin with of which its image makes properties; empty where it has none.
+        of_image: what follows, of those that the image reads for itself.
+    """
+
+    title: str
+    versions: tuple[str, ...]
+    started: str
+    keys: tuple[str, ...] = ()
+    file: str = ""
+    images: tuple[str, ...] = ()
+    variables: str = ""
+    of_image: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Distribution:
     """A distribution of the REST proxy: all that sets it apart from others.
 
@@ -157,6 +182,7 @@ class Distribution:
         leaves_groups: whether the consumers of a process that stops leave their groups; else they are missed
             after their session, and the kit deletes them before it stops one.
         dialect: how clients speak with it.
+        signs: how what runs already is told to be it; None where it is never found.
     """
 
     name: str
@@ -178,6 +204,7 @@ class Distribution:
     connection: Connection = SHARED_PRODUCER
     leaves_groups: bool = True
     dialect: Dialect = field(default_factory=Dialect)
+    signs: Signs | None = None
 
     def java_of(self, version: str) -> JavaNeed | None:
         """Return the Java of the host that a version needs; None for none."""

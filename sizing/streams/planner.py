@@ -14,7 +14,7 @@ from sizing.core.settings import MIB, Advice, Sheet
 from sizing.core.values import number, value_of
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
-from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
+from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, every_key, known_keys, numbers
 from sizing.streams import memory as streams_memory
 from sizing.streams.capacity import application_headroom
 from sizing.streams.memory import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB, State
@@ -247,5 +247,6 @@ def _key_findings(spec: StreamsApp) -> list[Finding]:
         else:
             findings += check_keys(component, spec.version, [bare], where)
     clients = frozenset[str]().union(*(known_keys(c, spec.version) for c in BESIDE))
-    own = [k for k in plain if k not in clients]
+    # Serdes of a registry get all keys.
+    own = [k for k in plain if k not in clients and k not in every_key("serializer")]
     return findings + check_keys("streams", spec.version, own, where)

@@ -9,7 +9,7 @@ from sizing.keys.catalogue import numbers
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
 from sizing.rest.memory import MEASURED
 from sizing.rest.process import Process
-from sizing.rest.record import Distribution, Groups, Java, Software, Versions
+from sizing.rest.record import Distribution, Groups, Java, Signs, Software, Versions
 
 _FACTS: Final = "REST proxy facts"
 
@@ -47,4 +47,25 @@ CONFLUENT: Final = Distribution(
     jvm=JVM,
     environment=ENVIRONMENT,
     clients=_clients,
+    signs=Signs(
+        "kafka-rest, Confluent's REST proxy",
+        ("8.3.1", "7.9.9"),
+        r"io\.confluent\.kafkarest\.KafkaRestMain|kafka-rest-start\b",
+        keys=(
+            "consumer.instance.timeout.ms",
+            "consumer.request.max.bytes",
+            "consumer.request.timeout.ms",
+            "consumer.threads",
+            "host.name",
+            "id",
+            "kafka.rest.resource.extension.class",
+            "listeners",
+            "schema.registry.url",
+            "thread.pool.max",
+        ),
+        file=r"(?i)kafka-?rest",
+        images=("rest", "confluent-local"),
+        variables="KAFKA_REST_",
+        of_image=("JMX_HOSTNAME", "LOG4J_DEFAULT_LOGGERS", "LOG4J_LOGGERS", "LOG4J_ROOT_LOGLEVEL"),
+    ),
 )

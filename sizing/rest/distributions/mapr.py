@@ -12,7 +12,7 @@ from sizing.keys.catalogue import numbers
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, plan_kafka_rest
 from sizing.rest.memory import number
 from sizing.rest.process import Process
-from sizing.rest.record import Distribution, Groups, Keys, Software, Versions
+from sizing.rest.record import Distribution, Groups, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.variables import KafkaRest
 
@@ -212,4 +212,10 @@ MAPR: Final = Distribution(
     jvm=JVM,
     environment=ENVIRONMENT,
     streams=_stream_commands,
+    signs=Signs(
+        "kafka-rest, MapR's build of it",
+        ("5.1.2", "4.1.0"),
+        r"/opt/mapr/kafka-rest/",
+        keys=("streams.buffer.max.time.ms", "streams.default.stream", "streams.default.streams"),
+    ),
 )

@@ -15,7 +15,7 @@ from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, number
 from sizing.rest.process import SERVICE, Process
 from sizing.rest.producer import plan_waits
-from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Software, Versions
+from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
 
@@ -282,5 +282,11 @@ STRIMZI: Final = Distribution(
         brokers=False,
         commit_adds=0,
         max_bytes=False,
+    ),
+    signs=Signs(
+        "Strimzi's HTTP bridge",
+        ("1.1.0", "0.33.1"),
+        r"io\.strimzi\.kafka\.bridge\.Application|kafka_bridge_run\.sh",
+        keys=("bridge.id", "http.consumer.enabled", "http.port", "kafka.bootstrap.servers"),
     ),
 )

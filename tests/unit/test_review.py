@@ -1,0 +1,367 @@
+"""What runs is judged from the files that people have; the files here are written by hand in their shapes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sizing.core.findings import Finding
+from sizing.review.command import main, review
+from sizing.review.judging import Judgement, Row
+from sizing.review.kinds import parts_of
+from sizing.review.reading import ReviewError, assignments, properties
+
+ROOT = Path(__file__).resolve().parents[2]
+
+COMPOSE = """
+services:
+  kafka:
+    image: confluentinc/cp-kafka:7.9.1
+    environment: {KAFKA_NODE_ID: 1}
+  rest-proxy:
+    image: confluentinc/cp-kafka-rest:7.9.1
+    mem_limit: 512m
+    environment:
+      KAFKA_REST_HOST_NAME: rest-proxy
+      KAFKA_REST_BOOTSTRAP_SERVERS: SASL_SSL://kafka:9092
+      KAFKA_REST_LISTENERS: http://0.0.0.0:${PORT:-8082}
+      KAFKA_REST_SECURITY_PROTOCOL: SASL_SSL
+      KAFKA_REST_CLIENT_SASL_JAAS_CONFIG: org.x.PlainLoginModule required username="a" password="hunter2-hunter2";
+      KAFKA_REST_SCHEMA_REGISTRY_SSL_TRUSTSTORE_LOCATION: /etc/trust.jks
+      KAFKA_REST_CLIENT_BASIC_AUTH_CREDENTIALS_SOURCE: USER_INFO
+      KAFKA_REST_PRODUCER_ACKS: 1
+      KAFKA_REST_CONSUMER_REQUEST_MAX_BYTES: 67108864
+      KAFKA_REST_THREAD_POOL_MAX: $POOL
+      KAFKA_REST_HEAP_OPTS: -Xmx2g
+      KAFKA_REST_LOG4J_ROOT_LOGLEVEL: WARN
+"""
+CONSUMER = """
+bootstrap.servers=a:9092
+group.id=mirror
+enable.auto.commit=true
+consumer.timeout.ms=-1
+"""
+PRODUCER = """
+bootstrap.servers: b:9092
+acks = 1
+batch.size 2000000
+linger.ms=100
+compression.codec=gzip
+"""
+MIRROR = """#!/bin/sh
+export KAFKA_HEAP_OPTS="-Xmx1G"
+exec bin/kafka-mirror-maker.sh --consumer.config /etc/mm/consumer.properties \\
+  --producer.config /etc/mm/producer.properties --num.streams 8 --whitelist '.*' --abort.on.send.failure false
+"""
+MM2 = """
+clusters = east, west
+east.bootstrap.servers = e:9092
+west.bootstrap.servers = w:9092
+east->west.enabled = true
+east->west.emit.heartbeats.enabled = true
+west->east.enabled = false
+producer.max.request.size = 2000000
+offset.flush.timeout.ms = 30000
+config.providers = file
+config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider
+sync.topic.configs.interval.seconds = 60 # a minute
+east->west.consumer.max.poll.records = 2000
+"""
+
+
+def written(folder: Path, **files: str) -> list[Path]:
+    """Return files with these texts; two underscores in a name are a dot."""
+    found = []
+    for name, text in files.items():
+        found.append(folder / name.replace("__", "."))
+        found[-1].write_text(text)
+    return found
+
+
+def one(folder: Path, workload: Sequence[str] = (), **files: str) -> Judgement:
+    (judgement,), _ = review(written(folder, **files), workload=workload)
+    return judgement
+
+
+def about(judgement: Judgement, word: str) -> Finding:
+    found = [f for f in judgement.findings if word in f.message]
+    assert len(found) == 1, [f.message for f in judgement.findings]
+    return found[0]
+
+
+def row(judgement: Judgement, key: str) -> Row:
+    (found,) = [row for row in judgement.rows if row.key == key]
+    return found
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = "# no\n a = 1\nb:2\nc 3\nlong = x, \\\n   y\nback = .*[\\\\-\\\\.]x\nkey\\ with = v\nempty\n a=4\n"
+    found = {key: (value.text, value.place) for key, value in properties(text, "f").items()}
+    assert found == {
+        "a": ("4", "f:10"),
+        "b": ("2", "f:3"),
+        "c": ("3", "f:4"),
+        "long": ("x, y", "f:5"),
+        "back": (r".*[\-\.]x", "f:7"),
+        "key with": ("v", "f:8"),
+        "empty": ("", "f:9"),
+    }
+
+
+def test_variables_of_scripts_and_environment_files_are_read_without_their_quotes() -> None:
+    found = assignments("export A='x y'\nB=\"z\" # why\n# C=1\nif [ $D = 1 ]; then\nE=5 # note\n", "f")
+    assert {key: value.text for key, value in found.items()} == {"A": "x y", "B": "z", "E": "5"}
+
+
+def test_a_compose_file_is_judged_with_what_its_image_makes_of_the_environment(tmp_path: Path) -> None:
+    judgements, others = review(written(tmp_path, docker_compose__yml=COMPOSE), workload=["consumers=10"])
+    (proxy,) = judgements
+    assert proxy.version == "7.9.1"
+    assert proxy.where.endswith("docker_compose.yml, rest-proxy")
+    assert [other.rpartition(", ")[2] for other in others] == [
+        "kafka: a container of confluentinc/cp-kafka:7.9.1"
+    ]
+    misplaced = about(proxy, "security.protocol")
+    assert (misplaced.severity, misplaced.fix) == ("error", "write client.security.protocol")
+    assert "did you mean KAFKAREST_HEAP_OPTS?" in about(proxy, "KAFKA_REST_HEAP_OPTS").fix
+    assert about(proxy, "acks=1").severity == "error"
+    assert len([f for f in proxy.findings if f.severity != "note"]) == 3
+    reads = row(proxy, "consumer.request.max.bytes")
+    assert (reads.today, reads.documented, reads.planned, reads.basis) == (
+        "67108864",
+        "67108864",
+        "2097152",
+        "measured",
+    )
+    assert row(proxy, "thread.pool.max").today == "$POOL"
+    assert row(proxy, "MemoryMax").today == "512M"
+
+
+def test_what_is_put_in_later_is_checked_by_its_key_alone(tmp_path: Path) -> None:
+    text = "id=rest\nproducer.acks=${ACKS}\nproducer.ack={{ acks }}\nthread.pool.max=##POOL##\n"
+    judgement = one(tmp_path, kafka_rest__properties=text)
+    assert [f.fix for f in judgement.findings if f.severity != "note"] == ["did you mean producer.acks?"]
+
+
+def test_a_secret_is_shown_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = "KAFKAREST_OPTS=-Djavax.net.ssl.trustStorePassword=hunter3-hunter3\n"
+    words = "ssl.key.password=hunter2-hunter2\nproducer.client.id=hunter2-hunter2\n"
+    files = written(tmp_path, docker_compose__yml=COMPOSE)
+    more = written(tmp_path, kafka_rest__properties=f"id=a\n{words}", rest__env=flags)
+    for form in ("text", "markdown", "json"):
+        assert main([str(files[0]), "--format", form, "--full"]) == 1
+        assert main([*map(str, more), "--format", form, "--full"]) == 1
+    said = capsys.readouterr().out
+    assert "hunter" not in said
+    assert "a secret stands in KAFKAREST_OPTS" in said
+
+
+def test_a_unit_and_an_environment_belong_to_the_proxy_that_they_start(tmp_path: Path) -> None:
+    unit = (
+        "[Service]\nEnvironmentFile=/etc/rest.env\nLimitNOFILE=1024\nTimeoutStopSec=5\n"
+        "ExecStart=/usr/bin/kafka-rest-start /etc/kafka-rest/kafka-rest.properties\n"
+    )
+    environment = "KAFKAREST_HEAP_OPTS=-Xmx256M\nKAFKAREST_JVM_PERFORMANCE_OPTS=-XX:+UseZGC\nJMX_PORT=9999\n"
+    judgement = one(tmp_path, kafka_rest__properties="id=a\n", rest__service=unit, rest__env=environment)
+    assert row(judgement, "LimitNOFILE").today == "1024"
+    assert row(judgement, "KAFKAREST_HEAP_OPTS").place.endswith("rest.env:1")
+    assert {f.rule for f in judgement.findings if f.severity != "note"} >= {
+        "rest.gc",
+        "rest.jmx",
+        "rest.heap.consumers",
+    }
+    assert not [f for f in judgement.findings if "LimitNOFILE" in f.message]
+
+
+def test_flags_of_a_running_jvm_are_those_of_its_variables(tmp_path: Path) -> None:
+    line = (
+        "/usr/lib/jvm/java-17/bin/java -Xmx1G -XX:+UseZGC -cp /usr/share/java/kafka-rest-lib/* "
+        "io.confluent.kafkarest.KafkaRestMain /etc/kafka-rest/kafka-rest.properties\n"
+    )
+    judgement = one(tmp_path, ps__txt=line)
+    assert judgement.title.startswith("kafka-rest")
+    assert row(judgement, "KAFKAREST_HEAP_OPTS").today == "-Xmx1G"
+    assert about(judgement, "-XX:+UseZGC").rule == "rest.gc"
+
+
+def test_a_pair_of_mirror_files_is_judged_as_a_classic_mirror(tmp_path: Path) -> None:
+    files = {"consumer__properties": CONSUMER, "producer__properties": PRODUCER, "run__sh": MIRROR}
+    judgement = one(tmp_path, **files)
+    assert judgement.title == "a classic MirrorMaker"
+    places = {f.rule: f.where.rpartition("/")[2] for f in judgement.findings if f.severity == "error"}
+    assert places == {
+        "mirror.consumer.commit": "consumer.properties:4",
+        "mirror.producer.batch": "producer.properties:4",
+        "mirror.producer.acks": "producer.properties:3",
+        "mirror.abort": "run.sh:3",
+    }
+    assert about(judgement, "compression.codec").fix == "did you mean compression.type?"
+    assert (row(judgement, "batch.size").today, row(judgement, "batch.size").planned) == ("2000000", "52429")
+    assert row(judgement, "KAFKA_HEAP_OPTS").today == "-Xmx1G"
+    asked = {ask.option: ask.decides for ask in judgement.asks}
+    assert "linger.ms" in asked["--workload latency_budget_ms="]
+    told = one(tmp_path, workload=["latency_budget_ms=5000"], **files)
+    assert "--workload latency_budget_ms=" not in {ask.option for ask in told.asks}
+    assert int(row(told, "linger.ms").planned or 0) < 5000
+
+
+def test_the_old_consumer_says_which_version_it_must_be(tmp_path: Path) -> None:
+    old = "zookeeper.connect=zk:2181\ngroup.id=m\n"
+    judgement = one(tmp_path, consumer__properties=old, producer__properties="bootstrap.servers=b:9092\n")
+    assert "1.1 or older" in judgement.version_why
+
+
+def test_mirror_maker_2_is_judged_by_flow_and_by_where_its_keys_are_read(tmp_path: Path) -> None:
+    judgement = one(tmp_path, mm2__properties=MM2)
+    assert judgement.title == "MirrorMaker 2 in dedicated mode, east to west"
+    fixes = {f.fix for f in judgement.findings if f.severity != "note"}
+    assert fixes == {
+        "write west.producer.max.request.size",
+        "write west.offset.flush.timeout.ms",
+        "write the comment on a line of its own: behind a value it is a part of it",
+    }
+    older = one(tmp_path, mm2__properties=f"{MM2}topics.blacklist = x\n")
+    assert (older.version, older.version_why) == ("3.9.2", "topics.blacklist is read up to 3.9 alone")
+
+
+def test_keys_that_an_application_has_for_itself_are_no_more_than_notes(tmp_path: Path) -> None:
+    text = (
+        "application.id=joins\nbootstrap.servers=b:9092\nschema.registry.url=http://r:8081\ninput.topic.name=in\n"
+        "num.stream.thread=4\ncommit.interval.ms=60000\n"
+    )
+    judgement = one(tmp_path, streams__properties=text)
+    assert about(judgement, "num.stream.thread").severity == "warning"
+    assert about(judgement, "input.topic.name").severity == "note"
+    assert not [f for f in judgement.findings if "schema.registry.url" in f.message]
+
+
+def test_keys_of_a_plugin_are_no_more_than_notes(tmp_path: Path) -> None:
+    plugin = (
+        "kafka.rest.resource.extension.class=io.confluent.Security\npublic.key.path=/k\nthread.pool.maxx=5\n"
+    )
+    judgement = one(tmp_path, kafka_rest__properties=plugin)
+    assert about(judgement, "public.key.path").severity == "note"
+    assert about(judgement, "thread.pool.maxx").severity == "error"
+
+
+def test_a_bridge_is_told_by_its_keys(tmp_path: Path) -> None:
+    text = "bridge.id=b\nkafka.bootstrap.servers=k:9092\nkafka.producer.acks=1\nhttp.port=8080\nsecurity.protocol=SSL\n"
+    judgement = one(tmp_path, application__properties=text)
+    assert judgement.title == "Strimzi's HTTP bridge"
+    assert about(judgement, "security.protocol").fix == "write kafka.security.protocol"
+    assert about(judgement, "acks=1").severity == "error"
+
+
+def test_a_balancer_that_forgets_where_consumers_live_is_found(tmp_path: Path) -> None:
+    text = (
+        "defaults\n  mode http\n  timeout server 30s\n  retries 3\nfrontend f\n  bind *:80\n  default_backend rest\n"
+        "backend rest\n  balance roundrobin\n  option httpchk GET /\n"
+        "  server r1 r1:8082 check inter 5s\n  server r2 r2:8082 check\n"
+    )
+    silent = one(tmp_path, haproxy__cfg=text)
+    assert not silent.findings
+    assert "--workload consumers=" in {ask.option for ask in silent.asks}
+    judgement = one(tmp_path, workload=["consumers=10"], haproxy__cfg=text)
+    assert [f.rule for f in judgement.findings] == ["rest.stickiness"]
+    server = row(judgement, "timeout server")
+    assert (server.today, server.place.rpartition("/")[2]) == ("30s", "haproxy.cfg:3")
+    assert row(judgement, "health uri").today == "GET /"
+    sticky = text.replace("balance roundrobin", "balance roundrobin\n  cookie S insert")
+    assert not one(tmp_path, workload=["consumers=10"], haproxy__cfg=sticky).findings
+
+
+def test_kernel_settings_are_never_planned_below_what_a_host_has(tmp_path: Path) -> None:
+    text = (
+        "net.core.somaxconn = 65535\nnet.ipv4.tcp_rmem = 4096\t131072\t6291456\nnet.ipv4.tcp_tw_recycle = 1\n"
+        "net.ipv4.tcp_mem = 1 2 3\n"
+    )
+    judgement = one(tmp_path, sysctl__txt=text)
+    assert row(judgement, "net.core.somaxconn").planned == "65535"
+    assert row(judgement, "net.ipv4.tcp_rmem").planned == "4096 131072 16777216"
+    assert [f.where.rpartition("/")[2] for f in judgement.findings] == ["sysctl.txt:3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("empty.properties", "", "is empty"),
+        ("notes.properties", "hello = world\n", "cannot be told what it is"),
+        ("compose.yml", "services:\n  a: [b\n", "is no YAML"),
+        ("api.yml", "openapi: 3.0.1\n", "names no container"),
+        ("lone.env", "TZ=UTC\n", "sets variables of no process of Kafka's"),
+    ],
+)
+def test_input_of_no_use_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert main([str(tmp_path / name)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert name in error
+    assert said in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--workload", "consumer=5"], "did you mean consumers?"),
+        (["--workload", "consumers"], "write NAME=VALUE"),
+        (["--workload", "consumers=many"], "write a whole number"),
+        (["--cores", "0"], "--cores 0: write 1 or more"),
+    ],
+)
+def test_an_option_of_no_use_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    (file,) = written(tmp_path, kafka_rest__properties="id=a\n")
+    assert main([str(file), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert said in error
+
+
+def test_files_that_are_none_are_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "jar.properties").write_bytes(b"PK\x03\x04\x00\xff")
+    for path, said in (
+        (tmp_path / "none.properties", "No such file"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "jar.properties", "is no text"),
+    ):
+        with pytest.raises(ReviewError, match=said):
+            parts_of(path)
+
+
+def test_the_machine_decides_what_the_plan_says(tmp_path: Path) -> None:
+    files = written(tmp_path, kafka_rest__properties="id=a\n")
+    (small,), _ = review(files, cores=2, memory_mib=4096)
+    (large,), _ = review(files, cores=64, memory_mib=262_144)
+    assert row(small, "thread.pool.min").planned != row(large, "thread.pool.min").planned
+    assert not {ask.option for ask in large.asks} & {"--cores", "--memory-mib"}
+
+
+def test_the_command_prints_a_review_and_ends_with_1_for_an_error(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, docker_compose__yml=COMPOSE)
+    argv = [
+        sys.executable,
+        "-m",
+        "sizing",
+        "review",
+        str(file),
+        "--cores",
+        "8",
+        "--memory-mib",
+        "16384",
+        "--format",
+        "json",
+    ]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    reviewed = json.loads(done.stdout)["reviewed"]
+    assert reviewed[0]["title"].startswith("kafka-rest")
+    assert {"today", "documented", "planned", "because", "basis", "source"} <= reviewed[0]["rows"][0].keys()
