@@ -218,7 +218,8 @@ def _table(cases: Figures) -> Iterable[str]:
     first = statistics.median(next(iter(cases.values()))[measures[0]])
     for name, found in cases.items():
         medians = [statistics.median(found[measure]) for measure in measures]
-        ratio = f"{medians[0] / first:.2f}" if first else "-"
+        # Two digits: repetitions differ by more than the third.
+        ratio = f"{float(f'{medians[0] / first:.1e}'):g}" if first else "-"
         values = found[measures[0]]
         spread = f"{(max(values) - min(values)) / medians[0]:.0%}" if medians[0] else "-"
         yield f"| {name} | {' | '.join(f'{m:,.1f}' for m in medians)} | {ratio} | {spread} |"

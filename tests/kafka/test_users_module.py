@@ -67,5 +67,5 @@ def test_users_are_added_and_given_new_passwords_once_and_others_are_told(guarde
 
     told = users(servers, {**renewed, "broker": "planted-elsewhere"})
     assert told["failed"]
-    assert "add another user to security.users" in told["msg"]
+    assert "Add another user to security.users" in told["msg"]
     assert logs_in(servers, as_user("broker", USERS["broker"]))

@@ -137,8 +137,8 @@ def test_the_report_has_ratios_with_their_spread_and_marks_the_sandbox() -> None
         "figures": {"split": figures},
     }
     text = report(result)
-    assert "| one | 100.0 | 1.00 | 20% |" in text
-    assert "| two | 150.0 | 1.50 | 0% |" in text
+    assert "| one | 100.0 | 1 | 20% |" in text
+    assert "| two | 150.0 | 1.5 | 0% |" in text
     assert "machine with 2 cores" in text
     assert "figures of the sandbox" in text
     assert "figures of the sandbox" not in report(result | {"distribution": "confluent"})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from bench.rest.__main__ import report
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "measurements"
@@ -37,12 +40,74 @@ def test_a_page_says_what_it_does_not_say_and_how_to_repeat_it(path: Path) -> No
         ("mirror-maker.md", "mirror/logs.md"),
         ("mirror-maker.md", "mirror/processes.md"),
         ("rebalance.md", "rebalance/report.md"),
-        ("real-proxies.md", "rest/reports/confluent/report.md"),
-        ("real-proxies.md", "rest/reports/strimzi/report.md"),
     ],
 )
 def test_a_page_has_every_row_of_the_bench_s_last_run(page: str, report: str) -> None:
     assert rows((ROOT / "bench" / report).read_text()) <= rows((PAGES / page).read_text())
+
+
+def short(value: float) -> str:
+    """Return a figure by the two digits that repetitions agree on."""
+    return f"{float(f'{value:.1e}'):g}"
+
+
+class Bench:
+    """The last figures of ``bench.rest`` on a distribution, as medians."""
+
+    def __init__(self, distribution: str) -> None:
+        self.figures = figures(f"rest/reports/{distribution}/results.json")["figures"]
+
+    def of(self, table: str, case: str, figure: str) -> float:
+        return statistics.median(self.figures[table][case][figure])
+
+    def times(self, table: str, case: str, base: str, figure: str = "records_per_s") -> str:
+        return short(self.of(table, case, figure) / self.of(table, base, figure))
+
+    def requests(self, base: str, *cases: str) -> str:
+        return ", ".join(self.times("requests", f"{case} records", base) for case in cases)
+
+
+@pytest.mark.parametrize("distribution", ["confluent", "strimzi", "sandbox"])
+def test_a_report_is_drawn_from_the_figures_beside_it(distribution: str) -> None:
+    folder = ROOT / "bench" / "rest" / "reports" / distribution
+    assert report(json.loads((folder / "results.json").read_text())) == (folder / "report.md").read_text()
+
+
+def test_what_is_said_of_rest_proxies_is_what_the_bench_measured() -> None:
+    proxy, bridge = Bench("confluent"), Bench("strimzi")
+    ten, hundred, thousand = (
+        proxy.times("requests", f"{n} records", "1 record") for n in ("10", "100", "1000")
+    )
+    more = proxy.times("requests", "1000 records", "100 records")
+    waits, waited = (proxy.of("requests", f"{n} records", "p50_ms") for n in ("1000", "100"))
+    split = proxy.times("split", "two processes, half the heap each", "one process")
+    region = proxy.times("collectors", "the guide's set without the region size", "the guide's set")
+    reads = proxy.times("advice, one consumer", "measured", "stock", "mb_per_s")
+    produces = proxy.times("advice", "measured", "stock")
+    first = (ROOT / "docs/rules.md").read_text().partition("## Advice that was measured")[2]
+    for said in (
+        f"10 are {ten} times one, 100 are {hundred} times; 1,000 are {more} times 100, and a median answer takes "
+        f"{waits:.0f} ms instead of {waited:.0f}",
+        f"two with half the heap each did {split} of one on kafka-rest",
+        f"{region} times on kafka-rest, within the spread",
+    ):
+        assert said in first, said
+    page = (PAGES / "real-proxies.md").read_text()
+    for said in (
+        f"| {ten}, {hundred}, {thousand} | {bridge.requests('1 record', '10', '100', '1000')} |",
+        f"times 100 | {more} | {bridge.requests('100 records', '1000')} |",
+        f"| {proxy.times('advice', 'documented', 'stock')}, {produces} |",
+        f"{reads} |",
+        f"| {split} | |",
+    ):
+        assert said in page, said
+    assert f"reads {reads} times" in " ".join((ROOT / "README.md").read_text().split())
+
+
+def test_what_the_readme_says_of_mirrors_is_on_their_page() -> None:
+    said = re.findall(r"\d+\.\d ± \d\.\d", (ROOT / "README.md").read_text())
+    assert len(said) == 5
+    assert [each for each in said if each not in (PAGES / "mirror-maker.md").read_text()] == []
 
 
 def test_the_streams_page_has_each_case_of_the_last_run() -> None:
