@@ -41,6 +41,12 @@ def without_secrets(text: str) -> str:
     return _HELD.sub("***", text)
 
 
+#: Of the secrets of a run of trials: the variables of the person's own call (-e), a text in JSON each. Among
+#: the words of a command that is kept, this and a number stands in the place of each.
+VARIABLES: Final = "variables"
+PLACE: Final = "@<variables>"
+
+
 class SecretsError(Exception):
     """Secrets in the environment that cannot be read; the message is one line for the user."""
 

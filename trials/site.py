@@ -9,11 +9,13 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from evidence.secrets import PLACE, VARIABLES, SecretsError, from_environment
 from evidence.writing import write_json
 from trials.settings import Settings, TrialsError
 
@@ -22,6 +24,7 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 #: Files of variables that the kit names by a word.
 _ADVICE: Final = {"stock": "stock", "documented": "documented"}
 PLANNED: Final = "planned"
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of a name of its own is made in it
 
 
 class Site:
@@ -29,6 +32,9 @@ class Site:
 
     def __init__(self, settings: Settings, run_dir: Path) -> None:
         self._settings = settings
+        # Of its owner alone, in memory where there is such a place, and gone with this process.
+        self._own = tempfile.TemporaryDirectory(prefix="kedge-", dir=_MEMORY if _MEMORY.is_dir() else None)
+        self._command = _with_variables(settings.command, run_dir.name, Path(self._own.name))
         self._dir = run_dir / "trials"
         self._dir.mkdir(exist_ok=True)
         self._changed = self._dir / "changed.json"
@@ -40,7 +46,7 @@ class Site:
         argv = ["rolling_restart.yml", "--limit", f"localhost,{host}", "-e", json.dumps(only)]
         with (folder / "restart.log").open("ab") as log:
             return subprocess.Popen(
-                [*self._settings.command, *argv],
+                [*self._command, *argv],
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -110,7 +116,7 @@ class Site:
         self._play("trials/host.yml", only)
 
     def _play(self, playbook: str, variables: Mapping[str, Any], more: list[str] | None = None) -> str:
-        argv = [*self._settings.command, playbook, *(more or [])]
+        argv = [*self._command, playbook, *(more or [])]
         argv += ["-e", json.dumps(variables)] if variables else []
         # Threads of this process never see SIGINT, and the playbook is in a group of its own.
         assert threading.current_thread() is threading.main_thread()
@@ -133,6 +139,33 @@ class Site:
                 f"see {self._dir / 'playbooks.log'}"
             )
         return done.stdout
+
+
+def _with_variables(command: Sequence[str], run: str, folder: Path) -> list[str]:
+    """Return the command with files of this folder in the places of variables.
+
+    Raises:
+        TrialsError: when this call has other variables than the run began with.
+    """
+    try:
+        secrets = from_environment()
+    except SecretsError as error:
+        raise TrialsError(str(error)) from error
+    variables = list(secrets.pop(VARIABLES, {}))
+    if variables:  # nobody else who is started from here needs them
+        os.environ["KEDGE_SECRETS"] = json.dumps(secrets)
+    places = [f"{PLACE}{number}" for number in range(len(variables))]
+    if [word for word in command if word.startswith(PLACE)] != places:
+        raise TrialsError(
+            f"resume={run}: the run began with other variables on the command line; give the same -e again"
+        )
+    names = {}
+    for number, (place, text) in enumerate(zip(places, variables, strict=True)):
+        file = folder / f"{number}.json"
+        file.touch(mode=0o600)
+        file.write_text(text, encoding="utf-8")
+        names[place] = f"@{file}"
+    return [names.get(word, word) for word in command]
 
 
 def overlay(arm: str) -> list[str]:

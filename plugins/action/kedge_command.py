@@ -14,6 +14,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.splitter import parse_kv
 from ansible.plugins.action import ActionBase
 
+from evidence.secrets import PLACE
+
 #: Of capacity.yml and compare.yml themselves: what they start knows nothing of them.
 _OWN = ("resume", "arms")
 #: Options of ansible-playbook, by the name that it gives their values.
@@ -45,11 +47,19 @@ class ActionModule(ActionBase):
         """Put the words together; what a person would have to type again cannot be among them."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         sources = (task_vars or {}).get("ansible_inventory_sources", ())
-        return result | {"changed": False, "command": words(context.CLIARGS, sources, self._loader)}
+        command, variables = words(context.CLIARGS, sources, self._loader)
+        result |= {"changed": False, "command": command, "variables": variables}
+        # Callbacks print and keep whole results.
+        return result | {"_ansible_no_log": True}
 
 
-def words(given: Mapping[str, Any], sources: Iterable[object], loader: DataLoader) -> list[str]:
+def words(
+    given: Mapping[str, Any], sources: Iterable[object], loader: DataLoader
+) -> tuple[list[str], list[str]]:
     """Return the words that begin another call of ansible-playbook with the options of this one.
+
+    Variables that this call was given may be passwords, and command lines are there to be read: they come
+    apart, a text in JSON each, and among the words stands a place for each.
 
     Raises:
         AnsibleActionFail: naming the option that asks for a password.
@@ -74,18 +84,19 @@ def words(given: Mapping[str, Any], sources: Iterable[object], loader: DataLoade
             found += [option, str(given[name])]
     if become:
         found.append("--become")
-    for word in given.get("extra_vars") or ():
-        found += _variables(str(word), loader)
-    return found
+    variables: list[str] = []
+    for word in map(str, given.get("extra_vars") or ()):
+        if word.startswith("@"):  # what lies in a file, encrypted or not, stays there
+            found += ["-e", f"@{Path(word[1:]).expanduser().resolve()}"]
+        elif own := _variables(word, loader):
+            found += ["-e", f"{PLACE}{len(variables)}"]
+            variables.append(json.dumps(own))
+    return found, variables
 
 
-def _variables(word: str, loader: DataLoader) -> list[str]:
-    """Return the words that give these variables; what lies in a file, encrypted or not, stays there."""
-    if word.startswith("@"):
-        return ["-e", f"@{Path(word[1:]).expanduser().resolve()}"]
+def _variables(word: str, loader: DataLoader) -> dict[str, Any]:
     given = loader.load(word) if word[:1] in ("[", "{") else parse_kv(word)
-    own = {key: value for key, value in given.items() if not _of_trials(key)}
-    return ["-e", json.dumps(own)] if own else []
+    return {key: value for key, value in given.items() if not _of_trials(key)}
 
 
 def _of_trials(name: str) -> bool:

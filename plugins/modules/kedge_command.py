@@ -20,7 +20,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 command:
-  description: The words before the name of a playbook.
+  description: The words before the name of a playbook, with a place for each of its variables.
+  returned: success
+  type: list
+  elements: str
+variables:
+  description: Those variables, a text in JSON for each place. They may be passwords.
   returned: success
   type: list
   elements: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,62 @@ localhost : ok=1 failed=1
         TrialsError, match=r"ended with 2: the plan has errors.*rest1: kafka_rest_heap_mib: 5"
     ):
         site.deployed()
+
+
+PLAY = """#!/bin/sh
+tr '\\0' '\\n' < /proc/$$/cmdline > {folder}/words
+tr '\\0' '\\n' < /proc/$$/environ > {folder}/environment
+exec {ansible} "$@"
+"""
+BOOK = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - ansible.builtin.copy: {dest: "{{ place }}", content: "{{ db_pass }} {{ own }}", mode: "0600"}
+"""
+
+
+def test_variables_of_the_command_line_reach_each_playbook_by_no_file_and_no_list_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ansible = Path(sys.executable).with_name("ansible-playbook")
+    (tmp_path / "play").write_text(PLAY.format(folder=tmp_path, ansible=ansible))
+    (tmp_path / "play").chmod(0o755)
+    (tmp_path / "own.yml").write_text("own: later\n")
+    (tmp_path / "deploy.yml").write_text(BOOK)
+    variables = [
+        json.dumps({"db_pass": "planted", "own": "earlier"}),
+        json.dumps({"place": f"{tmp_path}/got"}),
+    ]
+    monkeypatch.setenv("KEDGE_SECRETS", json.dumps({"rest": {"password": "x"}, "variables": variables}))
+    command = [
+        str(tmp_path / "play"),
+        "-e",
+        "@<variables>0",
+        "-e",
+        f"@{tmp_path}/own.yml",
+        "-e",
+        "@<variables>1",
+    ]
+    asked = settings(command=command)
+    site = Site(asked, tmp_path)
+    for _ in range(2):  # each begins at the first letter
+        (tmp_path / "got").unlink(missing_ok=True)
+        site._play(str(tmp_path / "deploy.yml"), {})
+        assert (tmp_path / "got").read_text() == "planted later"
+    seen = (tmp_path / "words").read_text() + (tmp_path / "environment").read_text() + asked.model_dump_json()
+    assert "planted" not in seen
+    assert "planted" not in (tmp_path / "trials" / "playbooks.log").read_text()
+
+
+@pytest.mark.parametrize("now", [[], ['{"a": 1}', '{"b": 2}']])
+def test_a_run_goes_on_with_as_many_variables_as_it_began_with(
+    now: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEDGE_SECRETS", json.dumps({"variables": now}))
+    with pytest.raises(TrialsError, match="give the same -e again"):
+        Site(settings(command=["ansible-playbook", "-e", "@<variables>0"]), tmp_path)
 
 
 def test_arms_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def given(*options: str) -> dict[str, Any]:
 
 
 def called(*options: str) -> list[str]:
-    return words(given(*options), ["inventories/mine"], DataLoader())[1:]
+    return words(given(*options), ["inventories/mine"], DataLoader())[0][1:]
 
 
 def test_hosts_are_reached_and_vaults_opened_as_before(tmp_path: Path) -> None:
@@ -45,15 +45,23 @@ def test_hosts_are_reached_and_vaults_opened_as_before(tmp_path: Path) -> None:
     assert "--become" in found
 
 
-def test_variables_in_a_file_stay_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_in_a_file_stay_there_and_those_of_the_command_line_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("secrets.yml").write_text("kafka_password: s3cret\n")
-    found = called(
-        "-e", "@secrets.yml", "-e", "advice=stock resume=1 trials_full_s=9", "-e", '{"arms": "a,b"}'
-    )
-    assert found[2:4] == ["-e", f"@{tmp_path / 'secrets.yml'}"]
-    assert json.loads(found[5]) == {"advice": "stock"}
-    assert len(found) == 6
+    options = given(
+        "-e", "db_pass=planted resume=1 trials_full_s=9", "-e", "@secrets.yml", "-e", '{"arms": "a,b"}',
+        "-e", '{"verify": {"rest": {"password": "planted"}}}',
+    )  # fmt: skip
+    command, variables = words(options, ["inventories/mine"], DataLoader())
+    files = f"@{tmp_path / 'secrets.yml'}"
+    # In their order, for the last one wins.
+    assert command[3:] == ["-e", "@<variables>0", "-e", files, "-e", "@<variables>1"]
+    assert [json.loads(one) for one in variables] == [
+        {"db_pass": "planted"},
+        {"verify": {"rest": {"password": "planted"}}},
+    ]
 
 
 @pytest.mark.parametrize(
