@@ -164,7 +164,7 @@ class StreamsApp(Strict):
     standbys: Annotated[Annotated[int, Field(ge=0)] | None, Planned("streams.standbys")] = None
     """Standby copies of the state."""
     state_dir: Annotated[Annotated[str, Field(pattern=r"^/.+")] | None, Planned("streams.state")] = None
-    """A folder on a disk of its own for the state; each instance has one below it."""
+    """A folder on a disk of its own for the state, root's; each instance has one below it."""
     jemalloc: Annotated[str, Field(pattern=r"^/.+\.so[.0-9]*$")] | None = None
     """The jemalloc library to preload, installed where it is missing; none without it."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
