@@ -79,26 +79,29 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             slo=given(levels.delivery),
         )
     with ThreadPoolExecutor(1, thread_name_prefix="check") as pool:
-        # Both at the same time, so that Spark has the next job when a core is free.
-        to_groups = run.groups and evidence.has("deliveries")
-        second = pool.submit(copy_context().run, group_hop, evidence) if to_groups else None
-        topic = topic_hop(evidence)
-        anomalies = {**topic.anomalies, **reordered(evidence, topic)}
-        group = second.result() if second else None
-    return _result(evidence, levels, topic, group, add(anomalies, group.anomalies) if group else anomalies)
+        # Both hops at the same time, so that Spark has the next job when a core is free. The copied context
+        # has the number of examples to show (anomalies.showing).
+        has_groups = run.groups and evidence.has("deliveries")
+        second = pool.submit(copy_context().run, group_hop, evidence) if has_groups else None
+        to_topic = topic_hop(evidence)
+        anomalies = {**to_topic.anomalies, **reordered(evidence, to_topic)}
+        to_group = second.result() if second else None
+    if to_group is not None:
+        anomalies = add(anomalies, to_group.anomalies)
+    return _result(evidence, levels, to_topic, to_group, anomalies)
 
 
 def _result(
     evidence: Evidence,
     levels: Levels,
-    topic: TopicHop,
-    group: GroupHop | None,
+    to_topic: TopicHop,
+    to_group: GroupHop | None,
     anomalies: dict[str, Anomaly],
 ) -> Result:
-    # What is not known has no level.
+    # An incomplete ledger makes the verdict unknown, whatever the levels are.
     allowed = {"unledgered": None, **levels.delivery.model_dump()}
     counts = {kind: anomalies[kind].count if kind in anomalies else 0 for kind in KINDS}
-    if group is None:
+    if to_group is None:
         for kind in ("undelivered", "mismatched", "phantom", "redelivered", "skipped", "rewound"):
             counts.pop(kind)
     problems = [
@@ -106,18 +109,18 @@ def _result(
         for kind, count in counts.items()
         if allowed[kind] is not None and count > allowed[kind]
     ]
-    totals = dict(topic.totals)
+    totals = dict(to_topic.totals)
     measured: dict[str, Any] = {**totals, **counts}
-    if group is not None:
-        measured |= {f"group_{key}": value for key, value in group.totals.items()}
+    if to_group is not None:
+        measured |= {f"group_{key}": value for key, value in to_group.totals.items()}
     acked = totals["acked"]
     fine = f"{acked:,} acknowledged records, each once in its place"
-    fine += f", and {group.totals['expected']:,} delivered" if group is not None else ""
-    doubts = _doubts(evidence, topic, group)
+    fine += f", and {to_group.totals['expected']:,} delivered" if to_group is not None else ""
+    doubts = _doubts(evidence, to_topic, to_group)
     if counts["unledgered"]:
         where = _first(anomalies["unledgered"])
         doubts.insert(0, f"the ledger lacks {counts['unledgered']:,} rows that were written{where}")
-    figures = _figures(counts, allowed, topic, group)
+    figures = _figures(counts, allowed, to_topic, to_group)
     verdict, because = judge(problems, doubts, fine, judged=judged(figures))
     return Result(
         "delivery",
@@ -132,28 +135,28 @@ def _result(
 
 
 def _figures(
-    counts: dict[str, int], allowed: dict[str, int | None], topic: TopicHop, group: GroupHop | None
+    counts: dict[str, int], allowed: dict[str, int | None], to_topic: TopicHop, to_group: GroupHop | None
 ) -> tuple[Figure, ...]:
     """Return what came of records first, as most people ask for it, then each other anomaly."""
-    whole = {"lost": int(topic.totals["acked"])}
-    if group is not None:
-        whole["undelivered"] = int(group.totals["expected"])
-    order = [*(kind for kind in whole if kind in counts), *(kind for kind in counts if kind not in whole)]
+    out_of = {"lost": int(to_topic.totals["acked"])}
+    if to_group is not None:
+        out_of["undelivered"] = int(to_group.totals["expected"])
+    order = [*(kind for kind in out_of if kind in counts), *(kind for kind in counts if kind not in out_of)]
     return tuple(
         Figure(
             kind.replace("_", " "),
             counts[kind],
             allowed[kind],
             key=f"delivery.{kind}" if kind in DeliveryLevels.model_fields else "",
-            of=whole.get(kind),
+            of=out_of.get(kind),
         )
         for kind in order
         if kind != "unledgered" or counts[kind]
     )
 
 
-def _doubts(evidence: Evidence, topic: TopicHop, group: GroupHop | None) -> list[str]:
-    run, totals = evidence.run, topic.totals
+def _doubts(evidence: Evidence, to_topic: TopicHop, to_group: GroupHop | None) -> list[str]:
+    run, totals = evidence.run, to_topic.totals
     doubts = []
     if not totals["acked"]:
         doubts.append("no record was acknowledged, so there is nothing to judge")
@@ -162,11 +165,11 @@ def _doubts(evidence: Evidence, topic: TopicHop, group: GroupHop | None) -> list
     if totals.get("compacted"):
         doubts.append(f"{totals['compacted']:,} records are missing from compacted topics")
     if not run.complete:
-        beyond = totals.get("beyond_ledger", 0) + (group.totals.get("not_known", 0) if group else 0)
+        beyond = totals.get("beyond_ledger", 0) + (to_group.totals.get("not_known", 0) if to_group else 0)
         doubts.append(
             f"the load did not end properly, so its evidence may be cut off ({beyond:,} records unknown)"
         )
-    if group is None:
+    if to_group is None:
         doubts.append("no groups in run.json, so nothing is known of delivery to consumers")
     return doubts
 

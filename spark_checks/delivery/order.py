@@ -23,8 +23,8 @@ _PLACE: Final = ("topic", "partition", "offset")
 _SHOWN: Final = (*KEYS, "seq", "offset", "after_seq", "after_offset", "via")
 
 
-def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
-    """Find acknowledged records that stand in a partition before one that they had to follow.
+def reordered(evidence: Evidence, to_topic: TopicHop) -> dict[str, Anomaly]:
+    """Find acknowledged records whose places in a partition contradict the order in which they were sent.
 
     The records are looked at along their offsets first, without a shuffle; only the partitions and producers
     in which some sequence number goes down are looked at exactly. By REST, where several requests are in
@@ -32,18 +32,20 @@ def reordered(evidence: Evidence, topic: TopicHop) -> dict[str, Anomaly]:
 
     Args:
         evidence: ledger, records and run.json.
-        topic: what the first hop found: a second copy is a duplicate, no inversion.
+        to_topic: what the first hop found: a second copy is a duplicate, no inversion.
     """
     records = intact(of_run(evidence.need("records"), evidence.run)).select(*KEYS, "seq", "offset")
-    if topic.copies is not None:
-        records = records.join(F.broadcast(topic.copies), [*_PLACE], "anti")
-    ascending = runs(records, KEYS, "offset", "seq", consecutive=False)
-    # Runs of one key may overlap where its offsets lie in several files: then the order is not known.
-    down = ascending.where("first_value <= before_value or first_order <= before_order").select("code")
-    some = [one.asDict() for one in down.distinct().join(F.broadcast(_keys(evidence)), "code").collect()]
-    if not some:
+    if to_topic.copies is not None:
+        records = records.join(F.broadcast(to_topic.copies), [*_PLACE], "anti")
+    stretches = runs(records, KEYS, "offset", "seq", consecutive=False)
+    # The sequence goes down from one stretch to the next; or stretches overlap, since offsets of a key lie in
+    # several files, and its order is not known yet.
+    unsure = stretches.where("first_value <= before_value or first_order <= before_order").select("code")
+    named = unsure.distinct().join(F.broadcast(_keys(evidence)), "code")
+    suspects = [row.asDict() for row in named.collect()]
+    if not suspects:
         return {}
-    return tally(inverted(acknowledged(evidence, records, topic, some)), _PLACE)
+    return tally(inverted(acknowledged(evidence, records, to_topic, suspects)), _PLACE)
 
 
 def _keys(evidence: Evidence) -> DataFrame:
@@ -55,41 +57,43 @@ def _keys(evidence: Evidence) -> DataFrame:
 
 
 def acknowledged(
-    evidence: Evidence, records: DataFrame, topic: TopicHop, some: Sequence[Mapping[str, Any]]
+    evidence: Evidence, records: DataFrame, to_topic: TopicHop, suspects: Sequence[Mapping[str, Any]]
 ) -> DataFrame:
     """Return the acknowledged records of some keys, each once, with what the ledger says of them.
 
     Args:
         evidence: the ledger, and run.json.
         records: :data:`KEYS`, seq, offset.
-        topic: what the first hop found.
-        some: :data:`KEYS`, and the code of each.
+        to_topic: what the first hop found.
+        suspects: :data:`KEYS`, and the code of each.
 
     Returns:
         :data:`KEYS`, seq, offset, via, sent_us, acked_us, instance.
     """
-    # Spark leaves out the parts of files that hold none of these producers.
-    producers = F.col("producer").isin(sorted({one["producer"] for one in some}))
-    mine = producers & code_of(KEYS).isin([one["code"] for one in some])
+    # By producer first, which Spark pushes down to Parquet's statistics; a hash of the key it cannot.
+    producers = F.col("producer").isin(sorted({one["producer"] for one in suspects}))
+    suspected = producers & code_of(KEYS).isin([one["code"] for one in suspects])
     acked = evidence.need("ledger").where((F.col("outcome") == "acked") & producers & ~expired(evidence.run))
     # Outside of differing blocks a record lies where it was acknowledged: most of the ledger is left out.
-    placed = in_blocks(acked, topic.blocks, ["producer"], "seq", inside=False).where(mine)
-    sent = placed.unionByName(in_blocks(acked, topic.blocks, ["producer"], "seq"))
-    told = sent.select("producer", "seq", "via", "sent_us", "acked_us", "instance")
-    return records.where(mine).join(told, ["producer", "seq"], "inner")
+    placed = in_blocks(acked, to_topic.blocks, ["producer"], "seq", inside=False).where(suspected)
+    rows = placed.unionByName(in_blocks(acked, to_topic.blocks, ["producer"], "seq"))
+    sent = rows.select("producer", "seq", "via", "sent_us", "acked_us", "instance")
+    return records.where(suspected).join(sent, ["producer", "seq"], "inner")
 
 
 def inverted(rows: DataFrame) -> DataFrame:
-    """Return rows that stand before one that they had to follow, as far as an order is promised.
+    """Return rows whose places contradict the order of sending, as far as an order is promised.
 
-    An idempotent producer keeps its order: a row with a lower number than its neighbour is one. Requests to
-    REST that are in flight at once have no order. What is promised there: the records of one request (same
-    time of sending, and instance) keep the order of its array; and a request that was sent after another had
-    been answered lies behind it. A record that stands wrongly in both ways counts once.
+    An idempotent producer keeps its order: a row with a lower number than the one before it is inverted.
+    Requests to REST that are in flight at once have no order. What is promised there: the records of one
+    request (same time of sending, and instance) keep the order of its array; and a request that was sent
+    after another had been answered lies behind it. A record that breaks both promises counts once.
 
     Args:
         rows: as :func:`acknowledged` returns them.
     """
+    # Both promises in one pass. ``before`` is the row before in the partition (by REST: of the same request),
+    # ``furthest`` the record with the highest offset of all that had been answered when this one was sent.
     # Every window is of a partition and a producer, so that the rows are shuffled once.
     sequence = Window.partitionBy(*KEYS, "via").orderBy("offset")
     request = Window.partitionBy(*KEYS, "via", "sent_us", "instance").orderBy("offset")
@@ -110,15 +114,15 @@ def inverted(rows: DataFrame) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     furthest = F.max(F.when(F.col("event.answer"), F.struct("offset", "seq"))).over(so_far)
-    within = F.coalesce(F.col("before.seq") > F.col("seq"), F.lit(False))
-    behind = by_rest & F.coalesce(F.col("furthest.offset") > F.col("offset"), F.lit(False))
+    lower = F.coalesce(F.col("before.seq") > F.col("seq"), F.lit(False))
+    overtaking = by_rest & F.coalesce(F.col("furthest.offset") > F.col("offset"), F.lit(False))
     after = {
-        name: F.when(within, F.col(f"before.{name}")).otherwise(F.col(f"furthest.{name}"))
+        name: F.when(lower, F.col(f"before.{name}")).otherwise(F.col(f"furthest.{name}"))
         for name in ("seq", "offset")
     }
     return (
         events.withColumn("furthest", furthest)
-        .where(~F.col("event.answer") & (within | behind))
+        .where(~F.col("event.answer") & (lower | overtaking))
         .withColumns({f"after_{name}": column for name, column in after.items()})
         .select(F.lit("reordered").alias("kind"), *_SHOWN)
     )

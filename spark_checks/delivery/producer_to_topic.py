@@ -1,4 +1,9 @@
-"""Producer to topic: the ledger against the records, exact."""
+"""Producer to topic: what generators sent (the ledger) against what the topics hold (the records), exactly.
+
+:func:`topic_hop` compares digests, block by block. :func:`classify` joins the rows of blocks that differ,
+and says of each record what is wrong with it. Where records are damaged, :func:`_with_damage` tells those
+that are lost from those that lie in their place with a wrong checksum.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +20,21 @@ from evidence.run import Run
 from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import differing, digests, in_blocks
-from spark_checks.engine.facts import intact, ledger_blocks, of_run, record_blocks
+from spark_checks.engine.facts import expired, intact, ledger_blocks, of_run, record_blocks
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
 
 _IDENTITY: Final = ("producer", "seq")
 _PLACE: Final = ("topic", "partition", "offset")
 _OUTCOMES: Final = ("acked", "failed", "unknown")
-#: Places that a finding names at most.
-_NAMED: Final = 5
+#: Places of one record that a finding lists at most.
+_PLACES_SHOWN: Final = 5
 #: The kinds of records that were acknowledged and of which there is no intact copy.
 _MISSING: Final = ("lost", "compacted")
-#: Findings that are no anomalies: a send without an acknowledgement that is in the topic; no evidence either
-#: way; a place that holds a record again; and two that say that the evidence itself is none.
+#: Findings that are no anomalies. The first three are counted: a send without an acknowledgement that is in
+#: the topic; records of which there is no evidence either way. ``copy`` is a place that holds a record again:
+#: the order of a partition is judged without these. The last two refuse the evidence: a ledger with two rows
+#: of one record, records with two rows of one place.
 _COUNTED: Final = ("unknown_found", "compacted", "beyond_ledger", "copy", "ledger_twice", "same_place")
 
 
@@ -62,13 +69,14 @@ def topic_hop(evidence: Evidence) -> TopicHop:
         return TopicHop(counts, anomalies, None, ())
     topics = of_run(evidence.need("records"), run)
     # Shuffles the rows of differing blocks, by identity.
-    found = compare(
+    found = classify(
         in_blocks(evidence.need("ledger"), blocks, ["producer"], "seq"),
         in_blocks(intact(topics), blocks, ["producer"], "seq"),
         run,
     )
     if counts["damaged"] or counts["foreign"]:
-        found = _explained(found.persist(), _broken(topics))
+        found = _with_damage(found.persist(), _not_intact(topics))
+    # Counted here, and read again for the copies; the audit unpersists what is shared when it ends.
     found = evidence.shared.get("topic findings", found.persist)
     anomalies |= tally(found, [*_IDENTITY, *_PLACE])
     counted = {kind: anomalies.pop(kind, None) for kind in _COUNTED}
@@ -99,15 +107,15 @@ def _totals(ledger: pa.Table, records: pa.Table) -> dict[str, int]:
 def _differing(ledger: pa.Table, records: pa.Table) -> list[tuple[int, int]]:
     """Return the (producer, block) whose digests are not the same, or that hold a wrong key."""
     keys = ["producer", "block"]
+    # Digests of the ledger are of acknowledged records alone: a block of failed sends equals an absent one.
     sound = records.filter(pc.field("producer").is_valid() & pc.field("crc_ok"))
     wrong = sound.filter(~pc.field("key_ok"))
-    keyed = zip(*(wrong[key].to_pylist() for key in keys), strict=True)
-    # A block of a failed send alone holds nothing that was to be there.
-    return sorted(differing(digests(ledger, keys), digests(sound, keys)) | {*keyed})
+    with_wrong_key = zip(*(wrong[key].to_pylist() for key in keys), strict=True)
+    return sorted(differing(digests(ledger, keys), digests(sound, keys)) | {*with_wrong_key})
 
 
-def compare(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
-    """Name what is wrong with each identity.
+def classify(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
+    """Say what is wrong with each identity, from all that both sides hold of it.
 
     Args:
         ledger: all rows of some identities.
@@ -119,8 +127,10 @@ def compare(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         offset (where it was acknowledged, else where it is), acked_us, found_at (all places), via, instance.
     """
     place = F.struct(*_PLACE)
+    # One row an identity on each side: ``sent`` is its row of the ledger, whose place is null unless it was
+    # acknowledged; ``held`` are all its places in the topics. Either is null where that side lacks it.
     sent = ledger.groupBy(*_IDENTITY).agg(
-        F.count(F.lit(1)).alias("times"),
+        F.count(F.lit(1)).alias("ledger_rows"),
         F.first(F.struct(place.alias("place"), "outcome", "crc", "acked_us", "via", "instance")).alias(
             "sent"
         ),
@@ -129,46 +139,45 @@ def compare(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         F.sort_array(F.collect_list(F.struct(place.alias("place"), "crc", "key_ok"))).alias("held")
     )
     rows = sent.join(held, [*_IDENTITY], "full_outer").withColumns({
-        "known": F.col("sent").isNotNull(),
+        "in_ledger": F.col("sent").isNotNull(),
         "acked": F.coalesce(F.col("sent.outcome") == "acked", F.lit(False)),
         "places": F.transform(F.coalesce("held", F.array()), lambda one: one["place"]),
-        "lacking": _may_lack(run),
+        "may_be_unledgered": _may_be_unledgered(run),
     })  # fmt: skip
     there, twice = F.size("places") > 0, F.size("places") > 1
-    topic = F.col("sent.place.topic")
-    compacted = topic.isin([one.topic for one in run.source_topics() if one.compacted])
-    missing = F.col("acked") & ~there & ~_expired_place(run)
+    compacted = F.col("sent.place.topic").isin([one.topic for one in run.source_topics() if one.compacted])
+    missing = F.col("acked") & ~there & ~expired(run, "sent.place.")
+    # All kinds that hold of an identity are findings, each by itself; null counts as false.
     flags = {
         "duplicated": twice,
-        "ledger_twice": there & (F.col("times") > 1),
+        "ledger_twice": there & (F.col("ledger_rows") > 1),
         "same_place": F.size(F.array_distinct("places")) < F.size("places"),
         "misplaced": F.col("acked") & there & ~F.array_contains("places", F.col("sent.place")),
-        "corrupted": F.col("known") & F.exists("held", lambda one: one["crc"] != F.col("sent.crc")),
-        "wrong_key": F.col("known") & F.exists("held", lambda one: ~one["key_ok"]),
-        "unknown_found": F.col("known") & ~F.col("acked") & there,
-        "unexpected": ~F.col("known") & ~F.col("lacking"),
-        "beyond_ledger": ~F.col("known") & F.col("lacking"),
+        "corrupted": F.col("in_ledger") & F.exists("held", lambda one: one["crc"] != F.col("sent.crc")),
+        "wrong_key": F.col("in_ledger") & F.exists("held", lambda one: ~one["key_ok"]),
+        "unknown_found": F.col("in_ledger") & ~F.col("acked") & there,
+        "unexpected": ~F.col("in_ledger") & ~F.col("may_be_unledgered"),
+        "beyond_ledger": ~F.col("in_ledger") & F.col("may_be_unledgered"),
         "lost": missing & ~compacted,
         "compacted": missing & compacted,
     }
     kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
-    home = F.coalesce(F.when(F.col("sent.place.offset").isNotNull(), F.col("sent.place")), F.col("places")[0])
-    shown = rows.withColumns({"home": home, "kinds": kinds, "via": F.col("sent.via")})
+    acked_at = F.when(F.col("sent.place.offset").isNotNull(), F.col("sent.place"))
+    shown = {"acked_us": F.when(F.col("acked"), F.col("sent.acked_us")), "via": F.col("sent.via")}
+    shown |= {"found_at": F.when(there, F.slice("places", 1, _PLACES_SHOWN))}
+    shown |= {"instance": F.col("sent.instance")}
+    rows = rows.withColumns({"shown_at": F.coalesce(acked_at, F.col("places")[0]), "kinds": kinds, **shown})
     about = ("acked_us", "found_at", "via", "instance")
-    found = shown.withColumns({
-        "acked_us": F.when(F.col("acked"), F.col("sent.acked_us")),
-        "found_at": F.when(there, F.slice("places", 1, _NAMED)),
-        "instance": F.col("sent.instance"),
-    })  # fmt: skip
-    named = found.select(F.explode("kinds").alias("kind"), *_IDENTITY, "home.*", *about)
-    # The one that counts is where it was acknowledged, else the first.
-    counts = F.when(F.array_contains("places", F.col("home")), F.col("home")).otherwise(F.col("places")[0])
-    again = found.where(twice).withColumn("copy", F.explode(F.array_remove("places", counts)))
-    return named.unionByName(again.select(F.lit("copy").alias("kind"), *_IDENTITY, "copy.*", *about))
+    findings = rows.select(F.explode("kinds").alias("kind"), *_IDENTITY, "shown_at.*", *about)
+    # Of several places the acknowledged one is the original, else the first; all others are copies.
+    acked_there = F.array_contains("places", F.col("shown_at"))
+    original = F.when(acked_there, F.col("shown_at")).otherwise(F.col("places")[0])
+    copies = rows.where(twice).withColumn("copy", F.explode(F.array_remove("places", original)))
+    return findings.unionByName(copies.select(F.lit("copy").alias("kind"), *_IDENTITY, "copy.*", *about))
 
 
-def _may_lack(run: Run) -> Column:
-    """Return whether a record that no ledger row speaks of may have been sent.
+def _may_be_unledgered(run: Run) -> Column:
+    """Return whether a record without a row in the ledger may still have been sent by the load.
 
     It may when its generator says that it wrote a row of that number, and when the load did not end properly:
     then the ledger may be cut off anywhere.
@@ -181,46 +190,43 @@ def _may_lack(run: Run) -> Column:
     return F.col("seq") < written
 
 
-def _expired_place(run: Run) -> Column:
-    """Return whether the acknowledged place of a row lies before its partition's log start."""
-    gone = F.lit(False)
-    for topic in run.source_topics():
-        for partition, start in topic.expired_below().items():
-            at = (F.col("sent.place.topic") == topic.topic) & (F.col("sent.place.partition") == partition)
-            gone = gone | (at & (F.col("sent.place.offset") < start))
-    return F.coalesce(gone, F.lit(False))
+def _not_intact(records: DataFrame) -> DataFrame:
+    """Return the few records without an identity or with a wrong checksum.
 
-
-def _broken(records: DataFrame) -> DataFrame:
-    """Return the records that are not intact, few; said so that Spark leaves out files which hold none."""
+    The filter is written out, and not as the opposite of ``intact``, so that Spark pushes it down to
+    Parquet's statistics and skips row groups that hold none.
+    """
     return records.where(
         F.col("producer").isNull() | F.col("crc_ok").isNull() | (F.col("crc_ok") == F.lit(False))
     )
 
 
-def _explained(found: DataFrame, broken: DataFrame) -> DataFrame:
-    """Say of what is missing whether its place holds it damaged, and name what else is damaged."""
+def _with_damage(found: DataFrame, not_intact: DataFrame) -> DataFrame:
+    """Say of missing records whether their place holds them damaged, and add all others that are damaged."""
     missing = found.where(F.col("kind").isin(*_MISSING))
     rest = found.where(~F.col("kind").isin(*_MISSING))
-    return rest.unionByName(_corrupted(missing, broken)).unionByName(_damaged(missing, broken))
+    return rest.unionByName(_missing(missing, not_intact)).unionByName(_corrupted(missing, not_intact))
 
 
-def _corrupted(missing: DataFrame, broken: DataFrame) -> DataFrame:
-    """Acknowledged, and no intact copy: lost, unless the place holds it damaged or compaction explains it."""
-    home = [F.col(f"m.{name}") == F.col(f"r.{name}") for name in _PLACE]
-    broken = broken.select(*_PLACE, *_IDENTITY, F.lit(True).alias("present"))
-    by_name = broken.where(F.col("producer").isNotNull()).select(*_IDENTITY).distinct()
-    rest = missing.join(by_name, list(_IDENTITY), "anti")
-    joined = rest.alias("m").join(broken.alias("r"), home, "left").where("r.producer is null")
+def _missing(missing: DataFrame, not_intact: DataFrame) -> DataFrame:
+    """Return missing records: lost or compacted, or corrupted where their place holds no identity any more.
+
+    Of those whose identity can still be read, in whatever place, :func:`_corrupted` speaks.
+    """
+    same_place = [F.col(f"m.{name}") == F.col(f"r.{name}") for name in _PLACE]
+    damaged = not_intact.select(*_PLACE, *_IDENTITY, F.lit(True).alias("present"))
+    readable = damaged.where(F.col("producer").isNotNull()).select(*_IDENTITY).distinct()
+    rest = missing.join(readable, list(_IDENTITY), "anti")
+    joined = rest.alias("m").join(damaged.alias("r"), same_place, "left").where("r.producer is null")
     kind = F.when(F.col("r.present"), F.lit("corrupted")).otherwise(F.col("m.kind")).alias("kind")
     return joined.select(kind, *(f"m.{name}" for name in missing.columns if name != "kind"))
 
 
-def _damaged(missing: DataFrame, broken: DataFrame) -> DataFrame:
-    """Records of the run with a wrong checksum, named after the ledger's record that belongs there."""
-    broken = broken.where(F.col("producer").isNotNull())
-    home = [F.col(f"r.{name}") == F.col(f"m.{name}") for name in _PLACE]
-    joined = broken.alias("r").join(missing.alias("m"), home, "left")
+def _corrupted(missing: DataFrame, not_intact: DataFrame) -> DataFrame:
+    """Return records of the run with a wrong checksum, named after the missing record that belongs there."""
+    damaged = not_intact.where(F.col("producer").isNotNull())
+    same_place = [F.col(f"r.{name}") == F.col(f"m.{name}") for name in _PLACE]
+    joined = damaged.alias("r").join(missing.alias("m"), same_place, "left")
     return joined.select(
         F.lit("corrupted").alias("kind"),
         *(F.coalesce(F.col(f"m.{name}"), F.col(f"r.{name}")).alias(name) for name in _IDENTITY),

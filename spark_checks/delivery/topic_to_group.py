@@ -1,4 +1,8 @@
-"""Topic to group: the records against the deliveries, exact."""
+"""Topic to group: the records against what each group's consumers received (the deliveries), exactly.
+
+:func:`group_hop` compares digests, block by block of offsets. :func:`classify` joins the rows of blocks that
+differ. Positions of consumers (:func:`rewound`, :func:`skipped`) are looked at whether blocks differ or not.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ _CONSUMER_KEYS: Final = ("group", "consumer", "topic", "partition")
 _ORDER: Final = ("group", "topic", "partition", "offset")
 #: Above every offset: where a load did not end properly, its topics were read to their ends.
 _NO_END: Final = (1 << 63) - 1
-#: Consumers that a finding names at most.
-_NAMED: Final = 5
+#: Consumers that a finding lists at most.
+_CONSUMERS_SHOWN: Final = 5
 
 #: group, topic, partition and number of a block of offsets.
 Block = tuple[str, str, int, int]
@@ -45,11 +49,11 @@ def group_hop(evidence: Evidence) -> GroupHop:
     blocks in which something was redelivered always differ.
     """
     run = evidence.run
-    held, given = _digests(evidence)
+    expected, delivered = _digests(evidence)
     blocks = differing_blocks(evidence)
     totals = {
-        "expected": sum(one.rows for one in held.values()),
-        "deliveries": sum(one.rows for one in given.values()),
+        "expected": sum(one.rows for one in expected.values()),
+        "deliveries": sum(one.rows for one in delivered.values()),
         "blocks_compared_exactly": len(blocks),
     }
     positions = evidence.shared.get("positions", positions_of(evidence).persist)
@@ -58,8 +62,9 @@ def group_hop(evidence: Evidence) -> GroupHop:
         return GroupHop(totals, anomalies)
     got = in_blocks(to_groups(evidence.need("deliveries"), run), blocks, _KEYS, "offset")
     # Shuffles the rows of differing blocks, by position.
-    found = compare(in_blocks(wanted_by_groups(evidence.need("records"), run), blocks, _KEYS, "offset"), got)
-    found = _explained_phantoms(found, evidence.need("ledger"), run)
+    expected_rows = in_blocks(expected_by_groups(evidence.need("records"), run), blocks, _KEYS, "offset")
+    found = classify(expected_rows, got)
+    found = _without_explained_phantoms(found, evidence.need("ledger"), run)
     found = found if run.complete else _unknown_tail(found, got)
     found = evidence.shared.get("group findings", found.persist)
     anomalies |= tally(found, _ORDER)
@@ -72,71 +77,73 @@ def group_hop(evidence: Evidence) -> GroupHop:
 
 def differing_blocks(evidence: Evidence) -> list[Block]:
     """Return where deliveries are not just the records, each once. Without a records table: everywhere."""
-    held, given = _digests(evidence)
-    return sorted(differing(held, given))
+    return sorted(differing(*_digests(evidence)))
 
 
 def _digests(evidence: Evidence) -> tuple[dict[Block, Digest], dict[Block, Digest]]:
     """Return what each group must get and what it got."""
-    given = digests(delivery_blocks(evidence), [*_KEYS, "block"])
-    held: dict[Block, Digest] = {}
+    delivered = digests(delivery_blocks(evidence), [*_KEYS, "block"])
+    expected: dict[Block, Digest] = {}
     if evidence.has("records"):
-        ours = record_blocks(evidence).filter(pc.field("producer").is_valid())
-        for (topic, *place), one in digests(ours, ["topic", "partition", "place_block"], "place_").items():
+        of_load = record_blocks(evidence).filter(pc.field("producer").is_valid())
+        for (topic, *place), one in digests(of_load, ["topic", "partition", "place_block"], "place_").items():
             for name, group in evidence.run.groups.items():
                 if topic in group.topics:
-                    held[name, topic, place[0], place[1]] = one
-    return held, {(key[0], key[1], key[2], key[3]): one for key, one in given.items()}
+                    expected[name, topic, place[0], place[1]] = one
+    return expected, {(key[0], key[1], key[2], key[3]): one for key, one in delivered.items()}
 
 
-def wanted_by_groups(records: DataFrame, run: Run) -> DataFrame:
+def expected_by_groups(records: DataFrame, run: Run) -> DataFrame:
     """Return (group, topic, partition, offset, producer, seq) of every record that a group must get."""
     pairs = [(name, topic) for name, group in run.groups.items() for topic in group.topics]
     groups = records.sparkSession.createDataFrame(pairs or [("", "")], "group string, topic string")
-    mine = of_run(records, run).where(F.col("producer").isNotNull())
-    return mine.join(F.broadcast(groups), "topic", "inner").select(*_ORDER, "producer", "seq")
+    of_load = of_run(records, run).where(F.col("producer").isNotNull())
+    return of_load.join(F.broadcast(groups), "topic", "inner").select(*_ORDER, "producer", "seq")
 
 
-def compare(wanted: DataFrame, got: DataFrame) -> DataFrame:
-    """Name what is wrong with each position.
+def classify(expected: DataFrame, got: DataFrame) -> DataFrame:
+    """Say what is wrong with each position.
 
     Args:
-        wanted: the records of some positions: :data:`_ORDER`, producer, seq.
+        expected: the records of some positions: :data:`_ORDER`, producer, seq.
         got: the deliveries of the same positions, with consumer.
 
     Returns:
         A row a finding: kind, :data:`_ORDER`, producer, seq, delivered (another identity than the topic
         holds), consumers, times (how often it was delivered), _times (how often the finding counts).
     """
-    who = F.struct("producer", "seq")
-    ours = wanted.select(*_ORDER, who.alias("ours"))
-    theirs = got.groupBy(*_ORDER).agg(
-        F.sort_array(F.collect_list(who)).alias("who"),
-        F.slice(F.sort_array(F.collect_set("consumer")), 1, _NAMED).alias("consumers"),
+    identity = F.struct("producer", "seq")
+    # One row a position on each side: ``held`` is what the topic holds there, ``received`` all that consumers
+    # got from there. Either is null where that side has nothing.
+    held = expected.select(*_ORDER, identity.alias("held"))
+    received = got.groupBy(*_ORDER).agg(
+        F.sort_array(F.collect_list(identity)).alias("received"),
+        F.slice(F.sort_array(F.collect_set("consumer")), 1, _CONSUMERS_SHOWN).alias("consumers"),
     )
-    rows = ours.join(theirs, [*_ORDER], "full_outer").withColumn(
-        "times", F.size(F.coalesce("who", F.array()))
+    rows = held.join(received, [*_ORDER], "full_outer").withColumn(
+        "times", F.size(F.coalesce("received", F.array()))
     )
-    other = F.exists("who", lambda one: one != F.col("ours"))
+    mismatched = F.col("held").isNotNull() & F.exists("received", lambda one: one != F.col("held"))
     flags = {
         "undelivered": F.col("times") == 0,
         "redelivered": F.col("times") > 1,
-        "mismatched": F.col("ours").isNotNull() & other,
-        "phantom": F.col("ours").isNull(),
+        "mismatched": mismatched,
+        "phantom": F.col("held").isNull(),
     }
     kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
-    again = F.when(F.col("kind") == "redelivered", F.col("times") - 1).otherwise(F.lit(1))
+    # Of three deliveries of a record two are redeliveries.
+    counted = F.when(F.col("kind") == "redelivered", F.col("times") - 1).otherwise(F.lit(1))
     return (
         rows.withColumns({
             "kind": F.explode(kinds),
-            "who_shown": F.coalesce("ours", F.array_min("who")),
-            "delivered": F.when(F.col("ours").isNotNull() & other, F.array_max("who")),
+            "identity": F.coalesce("held", F.array_min("received")),
+            "delivered": F.when(mismatched, F.array_max("received")),
         })
-        .withColumn("_times", again)
+        .withColumn("_times", counted)
         .select(
             "kind",
             *_ORDER,
-            "who_shown.*",
+            "identity.*",
             "delivered",
             "consumers",
             F.when(F.col("times") > 0, F.col("times")).alias("times"),
@@ -145,7 +152,7 @@ def compare(wanted: DataFrame, got: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
+def _without_explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFrame:
     """Drop deliveries without a record that the first hop or the run's bounds account for.
 
     An acknowledged place without its record is a loss already; places before the log start or outside of
@@ -161,10 +168,10 @@ def _explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) -> DataFra
     places = rest.where(phantom).select(*place).distinct().persist()
     if places.isEmpty():
         return rest.where(~phantom)
-    homes = ledger.where(F.col("outcome") == "acked").select(*place)
+    acked = ledger.where(F.col("outcome") == "acked").select(*place)
     # The ledger is large and the phantoms are few: broadcast them, not it.
-    homes = homes.join(F.broadcast(places), place, "semi")
-    real = rest.where(phantom).join(F.broadcast(homes), place, "anti")
+    lost = acked.join(F.broadcast(places), place, "semi")
+    real = rest.where(phantom).join(F.broadcast(lost), place, "anti")
     return rest.where(~phantom).unionByName(real)
 
 
@@ -193,15 +200,16 @@ def _unknown_tail(rows: DataFrame, got: DataFrame) -> DataFrame:
 
 
 def positions_of(evidence: Evidence) -> DataFrame:
-    """Return the deliveries as runs of consecutive positions of one consumer in one partition.
+    """Return the deliveries as stretches of consecutive positions of one consumer in one partition.
 
-    A run without holes cannot hide what another file holds of the same time.
+    Consecutive, and not just ascending: what a file lacks in the middle of a stretch may lie in another file.
 
     Returns:
         group, consumer, topic, partition, and the columns of :func:`runs`: by time (us) and offset.
     """
     got = to_groups(evidence.need("deliveries"), evidence.run)
-    # Those who received are known already: finding them again would read all deliveries once more.
+    # Stretches have a code in the place of the keys. The keys are known from the digests already: finding
+    # them again would read all deliveries once more.
     known = delivery_blocks(evidence).group_by([*_CONSUMER_KEYS]).aggregate([]).to_pylist()
     schema = got.select(*_CONSUMER_KEYS).schema
     names = got.sparkSession.createDataFrame([tuple(row.values()) for row in known], schema)
@@ -228,6 +236,7 @@ def skipped(positions: DataFrame, undelivered: DataFrame) -> DataFrame:
         positions: as :func:`positions_of` returns them.
         undelivered: (group, topic, partition, offset), few.
     """
+    # Consecutive offsets have the same difference to their row number: each such island is one hole.
     by_place = Window.partitionBy(*_KEYS).orderBy("offset")
     island = F.col("offset") - F.row_number().over(by_place)
     holes = (

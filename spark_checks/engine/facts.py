@@ -56,13 +56,18 @@ def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:
     return deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
 
 
-def expired(run: Run) -> Column:
-    """Return whether (topic, partition, offset) lies before the log start: retention took it away."""
+def expired(run: Run, of: str = "") -> Column:
+    """Return whether (topic, partition, offset) lies before the log start: retention took it away.
+
+    Args:
+        run: run.json.
+        of: what stands before the three names, as ``sent.place.`` does of fields of a struct.
+    """
     gone = F.lit(False)
     for topic in run.source_topics():
         for partition, start in topic.expired_below().items():
-            at = (F.col("topic") == topic.topic) & (F.col("partition") == partition)
-            gone = gone | (at & (F.col("offset") < start))
+            at = (F.col(f"{of}topic") == topic.topic) & (F.col(f"{of}partition") == partition)
+            gone = gone | (at & (F.col(f"{of}offset") < start))
     return F.coalesce(gone, F.lit(False))
 
 
