@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     if jars is None or not has_jars(tool):
         print(f"the jars of a broker or of {tool} are not cached: make setup", file=sys.stderr)
         return 2
-    if reason := toxiproxy.obstacle():
+    if reason := toxiproxy.PROGRAM.obstacle():
         print(reason, file=sys.stderr)
         return 2
     chosen = {name: case for name, case in cases.items() if name in (options.case or cases)}
@@ -182,7 +182,8 @@ def _result(
         + (f" --{options.table}" if options.table else ""),
         "workload": {"name": options.workload, "records": bench.records, "bytes": bench.plain_bytes},
         "partitions": options.partitions,
-        "link": f"Toxiproxy {toxiproxy.version()}: {options.round_trip_ms:g} ms, no loss, no rate limit",
+        "link": f"Toxiproxy {toxiproxy.PROGRAM.version()}: {options.round_trip_ms:g} ms, no loss, "
+        "no rate limit",
         "measured_on": today(),
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "load_at_the_end": round(os.getloadavg()[0], 1),

@@ -51,13 +51,13 @@ def install(engine: Engine, fleet: Fleet, node: Node) -> None:
     """Start the link's server where it does not run yet; raises Problem where it cannot be built."""
     if nodes.over_ssh(fleet, node, f"systemctl is-active -q {UNIT}").returncode == 0:
         return
-    if not toxiproxy.binary().is_file():
-        toxiproxy.build()
+    if not toxiproxy.PROGRAM.binary().is_file():
+        toxiproxy.PROGRAM.build()
     container = fleet.container(node)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / UNIT
         file.write_text(unit(node), encoding="utf-8")
-        engine.run("cp", str(toxiproxy.binary()), f"{container}:{SERVER}")
+        engine.run("cp", str(toxiproxy.PROGRAM.binary()), f"{container}:{SERVER}")
         engine.run("cp", str(file), f"{container}:/etc/systemd/system/{UNIT}")
     started = f"chmod 755 {SERVER} && systemctl daemon-reload && systemctl enable -q --now {UNIT}"
     done = nodes.over_ssh(fleet, node, started)

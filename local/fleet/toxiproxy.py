@@ -1,4 +1,4 @@
-"""Toxiproxy: forwards TCP with a delay. Built from its sources, every module checked against go.sum.
+"""Toxiproxy: forwards TCP with a delay.
 
 What it delays is what applications send: each end's kernel talks to Toxiproxy itself, so no byte is lost, no
 rate is limited, and the size of socket buffers bounds nothing. Its own counters of bytes are of no use for a
@@ -8,10 +8,6 @@ rate: it adds to them when a connection ends.
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -19,15 +15,22 @@ import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from local.paths import PROJECT, VENV, cache_root
+from local.go_program import GoProgram
+from local.paths import PROJECT
 from local.problem import Problem
 
-BUILD: Final = PROJECT / "local" / "fleet" / "toxiproxy_build"
-PACKAGE: Final = "github.com/Shopify/toxiproxy/v2"
-LEAST_GO: Final = (1, 23)  # what go.mod of Toxiproxy 2.12 asks for
+PROGRAM: Final = GoProgram(
+    name="Toxiproxy",
+    folder=PROJECT / "local" / "fleet" / "toxiproxy_build",
+    module="github.com/Shopify/toxiproxy/v2",
+    package="/cmd/server",
+    file="toxiproxy-server",
+    least_go=(1, 23),
+    target="demo-mirror",
+    megabytes=300,
+)
 MOST_MS: Final = 200
 API_PORT: Final = 8474  # Toxiproxy's own default
 _ANSWER_S: Final = 10.0
@@ -45,75 +48,6 @@ class Way:
     def name(self) -> str:
         """The name under which Toxiproxy knows it."""
         return self.listen.replace(":", "-")
-
-
-def version() -> str:
-    """Return the version that go.mod names."""
-    found = re.search(rf"{re.escape(PACKAGE)} v(\S+)", (BUILD / "go.mod").read_text(encoding="utf-8"))
-    assert found is not None
-    return found[1]
-
-
-def binary() -> Path:
-    """Return where the built server lies."""
-    return cache_root() / "toxiproxy" / f"{version()}-{platform.machine()}" / "toxiproxy-server"
-
-
-def _go() -> str | None:
-    """Return a Go of this machine, or the one that set-up put into .venv where there is none."""
-    for path in (f"{os.environ.get('PATH', '')}:/usr/local/go/bin", str(VENV / "bin")):
-        go = shutil.which("go", path=path)
-        if go and go_version(_told(go, "version")) >= LEAST_GO:
-            return go
-    return None
-
-
-def _told(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-
-
-def go_version(text: str) -> tuple[int, int]:
-    """Return the version in what ``go version`` prints; (0, 0) where it prints none."""
-    found = re.search(r"\bgo(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def obstacle() -> str:
-    """Return why the server cannot be built here, in one line; empty where it is built or can be."""
-    if binary().is_file():
-        return ""
-    wanted = ".".join(map(str, LEAST_GO))
-    if _go() is None:
-        return (
-            f"Toxiproxy is built with Go {wanted} or later, and there is none: 'make demo-mirror' installs it"
-        )
-    return ""
-
-
-def build() -> None:
-    """Build the server; raises Problem with the compiler's or the checksums' complaint."""
-    if reason := obstacle():
-        raise Problem(reason)
-    target = binary()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    # Readonly: a module that go.sum does not name, or with another checksum, ends the build.
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-    command = [
-        str(_go()),
-        "build",
-        "-trimpath",
-        "-ldflags",
-        "-s -w",
-        "-o",
-        str(fresh),
-        f"{PACKAGE}/cmd/server",
-    ]
-    done = subprocess.run(command, cwd=BUILD, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = " ".join(done.stderr.split()[:60])
-        raise Problem(f"Toxiproxy could not be built: {said}")
-    fresh.replace(target)
 
 
 @dataclass(frozen=True)
@@ -214,9 +148,9 @@ class Toxiproxy:
 @contextmanager
 def running(ways: Iterable[Way], round_trip_ms: float, api_port: int) -> Iterator[Toxiproxy]:
     """Run a server on loopback until the block ends; raises Problem as :meth:`Toxiproxy.lay`."""
-    if not binary().is_file():
-        build()
-    command = [str(binary()), "-host", "127.0.0.1", "-port", str(api_port)]
+    if not PROGRAM.binary().is_file():
+        PROGRAM.build()
+    command = [str(PROGRAM.binary()), "-host", "127.0.0.1", "-port", str(api_port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         server = Toxiproxy(f"http://127.0.0.1:{api_port}")

@@ -47,7 +47,7 @@ def generated() -> list[Path]:
 
 def downloads() -> list[Path]:
     """What set-up fetched or made outside the project, and the runs."""
-    named = [cache_root() / name for name in ("jars", "archives", "images", "toxiproxy")]
+    named = [cache_root() / name for name in ("jars", "archives", "images", "toxiproxy", "minio")]
     return [path for path in [*named, PROJECT / "runs"] if path.exists()]
 
 

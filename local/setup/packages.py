@@ -126,7 +126,7 @@ def wanted(target: Target) -> tuple[Package, ...]:
 def programs(target: Target) -> frozenset[str]:
     """Every program that set-up of this target sees to, those of any Debian system included."""
     packages = {*wanted(target), *(ENGINE if target.fleet else ())}
-    own = {"go"} if target.link else set()  # from PyPI, as Debian's is too old
+    own = {"go"} if target.link or target.store else set()  # from PyPI, as Debian's is too old
     return ESSENTIAL | own | {program for package in packages for program in package.programs}
 
 

@@ -22,8 +22,10 @@ from types import FrameType
 from local import children
 from local.fleet import node_image, toxiproxy
 from local.fleet.engine import NoEngine, find_engine
+from local.go_program import GoProgram
 from local.paths import GENERATED, PROJECT, VENV, cache_root
 from local.problem import Problem
+from local.services import minio
 from local.setup import environment, jars, packages, schedule
 from local.setup.schedule import Phase, Say, say
 from local.setup.targets import OWN_HOSTS, TARGETS, Target
@@ -82,10 +84,14 @@ def _image(engine_is_missing: bool) -> Phase:
     return Phase("nodes' image", wanting, make, node_image.needs("podman"), after=(_PACKAGES,))
 
 
-def _link_wanting() -> str:
-    if toxiproxy.binary().is_file():
-        return ""
-    return f"builds Toxiproxy {toxiproxy.version()} with Go"
+def _built_by_go(program: GoProgram, after: tuple[str, ...]) -> Phase:
+    return Phase(
+        program.name,
+        program.wanting,
+        lambda _: program.build(),
+        [(cache_root(), program.megabytes)],
+        after,
+    )
 
 
 def _apt(name: str, names: list[str], after: tuple[str, ...] = (), *, refresh: bool = True) -> Phase:
@@ -109,7 +115,8 @@ def phases(target: Target) -> list[Phase]:
         _apt(_PACKAGES, names),
         _apt(_JAVA, packages.missing(java), after=(_PACKAGES,), refresh=not names),
     ]
-    files = [*target.requirements, *([_GO] if target.link and toxiproxy.obstacle() else [])]
+    go = [toxiproxy.PROGRAM] * target.link + [minio.PROGRAM] * target.store
+    files = [*target.requirements, *([_GO] if any(program.obstacle() for program in go) else [])]
     if files:
         after = (_PACKAGES,) if packages.missing([packages.VENV]) else ()
         made.append(
@@ -135,11 +142,7 @@ def phases(target: Target) -> list[Phase]:
         made.append(_built_by_maven("sandbox REST proxy", SANDBOX, "sandbox-rest-*.tar.gz"))
     if target.sample:
         made.append(_built_by_maven("sample Streams application", SAMPLE, "sample-streams-*.jar"))
-    if target.link:
-        after = (_VENV,) if _GO in files else ()
-        made.append(
-            Phase("Toxiproxy", _link_wanting, lambda tell: toxiproxy.build(), [(cache_root(), 300)], after)
-        )
+    made += [_built_by_go(program, (_VENV,) if _GO in files else ()) for program in go]
     if target.fleet:
         made.append(_image(bool(packages.missing(one for one in others if one in packages.OF_ENGINE))))
     return made

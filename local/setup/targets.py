@@ -14,6 +14,7 @@ KAFKA = "kafka-4.3.1"
 CLASSIC_KAFKA = "kafka-3.9.2"  # the last with the classic MirrorMaker
 STREAMS = "kafka-streams-4.3.1"
 METRICS = "jmx-agent-1.0.1"
+S3A = "hadoop-aws-3.4.1"  # Hadoop as Spark brings it
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Target:
     """What a target needs: locked files, jar sets, builds of ours, the fleet, and programs beside theirs.
 
     ``fleet`` is an engine, the nodes' image and what reaches nodes; ``link`` is Toxiproxy, the long way
-    between two clusters. ``programs`` are what the target's own code calls and nothing else here brings.
+    between two clusters; ``store`` is MinIO, an object store. ``programs`` are what the target's own code
+    calls and nothing else here brings.
     """
 
     requirements: tuple[str, ...] = (BASE,)
@@ -29,6 +31,7 @@ class Target:
     sandbox: bool = False
     sample: bool = False
     link: bool = False
+    store: bool = False
     fleet: bool = False
     programs: tuple[str, ...] = ()
 
@@ -98,5 +101,7 @@ TARGETS = {
 TARGETS["test-long"] = replace(
     TARGETS["test-fleet"],
     requirements=(BASE, TESTS, AUDIT),
+    jars=(*TARGETS["test-fleet"].jars, S3A),
+    store=True,
     programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs})),
 )

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from evidence.errors import EvidenceError
+from evidence.errors import EvidenceError, one_line
 
 
 class File(NamedTuple):
@@ -52,7 +52,7 @@ def read_text(spark: SparkSession, uri: str) -> str:
     """Return a small file's text.
 
     Raises:
-        EvidenceError: when it is not there, or no text.
+        EvidenceError: when it is not there, no text, or the store does not give it.
     """
     system, path = _at(spark, uri)
     try:
@@ -61,8 +61,12 @@ def read_text(spark: SparkSession, uri: str) -> str:
             raw = bytes(_jvm(spark).org.apache.commons.io.IOUtils.toByteArray(stream))
         finally:
             stream.close()
-    except Py4JJavaError:
-        raise EvidenceError(f"{shown(uri)}: no such file; is this the evidence folder of a run?") from None
+    except Py4JJavaError as error:
+        if "FileNotFound" in str(error.java_exception.getClass().getName()):
+            raise EvidenceError(
+                f"{shown(uri)}: no such file; is this the evidence folder of a run?"
+            ) from None
+        raise EvidenceError(f"{shown(uri)}: cannot be read: {_reason(error)}") from None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -112,4 +116,4 @@ def _at(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 
 
 def _reason(error: Py4JJavaError) -> str:
-    return str(error.java_exception.getMessage()).partition("\n")[0][:80]
+    return one_line(str(error.java_exception.getMessage()).partition("\n")[0], 240)

@@ -74,6 +74,9 @@ def start(
         # Hadoop would keep hidden checksums beside local files, and take a file that another tool wrote
         # again for a damaged one; Parquet's own footers say whether a file is whole.
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # What is written to S3 waits in memory then: Hadoop keeps it in no local file without checksums.
+        "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
+        "spark.hadoop.fs.s3a.multipart.size": "16M",
     }
     if local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -129,7 +129,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     jars = kafka_jars()
     if jars is None or not has_jars(CLASSIC_JARS):
         pytest.skip("the jars are not cached: make setup")
-    if reason := toxiproxy.obstacle():
+    if reason := toxiproxy.PROGRAM.obstacle():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("faults")
     far, link_port, api = free_ports(3)

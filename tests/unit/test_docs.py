@@ -35,6 +35,7 @@ ELSEWHERE = {
     ".venv/bin/python -m spark_checks --evidence runs/latest/evidence --slo runs/latest/slo.yml "
     "--out runs/latest/report": "tests/e2e/test_demo.py",
     ".venv/bin/python -m spark_checks compare runs/before runs/after": "tests/unit/test_compare.py",
+    ".venv/bin/python -m local.setup.jars get hadoop-aws-3.4.1": "set-up of make test-long, by the same function",
     ".venv/bin/python -m spark_checks.package build/audit": "tests/unit/test_package.py",
     ".venv/bin/python -m bench.rebalance": "tests/kafka/test_bench_rebalance.py, smaller",
     ".venv/bin/python -m tests.faults": "tests/faults, with fewer mixtures",

@@ -14,6 +14,7 @@ import pytest
 from local.fleet import link, toxiproxy
 from local.fleet.inventory import parse_fleet
 from local.fleet.toxiproxy import Toxiproxy, Way
+from local.go_program import go_version
 from local.problem import Problem
 from local.services.brokers import free_ports
 
@@ -47,7 +48,7 @@ def echo() -> Iterator[int]:
 
 @pytest.fixture
 def way(echo: int) -> Iterator[tuple[Toxiproxy, int]]:
-    if reason := toxiproxy.obstacle():
+    if reason := toxiproxy.PROGRAM.obstacle():
         pytest.skip(reason)
     port, api = free_ports(2)
     with toxiproxy.running([Way(f"127.0.0.1:{port}", f"127.0.0.1:{echo}")], 60, api) as server:
@@ -146,6 +147,6 @@ def test_a_fleet_without_a_link_is_told_so() -> None:
 
 
 def test_the_go_that_is_too_old_for_toxiproxy_is_told_from_one_that_is_not() -> None:
-    assert toxiproxy.go_version("go version go1.19.8 linux/amd64") < toxiproxy.LEAST_GO
-    assert toxiproxy.go_version("go version go1.26.8 linux/amd64") >= toxiproxy.LEAST_GO
-    assert toxiproxy.go_version("") == (0, 0)
+    assert go_version("go version go1.19.8 linux/amd64") < toxiproxy.PROGRAM.least_go
+    assert go_version("go version go1.26.8 linux/amd64") >= toxiproxy.PROGRAM.least_go
+    assert go_version("") == (0, 0)

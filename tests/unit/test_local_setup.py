@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from local.fleet import node_image
@@ -14,7 +15,7 @@ from local.problem import Problem
 from local.setup import environment, jars, packages, schedule
 from local.setup.packages import Package
 from local.setup.schedule import Phase, Say
-from local.setup.targets import AUDIT, BASE, BENCH, LINT, OWN_HOSTS, TARGETS, TESTS
+from local.setup.targets import AUDIT, BASE, BENCH, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
 
 
 def phase(
@@ -265,3 +266,8 @@ def test_set_up_that_is_complete_says_so_and_changes_nothing() -> None:
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout.splitlines()[-1].startswith("set-up is ")
+
+
+def test_sparks_connector_for_object_stores_is_of_sparks_hadoop() -> None:
+    (bundled,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    assert f"hadoop-aws-{bundled.stem.removeprefix('hadoop-client-api-')}" == S3A

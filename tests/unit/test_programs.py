@@ -21,7 +21,7 @@ from local.setup.targets import TARGETS
 #: What runs under a target of the Makefile.
 CALLERS = {
     "setup": ("evidence", "sizing", "control", "spark_checks", "verify", "plugins/action", "local"),
-    "demo-mirror": ("local/fleet/toxiproxy.py",),
+    "demo-mirror": ("local/go_program.py",),
     "test-fast": ("tests/unit", "tests/render", "tests/spark", "tests/faults", "tests/setup"),
     "test-proxy": ("tests/contract", "tests/e2e/test_molecule.py"),
     "test-demo": ("tests/e2e/test_demo.py", "tests/e2e/playing.py"),
@@ -31,7 +31,7 @@ CALLERS = {
     "bench": ("bench",),
 }
 #: What another target runs, and the list of packages itself.
-ELSEWHERE = frozenset(("local/fleet/toxiproxy.py", "local/setup/packages.py"))
+ELSEWHERE = frozenset(("local/go_program.py", "local/setup/packages.py"))
 #: What is looked for and done without: another engine, another way to become root, other browsers.
 OPTIONAL = frozenset(("docker", "sudo", "chromium-browser", "google-chrome"))
 #: What runs on nodes, and the packages of their image that bring it.
