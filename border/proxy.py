@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from border.foreign import Count, Foreign, ForeignError, Int, parsed, shown
+from border.foreign import Count, Foreign, ForeignError, Int, Long, parsed, shown
 
 #: Of one answer beside the records that it was asked for, as text in JSON.
 ANSWER_BYTES: Final = 16 << 20
@@ -47,8 +47,8 @@ class Offset(_Told):
 
     partition: Int | None = None
     offset: Annotated[int, Field(ge=-1, le=2**63 - 1)] | None = None
-    error_code: int | None = None
-    error: str | None = None
+    error_code: Long | None = None
+    error: Annotated[str, AfterValidator(shown)] | None = None
 
 
 class Offsets(_Told):
@@ -60,7 +60,7 @@ class Offsets(_Told):
 class Refusal(_Told):
     """Why a proxy did not do as asked."""
 
-    error_code: int
+    error_code: Long
     message: str
 
 

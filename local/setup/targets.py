@@ -9,6 +9,7 @@ TESTS = "requirements/tests.txt"
 LINT = "requirements/lint.txt"
 BENCH = "requirements/bench.txt"
 AUDIT = "requirements/audit.txt"
+FUZZ = "requirements/fuzz.txt"
 
 KAFKA = "kafka-4.3.1"
 CLASSIC_KAFKA = "kafka-3.9.2"  # the last with the classic MirrorMaker
@@ -100,7 +101,7 @@ TARGETS = {
 }
 TARGETS["test-long"] = replace(
     TARGETS["test-fleet"],
-    requirements=(BASE, TESTS, AUDIT),
+    requirements=(BASE, TESTS, AUDIT, FUZZ),
     jars=(*TARGETS["test-fleet"].jars, S3A),
     store=True,
     programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs})),

@@ -15,7 +15,7 @@ from local.problem import Problem
 from local.setup import environment, jars, packages, schedule
 from local.setup.packages import Package
 from local.setup.schedule import Phase, Say
-from local.setup.targets import AUDIT, BASE, BENCH, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
+from local.setup.targets import AUDIT, BASE, BENCH, FUZZ, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
 
 
 def phase(
@@ -83,7 +83,7 @@ def test_every_locked_jar_set_is_fetched_for_a_target_and_used_by_something() ->
 
 
 @pytest.mark.parametrize(
-    "file", [BASE, TESTS, LINT, BENCH, AUDIT, "requirements/go.txt", "requirements/build.txt"]
+    "file", [BASE, TESTS, LINT, BENCH, AUDIT, FUZZ, "requirements/go.txt", "requirements/build.txt"]
 )
 def test_lock_names_what_its_source_asks_for_with_checksums(file: str) -> None:
     locked = (PROJECT / file).read_text()

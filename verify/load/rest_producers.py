@@ -67,7 +67,7 @@ def read_answer(status: int, body: bytes, records: int) -> list[Entry]:
 
 def _entry(entry: Offset) -> Entry:
     if entry.error is not None or entry.error_code is not None:
-        return Entry(FAILED, error=f"error_code {entry.error_code}: {shown(entry.error, _SAID)}")
+        return Entry(FAILED, error=f"error_code {entry.error_code}: {entry.error}")
     if entry.partition is None or entry.offset is None:
         return Entry(UNKNOWN, error="HTTP 200 with an entry that has neither offset nor error")
     return Entry(ACKED, entry.partition, entry.offset)

@@ -1,0 +1,95 @@
+"""Files of Parquet that were tampered with are refused by the process that looks into them, or break it alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from border.foreign import ForeignError
+from border.generator import _look_into
+from evidence.tables import arrow_schema
+from evidence.writing import to_table
+from tests.foreign import ROOT
+from tests.hostile_agent import NAME, load
+from verify.load.actors import processes
+
+PATH = f"evidence/ledger/{NAME}-0.parquet"
+#: Reads each file as the process does, and says what came of it; a crash says nothing more.
+READ = """
+import json, sys
+from pathlib import Path
+from border.foreign import ForeignError
+from border.table import look_into
+values = json.load(sys.stdin)
+for path in sorted(Path(sys.argv[1]).glob("*.parquet")):
+    print("begun", path.name, flush=True)
+    try:
+        look_into(path, "ledger", values)
+    except ForeignError as error:
+        assert str(error).isprintable()
+    print("done", path.name, flush=True)
+"""
+
+
+def good() -> bytes:
+    columns = {
+        "producer": 0, "seq": [0, 1, 2], "topic": "t", "crc": 1, "bytes": 100, "intended_us": 1, "outcome": "acked",
+        "via": "kafka", "error": ["a", None, "b"], "partition": 0, "offset": 5,
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    pq.write_table(to_table(arrow_schema("ledger"), columns), buffer)
+    return buffer.getvalue()
+
+
+def tampered(draw: random.Random, content: bytes) -> bytes:
+    """Return it with some bytes otherwise: mostly at its end, where its columns are described."""
+    made = bytearray(content)
+    for _ in range(draw.randrange(1, 6)):
+        at = (
+            draw.randrange(len(made))
+            if draw.random() < 0.3
+            else draw.randrange(len(made) * 2 // 3, len(made))
+        )
+        made[at] = draw.choice([0, 1, 0x7F, 0x80, 0xFF, made[at] ^ 1 << draw.randrange(8)])
+    if draw.random() < 0.1:
+        del made[draw.randrange(len(made)) :]
+    return bytes(made)
+
+
+def test_a_table_that_was_tampered_with_is_a_refusal_and_no_other_error(tmp_path: Path) -> None:
+
+    draw, content = random.Random(30), good()
+    for number in range(400):
+        (tmp_path / f"{number:03}.parquet").write_bytes(tampered(draw, content))
+    own = processes(load())[NAME].tables["ledger"]
+    values = json.dumps({name: sorted(known) for name, known in own.items()})
+    left = 400
+    while left:  # who breaks the reader is put aside, and the others are read
+        done = subprocess.run(
+            [sys.executable, "-c", READ, str(tmp_path)],
+            input=values, capture_output=True, text=True, check=False, cwd=ROOT,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr[-2_000:]
+        said = done.stdout.splitlines()
+        if done.returncode == 0:
+            return
+        assert done.returncode < 0, done.stderr
+        (tmp_path / said[-1].split()[1]).unlink()
+        left -= 1
+    pytest.fail("every file broke the reader")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"\x00" * 100])
+def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+    place = tmp_path / PATH
+    place.parent.mkdir(parents=True)
+    place.write_bytes(content)
+    with pytest.raises(ForeignError, match="kafka-producer-0-0"):
+        _look_into(tmp_path, {PATH: (NAME, "ledger")}, processes(load()))
