@@ -57,7 +57,7 @@ def archive(folder: Path, **members: tuple[bytes, int]) -> Path:
 
 
 def unpacked(folder: Path, **members: tuple[bytes, int]) -> subprocess.CompletedProcess[str]:
-    given = {"unpacked_archive": str(archive(folder, **members)), "unpacked_home": str(folder / "home")}
+    given = {"unpacked_archive": str(archive(folder, **members)), "unpacked_home": str(folder / "opt" / "home")}
     return play(folder, "unpacked", unpacked_strip=1, **given)
 
 
@@ -72,12 +72,12 @@ def test_modes_of_an_archive_give_nobody_a_right_but_to_read_and_run(tmp_path: P
         link=(tarfile.SYMTYPE, 0o777),
     )
     assert done.returncode == 0, done.stdout
-    home = tmp_path / "home"
+    home = tmp_path / "opt" / "home"
     found = {
         name: stat.S_IMODE((home / name).lstat().st_mode) for name in ("setuid", "open", "shut", "inside")
     }
     assert found == {"setuid": 0o755, "open": 0o644, "shut": 0o644, "inside": 0o755}
-    assert stat.S_IMODE(home.stat().st_mode) == 0o755
+    assert stat.S_IMODE(home.stat().st_mode) == stat.S_IMODE(home.parent.stat().st_mode) == 0o755
     assert (home / "link").is_symlink()
     assert Path("/etc/passwd").stat().st_mode == before.st_mode
 
@@ -86,8 +86,8 @@ def test_an_archive_with_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
     done = unpacked(tmp_path, tool=(tarfile.REGTYPE, 0o755), pipe=(tarfile.FIFOTYPE, 0o666))
     assert done.returncode == 2
     assert "brings a device, a pipe or a socket" in done.stdout
-    assert not (tmp_path / "home").exists()
-    assert not (tmp_path / "home.new" / "pipe").exists()
+    assert not (tmp_path / "opt" / "home").exists()
+    assert not (tmp_path / "opt" / "home.new" / "pipe").exists()
 
 
 def disk(folder: Path) -> subprocess.CompletedProcess[str]:
