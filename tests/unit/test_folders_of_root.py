@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,10 @@ def archive(folder: Path, **members: tuple[bytes, int]) -> Path:
 
 
 def unpacked(folder: Path, **members: tuple[bytes, int]) -> subprocess.CompletedProcess[str]:
-    given = {"unpacked_archive": str(archive(folder, **members)), "unpacked_home": str(folder / "opt" / "home")}
+    given = {
+        "unpacked_archive": str(archive(folder, **members)),
+        "unpacked_home": str(folder / "opt" / "home"),
+    }
     return play(folder, "unpacked", unpacked_strip=1, **given)
 
 
@@ -136,9 +141,26 @@ def test_a_disk_that_is_not_mounted_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "disk").exists()
 
 
+def units() -> Iterator[Path]:
+    """Yield what a unit is made of: the templates, and the roles' own keys for them."""
+    yield from (ROOT / "templates").glob("service*.j2")
+    yield from (ROOT / "roles").glob("*/vars/main.yml")
+    yield from (ROOT / "roles").glob("*/tasks/*.yml")
+
+
 def test_no_unit_runs_a_command_as_root_before_its_service() -> None:
-    """With a + before it, a command of a unit has root's rights, whatever User= says."""
-    units = [*(ROOT / "templates").rglob("*.service*"), ROOT / "templates" / "service.j2"]
-    for unit in {*units, *(ROOT / "roles").glob("*/vars/main.yml")}:
-        assert "ExecStartPre" not in unit.read_text(), unit
-        assert '"+/' not in unit.read_text(), unit
+    """With a + or ! before it, a command of a unit has root's rights, whatever User= says."""
+    for unit in units():
+        assert not re.search(r"(?i)exec_?(start|stop|reload)\w*[=:]\s*[\"']?[-@:]*[+!]", unit.read_text()), (
+            unit
+        )
+
+
+def test_what_a_role_wants_of_its_unit_is_in_the_template() -> None:
+    """A key that the template does not know is passed over: a broker was started on a storage without a format."""
+    template = (ROOT / "templates" / "service.j2").read_text()
+    wanted = {
+        key for unit in units() for key in re.findall(r"^\s+(exec_\w+|own_folders):", unit.read_text(), re.M)
+    }
+    assert wanted >= {"exec_start", "exec_start_pre", "exec_reload", "own_folders"}
+    assert [key for key in sorted(wanted) if key not in template] == []
