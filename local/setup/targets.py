@@ -60,6 +60,7 @@ TARGETS = {
         programs=(
             "chromium",
             "dpkg-deb",
+            "git",
             "haproxy",
             "make",
             "mvn",

@@ -32,8 +32,9 @@ CALLERS = {
 }
 #: What another target runs, and the list of packages itself.
 ELSEWHERE = frozenset(("local/go_program.py", "local/setup/packages.py"))
-#: What is looked for and done without: another engine, another way to become root, other browsers.
-OPTIONAL = frozenset(("docker", "sudo", "chromium-browser", "google-chrome"))
+#: What is looked for and done without: another engine, another way to become root, other browsers;
+#: git, by which only who keeps an inventory in a repository plans against a commit of it.
+OPTIONAL = frozenset(("docker", "git", "sudo", "chromium-browser", "google-chrome"))
 #: What runs on nodes, and the packages of their image that bring it.
 ON_NODES = ("plugins/modules", "plugins/module_utils", "verify/watch/on_host.py")
 NODE_PACKAGES = {
