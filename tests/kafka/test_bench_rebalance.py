@@ -55,5 +55,5 @@ def test_each_protocol_is_told_from_the_others_by_what_it_takes_away(tmp_path: P
         assert set(mine["partition"]) == set(range(12))
         assert {f"{name}-0", f"{name}-1"} == set(mine["consumer"])
     page = (run / "report" / "report.html").read_text()
-    assert "How groups gave their partitions away" in page
+    assert "How groups revoked their partitions" in page
     assert all(f"<td>{name}</td>" in page for name in PROTOCOLS)
