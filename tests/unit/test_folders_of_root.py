@@ -137,7 +137,7 @@ def test_a_disk_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -
 def test_a_disk_that_is_not_mounted_is_said(tmp_path: Path) -> None:
     done = disk(tmp_path / "disk")
     assert done.returncode == 2
-    assert "mount the disk" in done.stdout
+    assert "Mount the disk" in done.stdout
     assert not (tmp_path / "disk").exists()
 
 

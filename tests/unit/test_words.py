@@ -74,7 +74,10 @@ def test_a_page_uses_the_terms_of_the_field(page: Path) -> None:
 
 def test_messages_use_the_terms_of_the_field() -> None:
     for message in [*of_python(), *of_handlers(), *of_yaml()]:
-        assert private(message.where, re.sub(r"`[^`]*`|\{\{.*?\}\}|[\w/]+\.(yml|py|md|json)", "", message.text)) == []
+        assert (
+            private(message.where, re.sub(r"`[^`]*`|\{\{.*?\}\}|[\w/]+\.(yml|py|md|json)", "", message.text))
+            == []
+        )
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.parent.name)
