@@ -15,8 +15,10 @@ from sizing.core.plan import Instance
 from sizing.core.service import Away, JavaNeed, Kernel, Ports, Service, Wait, ready
 from sizing.core.settings import Choice
 from sizing.host.variables import host_facts
+from sizing.inventory.clusters import clusters
 from sizing.keys.catalogue import numbers
-from sizing.topics.planner import BROKER_MAPS
+from sizing.topics.cluster import BROKER_MAPS, ClusterTopics, broker_files, broker_maps
+from sizing.topics.planner import plan_topics, with_topics
 
 
 def _facts(inventory: Inventory) -> Iterator[Finding]:
@@ -37,6 +39,25 @@ def _controller_ports(instance: Instance) -> Iterator[int]:
     yield from map(int, re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners")))
 
 
+def _maps(inventory: Inventory) -> Mapping[str, tuple[Kernel, ...]]:
+    """Return how many maps the hosts of each cluster need, by the segments of its topics."""
+    found: dict[str, tuple[Kernel, ...]] = {}
+    planned = with_topics(inventory, plan_topics(inventory))
+    for name, cluster in clusters(inventory)[0].items():
+        of = planned.get(name) or ClusterTopics(name, cluster, {}, {})
+        hosts = inventory.group(cluster.brokers) if cluster.brokers else ()
+        if not hosts:
+            continue
+        maps, segments = broker_maps(inventory, of), broker_files(of, len(hosts)) // 2
+        because = (
+            f"two maps for each of about {segments} log segments of a broker here, and as many again; "
+            f"{BROKER_MAPS} at least"
+        )
+        choice = Choice(maps, because, "Kafka documentation, Hardware and OS", "estimate")
+        found |= {host: (Kernel("vm.max_map_count", "host.maps", choice),) for host in hosts}
+    return found
+
+
 KAFKA_BROKER: Final = Service(
     name=SERVICE,
     variables=KafkaBroker,
@@ -45,18 +66,7 @@ KAFKA_BROKER: Final = Service(
     java=_java,
     ports=Ports(f"{SERVICE}_port", others=_controller_ports),
     memory=f"{SERVICE}_heap_mib",
-    kernel=(
-        Kernel(
-            "vm.max_map_count",
-            "host.maps",
-            Choice(
-                BROKER_MAPS,
-                "two maps for each log segment of the brokers here, beyond 65530",
-                "Kafka documentation, Hardware and OS",
-                "estimate",
-            ),
-        ),
-    ),
+    kernel_of=_maps,
     away=lambda *_: Away(
         1,
         "brokers hold the copies of one another's partitions",

@@ -27,11 +27,11 @@ from sizing.core.plan import Part
 from sizing.core.settings import KIB, MIB, Setting, Sheet
 from sizing.core.values import number
 from sizing.core.variables import Scalar
-from sizing.inventory.clusters import cluster_names, clusters
+from sizing.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import Component, beyond, check_keys, keys_around, numbers, takes
 from sizing.keys.values import check_values
-from sizing.topics.planner import planned_partitions
+from sizing.topics.cluster import planned_partitions
 from sizing.topics.variables import topic_names
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
@@ -81,7 +81,12 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
         consumer = _profile(client, "consumer", client.consumer_settings, partitions, brokers)
         _check_levels(sheet, client, producer, consumer, levels)
         _check_version(sheet, client)
-        _check_topics(sheet, client, producer, {t: of_cluster[t] for t in client.topics if t in of_cluster})
+        own_topics = {t: of_cluster[t] for t in client.topics if t in of_cluster}
+        _check_topics(sheet, client, producer, own_topics)
+        _check_buffer(sheet, client, producer, partitions)
+        if client.cluster in known:
+            takes_bytes = known[client.cluster].message_max_bytes or MESSAGE_MAX_BYTES
+            _check_requests(sheet, client, producer, own_topics, takes_bytes)
         planned[client.name] = tuple(producer.settings + consumer.settings)
         findings += producer.findings + consumer.findings + sheet.findings + _key_findings(client)
     return Part(clients=planned, findings=tuple(findings))
@@ -270,6 +275,46 @@ def _check_topics(
                 "with the leader alone when the other copies are away",
                 f"set min.insync.replicas: 2 in the settings of topic {topic}",
             )
+
+
+def _check_buffer(sheet: Sheet, client: Client, producer: Sheet, partitions: int) -> None:
+    """Hold a Java producer's buffer against a batch for each partition that it writes to."""
+    if client.library == "librdkafka":  # its queue is one for all partitions
+        return
+    buffer = number(_effective(client, producer, "buffer.memory"))
+    needed = partitions * number(_effective(client, producer, "batch.size"))
+    if buffer < needed:
+        sheet.warning(
+            "clients.buffer",
+            f"buffer.memory of client {client.name} is {buffer}, and {partitions} partitions x batch.size "
+            f"are {needed}: send() will block ({GUIDE}, Memory Allocation)",
+            f"set buffer.memory to {max(needed, _BUFFER_MIN)}, or take it out",
+        )
+
+
+def _check_requests(
+    sheet: Sheet,
+    client: Client,
+    producer: Sheet,
+    written: Mapping[str, tuple[Setting, ...]],
+    cluster_bytes: int,
+) -> None:
+    """Hold a person's own largest request against what the topics take."""
+    name = "message.max.bytes" if client.library == "librdkafka" else "max.request.size"
+    own = number(_effective(client, producer, name))
+    takes = {
+        topic: number(next((s.value for s in settings if s.key == "max.message.bytes"), cluster_bytes))
+        for topic, settings in written.items()
+    }
+    least = min(takes, key=lambda topic: takes[topic], default=None)
+    if not own or least is None or own <= takes[least]:
+        return
+    sheet.warning(
+        "clients.request",
+        f"{name} of client {client.name} is {own}, and topic {least} takes messages of {takes[least]} bytes: "
+        "a larger batch is refused",
+        f"set {name} to {takes[least]}, or max.message.bytes of topic {least} to {own}",
+    )
 
 
 def _key_findings(client: Client) -> list[Finding]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from sizing.core.settings import MIB, Choice, Sheet
 
 #: Which release of Java what of Kafka starts on.
 JAVA_FACTS: Final = "broker, client and JVM facts, Java"
+#: What a host gets where no service asks for a later one and the inventory says nothing.
+DEFAULT_JAVA: Final = 17
 #: What kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
 KAFKA_G1: Final = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
@@ -31,8 +34,31 @@ def maximum_heap_mib(flags: str) -> int | None:
     return int(int(size) * scale[unit.lower()])
 
 
-def gc_log(folder: str) -> str:
-    """Return the flag that writes every pause to ``gc.log``, bounded to 5 files of 20 MB."""
+def release_of(variables: Mapping[str, Any], default: int | None = DEFAULT_JAVA) -> int | None:
+    """Return the release of Java that a host has by its variables."""
+    release = variables.get("java_version")
+    return release if isinstance(release, int) and not isinstance(release, bool) else default
+
+
+def oldest_java(hosts: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the oldest release of hosts, None where some are before 9 and some are not."""
+    releases = [release for variables in hosts if (release := release_of(variables)) is not None]
+    return None if min(releases) < 9 <= max(releases) else min(releases)
+
+
+def gc_log(folder: str, release: int | None) -> str:
+    """Return the flags that write every pause to ``gc.log``, bounded to 5 files of 20 MB.
+
+    Java 8 has no unified logging, which came with 9 (JEP 158), and 9 has lost 8's flags of rotation. Where
+    the release is not known (None), it is the one flag that all take, without a bound.
+    """
+    if release is None:
+        return f"-Xloggc:{folder}/gc.log"
+    if release < 9:
+        return (
+            f"-Xloggc:{folder}/gc.log -XX:+PrintGCDetails -XX:+PrintGCDateStamps -XX:+UseGCLogFileRotation "
+            "-XX:NumberOfGCLogFiles=5 -XX:GCLogFileSize=20M"
+        )
     return f"-Xlog:gc*:file={folder}/gc.log:time,uptime,level,tags:filecount=5,filesize=20M"
 
 

@@ -170,12 +170,30 @@ def _no_scalar(name: str, where: str, key: str, value: Any) -> Finding:
     return wrong_variable(name, where, f"is {shown(value)}", mend)
 
 
+def _refused(secret: Any) -> str:
+    """Say why a password is refused, and nothing that is in it."""
+    text = str(secret)
+    kinds = (
+        ("a blank", re.search(r"\s", text)),
+        ("a quote", '"' in text),
+        ("a backslash", "\\" in text),
+        ("a comma", "," in text),
+        ("a semicolon", ";" in text),
+        ("a closing bracket", "]" in text),
+    )
+    held = [kind for kind, found in kinds if found]
+    short = ["it is shorter than 8 characters"] if len(text) < 8 else []
+    long = ["it is longer than 256 characters"] if len(text) > 256 else []
+    said = [*short, *long, *([f"it holds {' and '.join(held)}"] if held else [])]
+    return ", and ".join(said) or "it has characters that no login takes"
+
+
 def _secret(name: str, where: str, error: Any) -> Finding:
     """Complain of what must not be shown."""
     if error["type"] in _MAPPINGS:
         return wrong_variable(name, where, "is no mapping", "write a mapping: NAME: PASSWORD, each on a line")
     if error["type"] == "string_pattern_mismatch" and error["loc"][-1] != "[key]":
-        return wrong_variable(name, where, "cannot be used", _CHARACTERS)
+        return wrong_variable(name, where, f"cannot be used: {_refused(error['input'])}", _CHARACTERS)
     return wrong_variable(name, where, f"cannot be used: {_lowered(error['msg'])}", "write another one")
 
 

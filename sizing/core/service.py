@@ -196,6 +196,7 @@ class Service:
         many_connections: its hosts take or make many.
         links: the long fast links that it uses.
         kernel: what its hosts need of the kernel.
+        kernel_of: the same of single hosts, where it follows from what they carry.
         waits: what a deploy or a restart of an instance waits for.
         away: how many of its instances a rollout may take at once, from what the others then carry, which may
             be so many percent more than planned.
@@ -222,6 +223,7 @@ class Service:
     many_connections: bool = False
     links: Callable[[Inventory], Iterable[Link]] = _none
     kernel: tuple[Kernel, ...] = ()
+    kernel_of: Callable[[Inventory], Mapping[str, tuple[Kernel, ...]]] = lambda _: {}
     waits: tuple[Wait, ...] = ()
     away: Callable[[Inventory, OfHosts, int], Away] = _with_room
     drain: Callable[[Planned, tuple[Instance, ...]], tuple[Setting, ...]] | None = None

@@ -7,14 +7,13 @@ from typing import Any, Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
+from sizing.core.jvm import DEFAULT_JAVA
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Instance, Part
 from sizing.core.service import JavaNeed, Planned, Service
 from sizing.core.settings import Basis, Setting
 
 SERVICE: Final = "java"
-#: What a host gets where no service asks for a later one and the inventory says nothing.
-DEFAULT: Final = 17
 
 
 def plan_java(inventory: Inventory, planned_services: Planned, services: Iterable[Service]) -> Part:
@@ -45,14 +44,14 @@ def _release(variables: Mapping[str, Any], needs: list[JavaNeed]) -> Setting:
         release = str(variables["java_version"])
         return Setting("", "release", release, "host.java", because, "the inventory", "yours")
     basis: Basis = "documented"
-    if needed < DEFAULT:
+    if needed < DEFAULT_JAVA:
         basis = "derived"
-        because += f"; {DEFAULT} is what the measurements were made on"
-    return Setting("", "release", str(max(needed, DEFAULT)), "host.java", because, source, basis)
+        because += f"; {DEFAULT_JAVA} is what the measurements were made on"
+    return Setting("", "release", str(max(needed, DEFAULT_JAVA)), "host.java", because, source, basis)
 
 
 def _check(host: str, variables: Mapping[str, Any], needs: list[JavaNeed]) -> Iterator[Finding]:
-    release = variables.get("java_version", max((needed for needed, _, _ in needs), default=DEFAULT))
+    release = variables.get("java_version", max((needed for needed, _, _ in needs), default=DEFAULT_JAVA))
     if isinstance(release, bool) or not isinstance(release, int):
         quoted = isinstance(release, str) and release.isdecimal()
         fix = f"write {release} without quotes" if quoted else "write the number of a release, such as 17"

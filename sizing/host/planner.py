@@ -73,6 +73,7 @@ def plan_hosts(
         if service.plan is None and not service.everywhere
         for host in service.hosts(inventory)
     }
+    single = {service.name: service.kernel_of(inventory) for service in services}
     for host in sorted({*planned_services, *without_instances}):
         variables = role_variables(HostTuning, SERVICE, host, inventory.hosts[host])
         if isinstance(variables, list):
@@ -85,7 +86,7 @@ def plan_hosts(
             _high_load(sheet)
         for service in services:
             if service.name in of_host or (service.plan is None and host in service.hosts(inventory)):
-                for need in service.kernel:
+                for need in (*service.kernel, *single[service.name].get(host, ())):
                     sheet.put(_LIMITS if need.limit else _SYSCTL, need.key, need.rule, need.choice)
         ports = ports_of(of_host, services)
         if ports and (host in busy or host in links):

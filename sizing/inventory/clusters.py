@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from sizing.core import messages
 from sizing.core.findings import Finding
@@ -10,6 +11,9 @@ from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.variables import Count, MessageBytes, Positive, Strict, Version, read_model
 from sizing.inventory.security import Security
+
+#: Default of the brokers' message.max.bytes and so of a topic's max.message.bytes; Kafka documentation.
+MESSAGE_MAX_BYTES: Final = 1_048_588
 
 
 class KafkaCluster(Strict):
@@ -72,3 +76,10 @@ def bootstrap(inventory: Inventory, name: str, cluster: KafkaCluster, port: int 
     return ",".join(
         f"{inventory.address(b)}:{inventory.hosts[b].get('kafka_broker_port', port)}" for b in brokers
     )
+
+
+def broker_count(inventory: Inventory, cluster: KafkaCluster) -> int | None:
+    """Return how many brokers a cluster has; None when the inventory does not say."""
+    if cluster.broker_count is not None:
+        return cluster.broker_count
+    return len(inventory.group(cluster.brokers)) or None if cluster.brokers else None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from sizing.clients.embedded import check_heartbeat, put_profile
 from sizing.core.settings import MIB, Choice, Sheet
-from sizing.core.values import value_of
+from sizing.core.values import number, value_of
 from sizing.mirror.flows import consumer_group
 from sizing.mirror.process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
 from sizing.mirror.producer import (
@@ -19,8 +17,6 @@ from sizing.mirror.producer import (
     plan_producer,
     socket_buffer,
 )
-
-_FETCHED_MIB: Final = 100  # fetch.max.bytes is 50 MiB: as it came, and unpacked
 
 
 def classic(flow: Flow) -> Planned:
@@ -79,11 +75,9 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
 
 
 def _heap(flow: Flow, buffer: int) -> tuple[int, str, int]:
-    mib = heap_of(BASE_MIB + buffer // MIB + _FETCHED_MIB)
-    because = (
-        f"an estimated {BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {_FETCHED_MIB} MiB for "
-        "a fetch of 50 MiB and what it unpacks to"
-    )
+    fetched, said = flow.fetched_mib(number(flow.flow.environment.get("MIRROR_NUM_STREAMS")) or 1)
+    mib = heap_of(BASE_MIB + buffer // MIB + fetched)
+    because = f"an estimated {BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {said}"
     return mib, because, buffer // MIB
 
 

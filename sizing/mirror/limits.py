@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part
 from sizing.core.settings import Setting, Sheet
-from sizing.inventory.clusters import KafkaCluster
+from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster
 from sizing.mirror.variables import MirrorFlow
-from sizing.topics.planner import planned_partitions
-
-#: Default of the brokers' message.max.bytes and so of a topic's max.message.bytes; Kafka documentation.
-MESSAGE_MAX_BYTES: Final = 1_048_588
+from sizing.topics.cluster import planned_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +21,22 @@ class Limits:
     Attributes:
         largest: partitions of the largest topic.
         source_partitions: partitions of all its topics, as far as they are known.
-        target_partitions: partitions that its producers write to.
+        target_partitions: partitions of the target that its producers may write to, and what they are.
+        written: those of them that it is known to write to.
         message_bytes: the largest message, and where that is said.
+        target_bytes: the largest message that the target takes, and what takes no more.
         target_copies, source_copies: replication that the clusters can give to internal topics.
     """
 
     largest: int
     source_partitions: int
     target_partitions: int
+    target_source: str
+    written: int
     message_bytes: int
     message_source: str
+    target_bytes: int
+    target_taker: str
     target_copies: int
     source_copies: int
 
@@ -75,18 +77,53 @@ def limits(
             "take the variable out, or correct it",
         )
     in_all = max(sum(known.values()), largest)
-    written = flow.target_partitions or max(in_all, sum(planned_partitions(s) for s in target.values()))
+    written = max(in_all, sum(planned_partitions(s) for s in target.values()))
+    partitions, counted = _target_partitions(flow, name, written, topics, clusters[flow.target])
+    if not source and partitions == written and not flow.target_partitions:
+        sheet.note(
+            "mirror.target_partitions",
+            f"no declared topic matches {', '.join(flow.topics)}, and the buffer of flow {name} counts "
+            f"{partitions} partitions: it has to hold a batch for each that the flow writes to on "
+            f"{flow.target}",
+            f"set mirror_maker_flows.{name}.target_partitions, or "
+            f"kafka_clusters.{flow.target}.other_partitions, to what kafka-topics says",
+        )
+    takes, taker = _target_bytes(inventory, clusters[flow.target], flow, target)
     message, said = _message_bytes(flow, name, source, clusters[flow.source])
     _check_messages(sheet, flow, message, said, source, target, inventory, clusters)
     return Limits(
         largest=largest,
         source_partitions=in_all,
-        target_partitions=written,
+        target_partitions=partitions,
+        target_source=counted,
+        written=max(flow.target_partitions or 0, written),
         message_bytes=message,
         message_source=said,
+        target_bytes=takes,
+        target_taker=taker,
         target_copies=_copies(inventory, clusters[flow.target]),
         source_copies=_copies(inventory, clusters[flow.source]),
     )
+
+
+def _target_partitions(
+    flow: MirrorFlow, name: str, written: int, topics: Part, target: KafkaCluster
+) -> tuple[int, str]:
+    """Return how many partitions of the target a producer may have a batch of, and why so many.
+
+    The article counts all of the target's. A pattern may match topics that nobody declared, so without a
+    number all count that the inventory knows of.
+    """
+    if flow.target_partitions:
+        if flow.target_partitions >= written:
+            return flow.target_partitions, f"mirror_maker_flows.{name}.target_partitions"
+        return written, f"those of its topics, more than mirror_maker_flows.{name}.target_partitions"
+    of_cluster = target.other_partitions + sum(
+        planned_partitions(s) for s in topics.topics.get(flow.target, {}).values()
+    )
+    if of_cluster > written:
+        return of_cluster, f"all that the inventory knows of cluster {flow.target}"
+    return written, "those of its topics"
 
 
 def matching(flow: MirrorFlow, topics: Mapping[str, tuple[Setting, ...]]) -> dict[str, tuple[Setting, ...]]:
@@ -163,6 +200,16 @@ def _check_messages(
             f"raise it to {message}, or max.message.bytes of each target topic "
             f"(kafka_clusters.{flow.target}.message_max_bytes tells the plan)",
         )
+
+
+def _target_bytes(
+    inventory: Inventory, cluster: KafkaCluster, flow: MirrorFlow, target: Mapping[str, tuple[Setting, ...]]
+) -> tuple[int, str]:
+    """Return the largest message that each topic of a flow takes on the target, and what takes no more."""
+    of_brokers = cluster.message_max_bytes or _own_broker_bytes(inventory, cluster) or MESSAGE_MAX_BYTES
+    own = [(bytes_, f"topic {t} on {flow.target}") for t, s in target.items() if (bytes_ := _max_bytes(s))]
+    whole = [] if own and len(own) == len(target) else [(of_brokers, f"cluster {flow.target}")]
+    return min([*own, *whole])
 
 
 def _own_broker_bytes(inventory: Inventory, cluster: KafkaCluster) -> int | None:

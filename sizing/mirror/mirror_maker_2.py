@@ -51,10 +51,10 @@ def mirror_maker_2(flow: Flow) -> Planned:
         Choice(flow.flow.target, because, _MM2, "derived"),
     )
     # Tasks keep the partition numbers of the source: over all of them, a batch and a fetch a partition.
-    fetched = math.ceil(flow.limits.source_partitions * 2)
+    fetched, said = flow.fetched_mib(flow.limits.largest)
     because = (
-        f"an estimated {BASE_MIB} MiB, buffers of {buffer // MIB} MiB and twice 1 MiB fetched for each of "
-        f"{flow.limits.source_partitions} partitions, as if one process ran all tasks"
+        f"an estimated {BASE_MIB} MiB, buffers of {buffer // MIB} MiB and {said}, as if one process ran all "
+        "tasks"
     )
     mib = heap_of(BASE_MIB + buffer // MIB + fetched)
     codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")

@@ -11,7 +11,7 @@ from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
 from sizing.keys.catalogue import numbers
-from sizing.mirror.producer import ARTICLE, CLASSIC, NUMBER, UNIT, Flow
+from sizing.mirror.producer import ARTICLE, CLASSIC, COMPRESSOR_MIB, NUMBER, UNIT, Flow
 from sizing.mirror.variables import MirrorMaker
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
@@ -20,8 +20,6 @@ _THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts
 #: Of MirrorMaker 2: the task, its producer, consumer, offset syncs and their heartbeats.
 _THREADS_A_TASK: Final = 8
 _BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
-#: What zstd keeps outside the heap for a batch that is open: 2 MiB of window and the tables of its level 3.
-_ZSTD_BATCH_MIB: Final = 3.5
 
 Planned = tuple[list[Setting], list[Finding]]
 
@@ -70,7 +68,7 @@ def put_jvm(
     else:
         source = f"{ARTICLE}, Enough buffer memory for all the partitions"
         sheet.put(file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm.heap(heap), because, source, "estimate"))
-    flags = f"{jvm.KAFKA_G1} {jvm.gc_log(logs)}"
+    flags = f"{jvm.KAFKA_G1} {jvm.gc_log(logs, flow.java)}"
     start = "kafka-run-class.sh of Kafka 4.3"
     sheet.put(file, "KAFKA_JVM_PERFORMANCE_OPTS", "mirror.gc",
               Choice(flags, "the flags that Kafka's own start script sets", start, "documented"))  # fmt: skip
@@ -94,15 +92,18 @@ def put_jvm(
     else:
         jvm.console_logging(sheet, properties, "mirror")
     _progress_logging(sheet, flow, properties, old)
-    zstd = math.ceil(_ZSTD_BATCH_MIB * flow.limits.target_partitions) if codec == "zstd" else 0
-    limit = heap + _BESIDE_HEAP_MIB + zstd
+    compressor = math.ceil(COMPRESSOR_MIB.get(codec, 0) * flow.limits.target_partitions)
+    limit = heap + _BESIDE_HEAP_MIB + compressor
     unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
     because = (
         f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and direct "
         "buffers"
     )
-    if zstd:
-        because += f"; an estimated {zstd} MiB for zstd, which compresses a batch for each target partition"
+    if compressor:
+        because += (
+            f"; an estimated {compressor} MiB for {codec}, which compresses a batch for each of "
+            f"{flow.limits.target_partitions} target partitions"
+        )
     sheet.put(
         unit,
         "MemoryMax",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sizing.clients.embedded import check_delivery, put_profile
+from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
-from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.settings import MIB, Advice, Choice, Sheet
 from sizing.core.values import number, value_of
 from sizing.core.variables import basis_of
 from sizing.inventory.logins import names_protocol
@@ -29,6 +30,9 @@ _SPLIT: Final = "KAFKA-8350, mended in later versions than classic MirrorMaker h
 LINGER_MS: Final = {"bulk": 30_000, "latency": 15_000}
 FETCH_WAIT_MS: Final = int(JAVA_DEFAULTS["fetch.max.wait.ms"])
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
+_UNPACKED: Final = 2
+#: Compressed size over size, zstd and gzip: of logs and of metrics.
+_COMPRESSED: Final = (0.08, 0.19)
 
 #: MirrorMaker gives its clients these by itself, so that no record is lost or changes its place.
 SET_BY_MIRRORS: Final = frozenset(
@@ -40,13 +44,22 @@ SET_BY_MIRRORS: Final = frozenset(
     }
 )
 
+#: What a compressor keeps beside the heap for an open batch, in MiB: of zstd 2 MiB of window and the tables
+#: of its level 3; of gzip what zlib takes with its default window and memory level (zconf.h).
+COMPRESSOR_MIB: Final[Mapping[str, float]] = {"zstd": 3.5, "gzip": 0.25}
+_MOST_ZSTD_MIB: Final = 1024
+
 #: Stands for a process' number in settings that are worked out once a flow.
 NUMBER: Final = "\x00"
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A flow with all that its files follow from; nothing depends on how many hosts or processes run it."""
+    """A flow with all that its files follow from; nothing depends on how many hosts or processes run it.
+
+    ``fetches`` is how its consumers fetch from the source; ``java`` is the oldest release of its
+    hosts.
+    """
 
     name: str
     flow: MirrorFlow
@@ -60,6 +73,8 @@ class Flow:
     classic: bool
     source_security: Security | None = None
     target_security: Security | None = None
+    fetches: Fetches = field(default_factory=Fetches)
+    java: int | None = None
 
     @property
     def folder(self) -> str:
@@ -69,6 +84,16 @@ class Flow:
     def sheet(self, own: Mapping[str, Any]) -> Sheet:
         """Return an empty sheet that speaks of this flow."""
         return Sheet(f"flow {self.name}", self.advice, own)
+
+    def fetched_mib(self, consumers: int) -> tuple[int, str]:
+        """Return what a process with that many consumers has fetched at most, and why.
+
+        As if it had all partitions of the source: others may be away. As it came, and unpacked.
+        """
+        partitions = self.limits.source_partitions
+        mib = math.ceil(_UNPACKED * self.fetches.held(partitions, consumers) / MIB)
+        said = self.fetches.said(partitions, consumers)
+        return mib, f"{mib} MiB fetched, as it came and unpacked: twice {said}"
 
 
 def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
@@ -94,11 +119,20 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         "11.0 times the records/s of stock over 60 ms, as gzip (10.3) and lz4 (11.9) within their spread, in "
         "0.6 of the bytes of lz4; the document is of 2017, and zstd came with Kafka 2.1"
     )
+    compressed = Choice("zstd", found, BENCH, "measured")
+    if (zstd := math.ceil(COMPRESSOR_MIB["zstd"] * limits.target_partitions)) > _MOST_ZSTD_MIB:
+        gzip = math.ceil(COMPRESSOR_MIB["gzip"] * limits.target_partitions)
+        found = (
+            f"zstd would keep an estimated {zstd} MiB beside the heap for a batch of each of "
+            f"{limits.target_partitions} partitions ({limits.target_source}), gzip {gzip}; their records/s "
+            "were within one another's spread"
+        )
+        compressed = Choice("gzip", found, BENCH, "estimate")
     put(
         "compression.type",
         "compression",
         Choice("gzip", because, f"{ARTICLE}, Enable compression", "documented"),
-        Choice("zstd", found, BENCH, "measured"),
+        compressed,
     )
     request = put(
         "max.request.size",
@@ -145,7 +179,10 @@ def batch_bytes(flow: Flow) -> int:
 
 def _buffer_memory(flow: Flow) -> Choice:
     partitions, batch = flow.limits.target_partitions, batch_bytes(flow)
-    because = f"a batch of {batch} bytes for each of {partitions} partitions of the target; 32 MiB at least"
+    because = (
+        f"a batch of {batch} bytes for each of {partitions} partitions of the target "
+        f"({flow.limits.target_source}); 32 MiB at least"
+    )
     value = max(_BUFFER_MIN, partitions * batch)
     return Choice(value, because, f"{ARTICLE}, Enough buffer memory for all the partitions", "documented")
 
@@ -160,8 +197,11 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
     filled = (spec.fill_ms_p99 or spec.fill_ms_p95) if spec.priority == "bulk" else (
         spec.fill_ms_p95 or spec.fill_ms_p99)  # fmt: skip
     source = f"{ARTICLE}, Fill message batches"
+    instead = f"where {source} says {LINGER_MS[spec.priority]}"
     if filled:
         share = 99 if filled == spec.fill_ms_p99 else 95
+        measured = f"mirror_maker_flows.{flow.name}.fill_ms_p{share}"
+        instead = f"less than the {filled} ms within which {share} percent of its batches fill ({measured})"
         documented = Choice(
             filled, f"{share} percent of the batches were filled within {filled} ms", source, "derived"
         )
@@ -182,7 +222,7 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
     if "linger.ms" not in spec.producer_settings:
         sheet.note(
             "mirror.producer.linger",
-            f"linger.ms of flow {flow.name} is {half}, {because}, where {source} says {documented.value}",
+            f"linger.ms of flow {flow.name} is {half}, {because}, {instead}",
             f"raise mirror_maker_flows.{flow.name}.latency_budget_ms if batches are to fill",
         )
     return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
@@ -228,6 +268,31 @@ def bandwidth_delay_bytes(flow: MirrorFlow) -> int:
     return math.ceil((flow.link_mbit_per_s or 0) * 1e6 / 8 * flow.round_trip_ms / 1000)
 
 
+def _check_link(sheet: Sheet, flow: Flow, codec: str) -> None:
+    """Hold what a flow carries before compression against what its link does."""
+    spec = flow.flow
+    if not spec.mb_per_s or not spec.link_mbit_per_s:
+        return
+    link = spec.link_mbit_per_s * 1e6 / 8 / 1e6
+    if spec.mb_per_s <= link:
+        return
+    name, share = f"mirror_maker_flows.{flow.name}", link / spec.mb_per_s
+    what = (
+        f"flow {flow.name} carries {spec.mb_per_s:g} MB/s before compression, and {name}.link_mbit_per_s is "
+        f"{spec.link_mbit_per_s:g}, {link:g} MB/s"
+    )
+    fix = f"use a link of {math.ceil(spec.mb_per_s * 8)} Mbit/s, or mirror fewer topics over it"
+    if codec in ("", "none"):
+        sheet.error("mirror.link", f"{what}: nothing compresses it (compression.type {codec or 'none'})", fix)
+        return
+    sheet.warning(
+        "mirror.link",
+        f"{what}: it fits where batches compress to {share:.0%} of their size; {codec} was measured at "
+        f"{_COMPRESSED[0]:.0%} to {_COMPRESSED[1]:.0%} of metrics and logs ({BENCH})",
+        f"{fix}; verify.yml measures how batches compress",
+    )
+
+
 def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
     spec, limits = flow.flow, flow.limits
     name, ratio = flow.name, spec.max_compression_ratio
@@ -238,38 +303,46 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"{limits.message_bytes} bytes ({limits.message_source})",
             f"set max.request.size to {limits.message_bytes}, or leave it out",
         )
-    elif request > limits.message_bytes:
+    elif request > limits.target_bytes >= limits.message_bytes:
         sheet.warning(
             "mirror.producer.message_bytes",
-            f"max.request.size of flow {name} is {request}, above the {limits.message_bytes} that cluster "
-            f"{spec.target} takes ({limits.message_source})",
+            f"max.request.size of flow {name} is {request}, above the {limits.target_bytes} that "
+            f"{limits.target_taker} takes: a larger batch is refused there",
             f"set max.request.size to {limits.message_bytes}, or leave it out",
         )
-    if batch > limits.message_bytes and flow.classic:
+    bound = min(request, limits.target_bytes)
+    whose = (
+        f"{bound} bytes that the target takes"
+        if bound == limits.target_bytes
+        else f"{bound} bytes of its max.request.size"
+    )
+    fitting = max(1, math.floor(ratio * bound + 1e-6))
+    own_batch = "batch.size" in spec.producer_settings
+    if own_batch and batch > limits.target_bytes and flow.classic:
         sheet.error(
             "mirror.producer.batch",
-            f"batch.size of flow {name} is {batch}, above the {limits.message_bytes} bytes that the target "
+            f"batch.size of flow {name} is {batch}, above the {limits.target_bytes} bytes that the target "
             "takes: a full batch that does not compress is refused, split by batch.size into itself, and "
             f"refused again for ever ({_SPLIT})",
-            f"set batch.size to {_batch(flow).value} or less, or max_message_bytes to what the target takes",
+            f"set batch.size to {fitting} or less",
         )
-    elif batch > ratio * limits.message_bytes + 1:
+    elif own_batch and batch > ratio * bound + 1:
         sheet.warning(
             "mirror.producer.batch",
             f"batch.size of flow {name} is {batch}: a batch that compresses {1 / ratio:.0f} times worse than "
-            f"estimated outgrows the {limits.message_bytes} bytes that the target takes, is split and sent "
-            "again",
-            f"set batch.size to {_batch(flow).value} or less, or max_compression_ratio to what was measured",
+            f"estimated outgrows the {whose}, is split and sent again",
+            f"set batch.size to {fitting} or less, or max_compression_ratio to what was measured",
         )
     needed = limits.target_partitions * batch
     buffer = number(value_of(sheet, f"{prefix}buffer.memory"))
     if buffer < needed:
         sheet.warning(
             "mirror.producer.buffer",
-            f"buffer.memory of flow {name} is {buffer}, and {limits.target_partitions} partitions x {batch} "
-            f"bytes are {needed}: send() will block",
+            f"buffer.memory of flow {name} is {buffer}, and {limits.target_partitions} partitions "
+            f"({limits.target_source}) x {batch} bytes are {needed}: send() will block",
             f"set buffer.memory to {needed} or more, or leave it out",
         )
+    _check_link(sheet, flow, value_of(sheet, f"{prefix}compression.type"))
     linger = number(value_of(sheet, f"{prefix}linger.ms"))
     if linger > spare_ms(spec):
         budget = math.ceil(spec.latency_budget_ms - spare_ms(spec)) + linger

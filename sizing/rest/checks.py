@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from evidence.nearest import nearest
+from sizing.clients.fetches import Fetches
 from sizing.core.settings import KIB, MIB, Sheet
 from sizing.host.variables import HostFacts
 from sizing.rest.distributions import DISTRIBUTIONS
@@ -98,6 +99,18 @@ def _check_environment(sheet: Sheet, names: list[str]) -> None:
                 f"no start script of a REST proxy reads {name}",
                 f"did you mean {near}?" if near else f"take {name} out of kafka_rest_settings",
             )
+
+
+def check_bootstrap(sheet: Sheet, cluster: str, servers: str, fetched: Fetches) -> None:
+    """Find a single bootstrap server where its cluster has several brokers."""
+    if "," in servers or not servers or (fetched.known and fetched.brokers == 1):
+        return
+    sheet.note(
+        "rest.bootstrap",
+        f"kafka_clusters.{cluster} has one bootstrap server, {servers}: a proxy that starts while that "
+        f"broker is away finds no cluster ({GUIDE}, bootstrap.servers: several, in case one goes down)",
+        "name a second broker in its bootstrap_servers, or a name that leads to several",
+    )
 
 
 def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
-from sizing.rest.memory import GUIDE, MEASURED, SMALL_FETCH_BYTES, Load, number, request_max_bytes
+from sizing.rest.memory import (
+    GUIDE,
+    MEASURED,
+    SMALL_FETCH_BYTES,
+    Load,
+    number,
+    request_max_bytes,
+    small_fetch_bytes,
+)
 from sizing.rest.variables import RestWorkload
 
 _THREADS: Final = 50  # consumer.threads
@@ -129,7 +137,7 @@ def plan_consumers(
         fix = f"set consumer.threads to {group + 1} or more"
         if threads_deadlock or sheet.advice == "documented":
             sheet.error("rest.consumer.threads", f"{message}: its rebalances deadlock on {subject}", fix)
-        else:
+        elif any(s.key == "consumer.threads" and s.by == "person" for s in sheet.settings):
             sheet.note("rest.consumer.threads", f"{message}: large parallel reads wait for each other", fix)
     _plan_instance_timeout(sheet, file, workload.client_pause_ms, stall_s)
     return count if count and count > 0 else _THREADS
@@ -183,7 +191,7 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
         )
 
 
-def plan_client_keys(sheet: Sheet, file: str, *, small_fetch: bool) -> None:
+def plan_client_keys(sheet: Sheet, file: str) -> None:
     """Plan the keys of the consumers inside that a read depends on."""
     sheet.put(
         file,
@@ -198,20 +206,26 @@ def plan_client_keys(sheet: Sheet, file: str, *, small_fetch: bool) -> None:
             "measured",
         ),
     )
-    if small_fetch:
-        sheet.put(
-            file,
-            "consumer.fetch.max.bytes",
-            "rest.consumer.fetch_max",
-            _unnamed("consumer.fetch.max.bytes"),
-            Choice(
-                SMALL_FETCH_BYTES,
-                f"{SMALL_FETCH_BYTES // MIB} MiB instead of 50 keep the heap within 8 GiB, and read 39.0 "
-                "MB/s instead of 43.8",
-                f"{MEASURED}, Reading",
-                "measured",
-            ),
-        )
+
+
+def plan_fetch(sheet: Sheet, file: str, prefix: str, brokers: int, *, small_fetch: bool) -> None:
+    """Plan the bound of a fetch, where that keeps the heap in its limit; ``prefix`` is that of the key."""
+    if not small_fetch:
+        return
+    key = f"{prefix}fetch.max.bytes"
+    sheet.put(
+        file,
+        key,
+        "rest.consumer.fetch_max",
+        _unnamed(key),
+        Choice(
+            small_fetch_bytes(brokers),
+            f"{SMALL_FETCH_BYTES // MIB} MiB instead of 50, over {brokers} brokers, keep the heap within 8 "
+            "GiB; of one broker they read 39.0 MB/s instead of 43.8",
+            f"{MEASURED}, Reading",
+            "measured" if brokers == 1 else "estimate",
+        ),
+    )
 
 
 def _unnamed(key: str) -> Choice:

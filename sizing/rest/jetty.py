@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.host.variables import HostFacts
 from sizing.rest.memory import number
-from sizing.rest.variables import RestWorkload
+from sizing.rest.traffic import Requests
 
 _REST_UTILS: Final = "rest-utils, RestConfig"
 _HIGH_LOAD: Final = "Jetty documentation, Thread Pool"
@@ -22,36 +21,7 @@ _IDLE_MS: Final = 30_000  # idle.timeout.ms
 ACCEPT_QUEUE: Final = 50
 #: Jetty's own threads on a connector: up to 4 acceptors, and a selector for every other core.
 _ACCEPTORS: Final = 4
-#: p99 of a request with 100 records, times five: how long a request may take in a sizing.
-_REQUEST_S: Final = 0.1
 _QUEUE_AT_LEAST: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What reaches one process: requests a second, requests in flight, long polls, the host's connections.
-
-    ``told``: the inventory says how many are in flight; else that is concluded from the rate.
-    """
-
-    per_s: float | None
-    concurrent: int
-    long_polls: int
-    connections: int | None
-    told: bool
-
-
-def requests_of(workload: RestWorkload, instances: int) -> Requests:
-    """Return the share of one of ``instances`` processes; connections are not shared, as one may be away."""
-    per_s = (
-        workload.records_per_s / workload.records_per_request / instances if workload.records_per_s else None
-    )
-    in_flight = workload.concurrent_requests
-    concurrent = (
-        math.ceil(in_flight / instances) if in_flight else max(1, math.ceil((per_s or 0) * _REQUEST_S))
-    )
-    readers = workload.consumers if workload.readers is None else workload.readers
-    return Requests(per_s, concurrent, math.ceil(readers / instances), workload.connections, bool(in_flight))
 
 
 def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_ms: int) -> None:

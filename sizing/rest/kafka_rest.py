@@ -7,23 +7,25 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.settings import Choice, Sheet
 from sizing.keys.catalogue import every_key
 from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import (
     plan_client_keys,
     plan_consumers,
+    plan_fetch,
     plan_reading,
     plan_request_bytes,
 )
 from sizing.rest.groups import plan_groups
 from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, number
+from sizing.rest.memory import GUIDE, number
 from sizing.rest.process import Process
-from sizing.rest.producer import plan_linger, plan_waits
+from sizing.rest.producer import plan_buffer, plan_linger, plan_waits
 from sizing.rest.record import Jvm, Keys
 from sizing.rest.security import plan_security
+from sizing.rest.traffic import check_requests
 from sizing.rest.unit import check_heap, collectors, put_heap, put_options, put_unit
 
 _RUN: Final = "kafka-rest-run-class"
@@ -100,10 +102,11 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
         subject=f"{variables.distribution} {variables.version}",
     )
     pool = 200
+    plan_request_bytes(sheet, properties, heap_mib, process.load)
     if build.current:
         poll_ms = plan_reading(sheet, properties, workload)
-        plan_request_bytes(sheet, properties, heap_mib, process.load)
-        plan_client_keys(sheet, properties, small_fetch=process.small_fetch)
+        plan_client_keys(sheet, properties)
+        plan_fetch(sheet, properties, "consumer.", process.fetches.brokers, small_fetch=process.small_fetch)
         plan_groups(sheet, properties, process)
         if build.since_8:
             plan_linger(sheet, properties, workload)
@@ -125,22 +128,12 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
         planned = {s.key: s.value for s in sheet.settings}
         pool = number(planned.get("thread.pool.max")) or pool
     flags = plan_security(sheet, properties, process, jetty_12=build.since_8) if build.current else []
-    buffer = sheet.put(
-        properties,
-        "producer.buffer.memory",
-        "rest.producer.buffer",
-        Choice(
-            BUFFER_BYTES,
-            f"the default, {BUFFER_BYTES // MIB} MiB for the one producer of a process, "
-            f"{100 * BUFFER_BYTES // MIB // heap_mib} percent of its heap of {heap_mib} MiB",
-            f"{_ARTICLE}, How to increase the memory buffer",
-            "documented",
-        ),
-    )
+    buffer = plan_buffer(sheet, properties, workload, heap_mib)
     put_client_profile(sheet, properties, process)
     if build.current:
         plan_waits(sheet, properties, "producer.", workload)
-    check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
+    check_heap(sheet, heap_mib, process.load, buffer)
+    check_requests(sheet, workload, buffer, heap_mib, "producer.buffer.memory")
     _logging(sheet, properties, environment, process, build)
     _environment(sheet, environment, process, heap_mib, flags)
     put_unit(sheet, process, heap_mib, threads, pool)
@@ -304,7 +297,7 @@ def _environment(
             ),
         ],
     )
-    documented, measured = collectors(heap_mib, logs, process.load)
+    documented, measured = collectors(heap_mib, logs, process.load, process.java)
     sheet.put(file, "KAFKAREST_JVM_PERFORMANCE_OPTS", "rest.gc", documented, measured)
     sheet.put(
         file,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from sizing.clients import fetches
+from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Basis, Choice
+from sizing.rest.traffic import BASE64, Requests, buffer_for, requests_of
 from sizing.rest.variables import KafkaRest
 
 GUIDE: Final = "Confluent REST Proxy production guide"
@@ -33,6 +36,8 @@ FULL_READ: Final = 3
 #: G1 starts its concurrent cycle at 35 percent: live data stays below half of the heap.
 _HEAP_TO_LIVE: Final = 2
 _STEP_MIB: Final = 256
+#: Requests in flight that hold less are within what 1 GiB leaves for producing.
+_SMALL_BODIES_MIB: Final = 64
 #: Nobody measured how far what is outside the heap swings.
 _OUTSIDE_MARGIN: Final = 1.25
 
@@ -41,10 +46,12 @@ _MOST_BUFFER_BYTES: Final = HEAP_LIMIT_MIB * MIB // 4
 #: What a read of a backlog may answer. It fills up to that where the kernel sizes the buffers; 1 to 4 MiB
 #: read no slower than 64, and a record has to fit (1 MiB by default).
 READ_BYTES: Final = 2 * MIB
-_PARTITION_FETCH_BYTES: Final = MIB  # max.partition.fetch.bytes
-_FETCH_BYTES: Final = 50 * MIB  # fetch.max.bytes
-#: Measurements, Reading: 39 MB/s where the default of 50 MiB gave 43.8.
+#: A buffer grows so far by itself to hold a request whole.
+LARGEST_PLANNED_BUFFER: Final = 256 * MIB
+#: Measurements, Reading, of one broker: 39 MB/s where the default of 50 MiB gave 43.8.
 SMALL_FETCH_BYTES: Final = 4 * MIB
+#: What keys of a proxy's consumers begin with, of kafka-rest and of the bridge.
+CONSUMER_PREFIXES: Final = ("consumer.", "client.", "kafka.consumer.", "kafka.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +81,8 @@ class Load:
     readers: int
     partitions: int
     full_reads: int
-    fetch_bytes: int
-    partition_fetch_bytes: int
+    fetches: Fetches
+    requests: Requests
     request_max_bytes: int
     buffer_bytes: int
     connections: int = 0
@@ -89,7 +96,7 @@ class Load:
     @property
     def fetched_mib(self) -> float:
         """What the fetches of one reader may hold, in MiB."""
-        return min(self.partitions * self.partition_fetch_bytes, self.fetch_bytes) / MIB
+        return self.fetches.held(self.partitions) / MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,37 +110,51 @@ class Memory:
 
 
 def load_of(
-    variables: KafkaRest, instances: int, connection: Connection, *, small_fetch: bool = False
+    variables: KafkaRest,
+    instances: int,
+    connection: Connection,
+    fetched: Fetches,
+    *,
+    small_fetch: bool = False,
 ) -> Load:
     """Return the share of one of ``instances`` processes; ``small_fetch`` bounds its readers' fetches.
 
-    Connections are those that it has while another one of the host is away.
+    ``fetched`` is how its consumers fetch. Connections are those that it has while another one of the host is
+    away.
     """
     w = variables.workload
     connections = math.ceil((w.connections or 0) / max(1, instances - 1))
     # A connection has one request in flight, and its producer holds no more than that.
     held = connections * 2 * w.records_per_request * w.record_bytes
     settings = variables.settings
-    fetch = number(settings.get("consumer.fetch.max.bytes")) or (
-        SMALL_FETCH_BYTES if small_fetch else _FETCH_BYTES
-    )
+    own_fetch = any(f"{prefix}{fetches.FETCH}" in settings for prefix in CONSUMER_PREFIXES)
+    if small_fetch and not own_fetch:
+        fetched = replace(fetched, fetch_bytes=small_fetch_bytes(fetched.brokers))
     return Load(
         consumers=math.ceil(w.consumers / instances),
         readers=math.ceil((w.consumers if w.readers is None else w.readers) / instances),
         partitions=w.partitions,
         full_reads=math.ceil(w.full_reads / instances),
-        fetch_bytes=fetch,
-        partition_fetch_bytes=number(settings.get("consumer.max.partition.fetch.bytes"))
-        or _PARTITION_FETCH_BYTES,
+        fetches=fetched,
+        requests=requests_of(w, instances),
         request_max_bytes=number(settings.get("consumer.request.max.bytes"))
         or max(READ_BYTES, 2 * w.record_bytes),
         # A buffer beyond that is held against the heap, and does not make it grow.
         buffer_bytes=held
         if connection.producer
-        else min(number(settings.get("producer.buffer.memory")) or BUFFER_BYTES, _MOST_BUFFER_BYTES),
+        else min(
+            number(settings.get("producer.buffer.memory"))
+            or buffer_for(w, BUFFER_BYTES, LARGEST_PLANNED_BUFFER),
+            _MOST_BUFFER_BYTES,
+        ),
         connections=connections,
         connection=connection,
     )
+
+
+def small_fetch_bytes(brokers: int) -> int:
+    """Return the fetch.max.bytes with which a reader holds little: 4 MiB of all brokers together."""
+    return max(MIB, SMALL_FETCH_BYTES // brokers)
 
 
 def documented_heap(consumers: int) -> Choice:
@@ -146,10 +167,13 @@ def documented_heap(consumers: int) -> Choice:
 def measured_heap(load: Load) -> Choice:
     """Return the heap in MiB that measurements ask for, 1 GiB at least.
 
-    Twice what stays live, and once what the answers to reads take, which nothing keeps.
+    Twice what stays live, and once what requests and the answers to reads take, which nothing keeps.
     """
-    live, answers = _live_mib(load), _answers_mib(load)
-    mib = max(_GUIDE_HEAP_MIB, math.ceil((live * _HEAP_TO_LIVE + answers) / _STEP_MIB) * _STEP_MIB)
+    live, answers, bodies = _live_mib(load), _answers_mib(load), load.requests.body_bytes / MIB
+    if bodies < _SMALL_BODIES_MIB:
+        bodies = 0
+    needed = live * _HEAP_TO_LIVE + answers + bodies
+    mib = max(_GUIDE_HEAP_MIB, math.ceil(needed / _STEP_MIB) * _STEP_MIB)
     parts = [
         f"{_LIVE_MIB} MiB",
         *(
@@ -159,7 +183,8 @@ def measured_heap(load: Load) -> Choice:
         ),
         f"{load.buffer_bytes / MIB:.0f} MiB producer buffer",
         f"{load.consumers} consumer instances x {_IDLE_LIVE_MIB} MiB",
-        f"{load.readers} readers x {_READ_LIVE:.0f} x {load.fetched_mib:g} MiB fetched",
+        f"{load.readers} readers x {_READ_LIVE:.0f} x {load.fetched_mib:g} MiB fetched"
+        + (f" ({load.fetches.said(load.partitions)})" if load.readers else ""),
     ]
     because = (
         f"{', '.join(parts)} are {live:.0f} MiB live; twice that, so that the collector keeps up and the "
@@ -170,7 +195,13 @@ def measured_heap(load: Load) -> Choice:
             f"; and {answers:.0f} MiB of answers, {load.answers} reads x {FULL_READ} x "
             f"{load.request_max_bytes / MIB:g} MiB"
         )
-    source = f"{MEASURED}, Memory per consumer instance"
+    if bodies:
+        because += (
+            f"; and {bodies:.0f} MiB of {load.requests.concurrent} requests in flight x "
+            f"{load.requests.bytes_each / MIB:.1f} MiB x {1 + BASE64:.2f}, their text as base64 and "
+            "their records"
+        )
+    source = f"{MEASURED}, Memory per consumer instance; {fetches.SOURCE}"
     if mib == _GUIDE_HEAP_MIB:
         return Choice(mib, f"{because}; 1 GiB at least", f"{source}; {GUIDE}, Memory", "documented")
     return Choice(mib, because, source, "estimate")
@@ -222,7 +253,7 @@ def request_max_bytes(load: Load) -> Choice:
 
 
 def instances_for_heap(
-    variables: KafkaRest, at_least: int, connection: Connection, *, documented: bool
+    variables: KafkaRest, at_least: int, connection: Connection, fetched: Fetches, *, documented: bool
 ) -> tuple[int, bool]:
     """Return how many processes keep every heap within 8 GiB, and whether fetches are bounded for it.
 
@@ -234,11 +265,11 @@ def instances_for_heap(
         while _mib(documented_heap(math.ceil(variables.workload.consumers / count))) > HEAP_LIMIT_MIB:
             count += 1
         return count, False
-    if _mib(measured_heap(load_of(variables, at_least, connection))) <= HEAP_LIMIT_MIB:
+    if _mib(measured_heap(load_of(variables, at_least, connection, fetched))) <= HEAP_LIMIT_MIB:
         return at_least, False
     count = at_least
     while (
-        _mib(measured_heap(load_of(variables, count, connection, small_fetch=True))) > HEAP_LIMIT_MIB
+        _mib(measured_heap(load_of(variables, count, connection, fetched, small_fetch=True))) > HEAP_LIMIT_MIB
         and count < MOST_INSTANCES
     ):
         count += 1

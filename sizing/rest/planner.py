@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sizing.clients.fetches import fetches_of
 from sizing.clients.groups import coordinator, stall_s
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
+from sizing.core.jvm import DEFAULT_JAVA, release_of
 from sizing.core.messages import declare, either, wrong_choice, wrong_variable
 from sizing.core.plan import Instance, Part
 from sizing.core.settings import Advice, Sheet
@@ -17,12 +19,14 @@ from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, cl
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.values import check_values
 from sizing.rest.capacity import rest_headroom
-from sizing.rest.checks import check_settings, check_workload
+from sizing.rest.checks import check_bootstrap, check_settings, check_workload
 from sizing.rest.clients import check_clients
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import rest_takes
-from sizing.rest.process import SERVICE, Process, instance_count
+from sizing.rest.memory import CONSUMER_PREFIXES
+from sizing.rest.process import SERVICE, Process, check_cores, instance_count
 from sizing.rest.record import Distribution
+from sizing.rest.traffic import check_link
 from sizing.rest.variables import KafkaRest, ready_topic
 from sizing.topics.variables import topic_names
 
@@ -46,14 +50,17 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
         about = Sheet(f"{host} {SERVICE}", advice, {})
         if variables.cluster not in servers:
             servers[variables.cluster] = bootstrap(inventory, variables.cluster, known[variables.cluster])
+        fetched = fetches_of(inventory, known[variables.cluster], variables.settings, *CONSUMER_PREFIXES)
         count, small_fetch = instance_count(
-            about, distribution, variables, facts, advice, dedicated=host not in busy
+            about, distribution, variables, facts, advice, fetched, dedicated=host not in busy
         )
         check_settings(about, distribution, variables)
         check_clients(about, distribution, variables, service_levels(inventory))
+        brings_java = distribution.java(variables.version) is None
         check_workload(about, variables, facts)
+        check_link(about, variables.workload, facts)
+        check_bootstrap(about, variables.cluster, servers[variables.cluster], fetched)
         _check_place(about, inventory, host, variables, known[variables.cluster])
-        findings += about.findings
         instances = []
         for number in range(count):
             process = Process(
@@ -69,6 +76,8 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 variables=variables,
                 facts=facts,
                 small_fetch=small_fetch,
+                fetches=fetched,
+                java=release_of(inventory.hosts[host], None if brings_java else DEFAULT_JAVA),
                 security=known[variables.cluster].security,
             )
             sheet = Sheet(f"{host} {SERVICE}@{process.port}", advice, variables.settings)
@@ -76,6 +85,8 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
             findings += sheet.findings
             software = distribution.deployed(host, number, variables)
             instances.append(Instance(str(process.port), sheet.by_file(), process.port, software))
+        check_cores(about, variables, facts, at_once=instances[0].value("fetch.min.bytes") == "1")
+        findings += about.findings
         services[host] = {SERVICE: tuple(instances)}
         # A stream is created once.
         if distribution.streams and host == inventory.group(SERVICE)[0]:

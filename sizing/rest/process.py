@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from sizing.clients.fetches import Fetches
 from sizing.clients.groups import Coordinator
 from sizing.core.settings import Advice, Sheet
 from sizing.host.variables import HostFacts
 from sizing.inventory.security import Security
-from sizing.rest.capacity import instances_for
-from sizing.rest.jetty import Requests, requests_of
+from sizing.rest.capacity import instances_for, refused
 from sizing.rest.memory import (
+    GUIDE,
     HEAP_LIMIT_MIB,
     MEASURED,
     MOST_INSTANCES,
@@ -24,6 +25,7 @@ from sizing.rest.memory import (
     measured_heap,
 )
 from sizing.rest.record import Distribution
+from sizing.rest.traffic import ARTICLE, ARTICLE_BYTES_PER_S, Requests, bytes_per_s
 from sizing.rest.variables import KafkaRest
 
 SERVICE: Final = "kafka_rest"
@@ -33,6 +35,10 @@ _PRODUCED: Final = {1: 2_006, 10: 56_400, 100: 193_000, 1000: 227_000}
 #: The same, Producing: a JVM that has just started does half.
 _COLD: Final = 2
 _CORES_MEASURED: Final = 2
+#: Measurements, Reading: what a reader of 100 records/s takes of a core, with fetch.min.bytes=1 and without.
+_READER_RECORDS: Final = 100
+_READER_AT_ONCE: Final = 0.23
+_READER: Final = 0.07
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,10 @@ class Process:
     """One instance of a host, with all that its settings follow from.
 
     ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
-    the heap within its limit; ``stall_s`` is the service level for a group that gets nothing; ``coordinator``
-    is what its groups find at the brokers; ``security`` is what its cluster asks of clients.
+    the heap within its limit, ``fetches`` how they fetch; ``java`` is the
+    release on the host, None where nobody says; ``stall_s`` is the service level for a group that
+    gets nothing; ``coordinator`` is what its groups find at the brokers; ``security`` is what its cluster
+    asks of clients.
     """
 
     distribution: Distribution
@@ -55,6 +63,8 @@ class Process:
     variables: KafkaRest
     facts: HostFacts
     small_fetch: bool
+    fetches: Fetches
+    java: int | None
     coordinator: Coordinator
     security: Security | None = None
 
@@ -77,12 +87,12 @@ class Process:
     def load(self) -> Load:
         """Its share of what its host carries."""
         connection = self.distribution.connection
-        return load_of(self.variables, self.instances, connection, small_fetch=self.small_fetch)
+        return load_of(self.variables, self.instances, connection, self.fetches, small_fetch=self.small_fetch)
 
     @property
     def requests(self) -> Requests:
         """Its share of the requests that reach its host."""
-        return requests_of(self.variables.workload, self.instances)
+        return self.load.requests
 
 
 def instance_count(
@@ -91,22 +101,24 @@ def instance_count(
     variables: KafkaRest,
     facts: HostFacts,
     advice: Advice,
+    fetched: Fetches,
     *,
     dedicated: bool,
 ) -> tuple[int, bool]:
     """Return the number of processes of a host, and whether their readers' fetches are bounded.
 
     From cores and load, then as many more as keep every heap within 8 GiB; a person's number stands, and is
-    held against the same limit.
+    held against the same limits. ``fetched`` is how their consumers fetch.
     """
     documented = advice == "documented"
     given = variables.instances_per_host
+    load = _from_load(sheet, variables, facts)
+    count = given or _from_cores(sheet, facts, advice, load, dedicated=dedicated)
     if variables.heap_mib is not None or distribution.jvm is None:
-        return given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated), False
-    count = given or _from_cores(sheet, variables, facts, advice, dedicated=dedicated)
+        return count, False
     connection = distribution.connection
-    needed, small_fetch = instances_for_heap(variables, count, connection, documented=documented)
-    most = _heap_mib(variables, needed, connection, advice)
+    needed, small_fetch = instances_for_heap(variables, count, connection, fetched, documented=documented)
+    most = _heap_mib(variables, needed, connection, advice, fetched)
     if needed > MOST_INSTANCES or (not documented and most > HEAP_LIMIT_MIB):
         sheet.error(
             "rest.heap.split",
@@ -117,7 +129,7 @@ def instance_count(
         return count, small_fetch
     if needed == count:
         return count, small_fetch
-    one = _heap_mib(variables, count, connection, advice, small_fetch=small_fetch)
+    one = _heap_mib(variables, count, connection, advice, fetched, small_fetch=small_fetch)
     if given:
         sheet.error(
             "rest.heap.split",
@@ -128,17 +140,14 @@ def instance_count(
         return count, small_fetch
     sheet.note(
         "rest.heap.split",
-        f"{needed} instances instead of {count}: {variables.workload.consumers} consumer instances on "
-        f"{count} would need {one} MiB of heap each, above {HEAP_LIMIT_MIB}",
-        "nothing; spread the consumers over more hosts to have fewer",
+        f"{needed} instances instead of {count}: {variables.workload.consumers} consumer instances and the "
+        f"requests in flight on {count} would need {one} MiB of heap each, above {HEAP_LIMIT_MIB}",
+        "nothing; spread the workload over more hosts to have fewer",
     )
     return needed, small_fetch
 
 
-def _from_cores(
-    sheet: Sheet, variables: KafkaRest, facts: HostFacts, advice: Advice, *, dedicated: bool
-) -> int:
-    load = _from_load(sheet, variables, facts)
+def _from_cores(sheet: Sheet, facts: HostFacts, advice: Advice, load: int, *, dedicated: bool) -> int:
     if not dedicated:
         sheet.note(
             "rest.dedicated",
@@ -175,6 +184,7 @@ def processes_with_cores(facts: HostFacts) -> int:
 
 
 def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
+    """Return how many processes the produced records take, and find a host that has no room for them."""
     workload = variables.workload
     by_measurement = instances_for(sheet, variables, facts)
     if workload.records_per_s is None:
@@ -182,23 +192,74 @@ def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
     if by_measurement is not None:
         return by_measurement
     each, size = produced_per_s(workload.records_per_request)
-    wanted = math.ceil(workload.records_per_s / each)
-    room = processes_with_cores(facts)
+    by_records = math.ceil(workload.records_per_s / each)
+    by_bytes = math.ceil(bytes_per_s(workload) / ARTICLE_BYTES_PER_S)
+    wanted, of_cores = max(by_records, by_bytes), processes_with_cores(facts)
+    room = min(variables.instances_per_host or of_cores, of_cores)
     if wanted > room:
+        larger = by_records >= by_bytes and size < max(_PRODUCED)
+        one = (
+            f"{each} records/s each: half of what {size} records a request did warm; {MEASURED}, Producing"
+            if by_records >= by_bytes
+            else f"{ARTICLE_BYTES_PER_S // 1_000_000} MB/s each, as much as one had of records of 100 to 200 "
+            f"KB; {ARTICLE}"
+        )
+        given = f", and kafka_rest_instances_per_host is {room}" if room < of_cores else ""
         sheet.warning(
             "rest.load",
-            f"{workload.records_per_s} records/s in requests of {workload.records_per_request} ask for "
-            f"{wanted} processes of {_CORES_MEASURED} cores ({each} records/s each: half of what {size} "
-            f"records a request did warm; {MEASURED}, Producing), and {facts.cores} cores have room for "
-            f"{room}",
-            "send more records in a request, or spread the load over more hosts",
+            f"{workload.records_per_s} records/s of {workload.record_bytes} bytes in requests of "
+            f"{workload.records_per_request} ask for {wanted} processes of {_CORES_MEASURED} cores ({one}), "
+            f"and {facts.cores} cores have room for {of_cores}{given}",
+            f"spread the load over {math.ceil(wanted / room)} times as many hosts"
+            + (", or send more records in a request" if larger else "")
+            + (", or take kafka_rest_instances_per_host out" if given and wanted <= of_cores else "")
+            + "; or measure what these hosts carry with capacity.yml",
         )
     return min(wanted, room)
 
 
+def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once: bool) -> None:
+    """Find more readers and records than the cores serve.
+
+    By what was measured at 100 records/s a reader; ``at_once``: reads are answered with the first record.
+    What these hosts were measured to produce counts in place of others' figures.
+    """
+    workload = variables.workload
+    readers = workload.consumers if workload.readers is None else workload.readers
+    each = _READER_AT_ONCE if at_once else _READER
+    size = produced_per_s(workload.records_per_request)[1]
+    produced = _CORES_MEASURED * (workload.records_per_s or 0) / _PRODUCED[size]
+    if variables.measured_capacity is not None and refused(variables, facts) is None:
+        produced = 0
+    needed = readers * each + produced
+    if not readers or needed <= facts.cores:
+        return
+    sheet.warning(
+        "rest.cores.readers",
+        f"{readers} readers, assumed to read {_READER_RECORDS} records/s each, take {each} of a core each "
+        f"({MEASURED}, Reading)"
+        + (f" and {workload.records_per_s} records/s of producers {produced:.1f}" if produced else "")
+        + f": {needed:.0f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
+        f"more cores ({GUIDE}, CPUs)",
+        f"spread the readers over {math.ceil(needed / facts.cores)} times as many hosts"
+        + (
+            f", or let them wait longer (kafka_rest_workload.delivery_latency_ms): {_READER} of a core each"
+            if at_once
+            else ""
+        ),
+    )
+
+
 def _heap_mib(
-    variables: KafkaRest, count: int, connection: Connection, advice: Advice, *, small_fetch: bool = True
+    variables: KafkaRest,
+    count: int,
+    connection: Connection,
+    advice: Advice,
+    fetched: Fetches,
+    *,
+    small_fetch: bool = True,
 ) -> int:
     if advice == "documented":
         return int(documented_heap(math.ceil(variables.workload.consumers / count)).value or 0)
-    return int(measured_heap(load_of(variables, count, connection, small_fetch=small_fetch)).value or 0)
+    load = load_of(variables, count, connection, fetched, small_fetch=small_fetch)
+    return int(measured_heap(load).value or 0)

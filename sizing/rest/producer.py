@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from sizing.core.settings import Choice, Sheet
-from sizing.rest.memory import GUIDE, MEASURED, REAL, number
+from sizing.core.settings import MIB, Choice, Sheet
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, LARGEST_PLANNED_BUFFER, MEASURED, REAL, number
+from sizing.rest.traffic import buffer_for, request_bytes
 from sizing.rest.variables import RestWorkload
+
+
+def plan_buffer(sheet: Sheet, file: str, workload: RestWorkload, heap_mib: int) -> int:
+    """Plan the buffer of the one producer of a process so that it holds a request; return it in bytes."""
+    most = max(BUFFER_BYTES, min(LARGEST_PLANNED_BUFFER, heap_mib * MIB // 2))
+    chosen = buffer_for(workload, BUFFER_BYTES, most)
+    default = Choice(
+        BUFFER_BYTES,
+        f"the default, {BUFFER_BYTES // MIB} MiB for the one producer of a process, "
+        f"{100 * BUFFER_BYTES // MIB // heap_mib} percent of its heap of {heap_mib} MiB",
+        "MapR article, How to increase the memory buffer",
+        "documented",
+    )
+    larger = Choice(
+        chosen,
+        f"a request of {request_bytes(workload)} bytes fits into it whole; {LARGEST_PLANNED_BUFFER // MIB} "
+        "MiB and half of the heap at most",
+        "MapR article, How to increase the memory buffer",
+        "estimate",
+    )
+    key = "producer.buffer.memory"
+    value = sheet.put(file, key, "rest.producer.buffer", default, larger if chosen > BUFFER_BYTES else None)
+    return number(value) or BUFFER_BYTES
 
 
 def plan_linger(sheet: Sheet, file: str, workload: RestWorkload) -> None:

@@ -99,6 +99,16 @@ def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> No
             else "take kafka_rest_heap_mib out: the plan splits a process that needs more than "
             f"{HEAP_LIMIT_MIB} MiB",
         )
+    bodies = load.requests.body_bytes / MIB
+    if bodies > heap_mib >= int(needed.value or 0):
+        sheet.error(
+            "rest.heap.bodies",
+            f"{load.requests.concurrent} requests of {load.requests.bytes_each} bytes are in flight at once, "
+            f"{bodies:.0f} MiB as text and records, and the heap of {heap_mib} MiB by {GUIDE} has no "
+            "part for them",
+            f"send fewer records in a request, spread the load over {math.ceil(bodies / heap_mib) + 1} times "
+            "as many processes, or leave advice at measured, which counts them",
+        )
     if buffer_bytes >= heap_mib * MIB:
         sheet.error(
             "rest.producer.buffer",
@@ -114,9 +124,9 @@ def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> No
         )
 
 
-def collectors(heap_mib: int, logs: str, load: Load) -> tuple[Choice, Choice]:
+def collectors(heap_mib: int, logs: str, load: Load, release: int | None) -> tuple[Choice, Choice]:
     """Return the flags of the collector, of buffers and of its log, the guide's and the measured ones."""
-    flags, source = f"{GUIDE_G1} {jvm.gc_log(logs)}", f"{MEASURED}, Garbage collectors"
+    flags, source = f"{GUIDE_G1} {jvm.gc_log(logs, release)}", f"{MEASURED}, Garbage collectors"
     documented = Choice(flags, "the G1 flags of the guide", f"{GUIDE}, JVM", "documented")
     measured = documented
     if heap_mib < _REGIONS * _GUIDE_REGION_MIB:

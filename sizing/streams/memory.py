@@ -30,8 +30,41 @@ _BESIDE_MIB: Final = 256
 _BESIDE_MIB_A_DATABASE: Final = 0.8
 #: About 2,100 file descriptors with 284 databases.
 _DESCRIPTORS_A_DATABASE: Final = 7.4
+#: Kafka documentation: segment.bytes and segment.ms of topics; log.retention.check.interval.ms of brokers.
+SEGMENT_BYTES: Final = 2**30
+SEGMENT_MS: Final = 604_800_000
+CHECK_MS: Final = 300_000
 #: Restoring from a changelog until it is measured: bench.streams had 88 from a broker on the same machine.
 RESTORE_MB_PER_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a windowed changelog keeps beyond its window: see :func:`kept_of`.
+
+    Retention takes closed segments alone, and looks for them from time to time.
+
+    Attributes:
+        additional_ms: windowstore.changelog.additional.retention.ms.
+        segment_ms, segment_bytes: after so long, or with so much, a segment is closed.
+    """
+
+    additional_ms: int
+    segment_ms: int
+    segment_bytes: int = SEGMENT_BYTES
+
+    def bytes(self, retention_ms: int, rate: float) -> float:
+        """Return the bytes that a partition holds at most of a window kept so long, at ``rate`` bytes/s."""
+        closed = rate * (retention_ms + self.additional_ms + CHECK_MS) / 1000
+        return closed + min(self.segment_bytes, rate * self.segment_ms / 1000)
+
+
+def planned_segment_ms(longest_ms: int, additional_ms: int) -> int:
+    """Return after how long a segment of a changelog is closed: half of what it keeps.
+
+    Not sooner than retention looks for closed ones; a week, Kafka's default, at most.
+    """
+    return min(SEGMENT_MS, max(CHECK_MS, (longest_ms + additional_ms) // 2))
 
 
 def store_mib(
@@ -114,19 +147,37 @@ def descriptors(of: State) -> int:
     return max(16_384, math.ceil(4 * _DESCRIPTORS_A_DATABASE * of.databases / 1024) * 1024)
 
 
-def restore_bytes(stores: Sequence[Store], carriers: int, additional_ms: int) -> float:
-    """Return what one instance reads to restore its stores from their changelogs."""
+def partitions_read(stores: Sequence[Store], carriers: int, threads: int) -> int:
+    """Return how many partitions a thread's consumer reads: of both streams of a join."""
+    return sum(
+        (2 if store.kind == "join" else 1) * math.ceil(math.ceil(store.partitions / carriers) / threads)
+        for store in stores
+    )
+
+
+def changelogs_of(stores: Sequence[Store], carriers: int, threads: int) -> int:
+    """Return how many partitions of changelogs a thread writes, and reads when it restores."""
+    return sum(
+        stores_of(store, measured=True) * math.ceil(math.ceil(store.partitions / carriers) / threads)
+        for store in stores
+        if store.changelog
+    )
+
+
+def restore_bytes(stores: Sequence[Store], carriers: int, kept: Kept) -> float:
+    """Return what one instance reads at most to restore its stores from their changelogs."""
     total = 0.0
     for store in stores:
         if not store.changelog:
             continue
-        share = math.ceil(store.partitions / carriers) / store.partitions
+        partitions = math.ceil(store.partitions / carriers)
         number = stores_of(store, measured=True)
         if store.kind == "key_value":
+            share = partitions / store.partitions
             total += number * share * (store.keys or 0) * (store.record_bytes or 0)
         else:
-            seconds = (store.retention_ms + additional_ms) / 1000
-            total += number * share * seconds * (store.records_per_s or 0) * (store.record_bytes or 0)
+            rate = (store.records_per_s or 0) * (store.record_bytes or 0) / store.partitions
+            total += number * partitions * kept.bytes(store.retention_ms, rate)
     return total
 
 
@@ -144,7 +195,7 @@ def disk_bytes(stores: Sequence[Store], carriers: int) -> float:
     return total
 
 
-def restore_seconds(app: StreamsApp, carriers: int, additional_ms: int) -> float:
+def restore_seconds(app: StreamsApp, carriers: int, kept: Kept) -> float:
     """Return how long one instance restores, at the measured rate or the assumed one."""
     rate = (app.restore_mb_per_s or RESTORE_MB_PER_S) * 1e6
-    return restore_bytes(app.stores, carriers, additional_ms) / rate
+    return restore_bytes(app.stores, carriers, kept) / rate

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from sizing.clients.fetches import Fetches, fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
+from sizing.core.jvm import release_of
 from sizing.core.messages import declare
 from sizing.core.plan import Instance, Part
 from sizing.core.settings import MIB, Advice, Sheet
@@ -19,7 +21,14 @@ from sizing.streams import memory as streams_memory
 from sizing.streams.capacity import application_headroom
 from sizing.streams.memory import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB, State
 from sizing.streams.process import HOST_MIB, plan_memory
-from sizing.streams.properties import BENCH, App, additional_retention_ms, plan_properties
+from sizing.streams.properties import (
+    BENCH,
+    CONSUMER_PREFIXES,
+    App,
+    additional_retention_ms,
+    kept_of,
+    plan_properties,
+)
 from sizing.streams.protocol import check_protocol
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 
@@ -53,25 +62,37 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
                     sum(variables[h].instances_per_host for h in hosts if h != host)
                     or spec.instances_per_host
                 )
-                found = _host(host, spec, facts, len(hosts), away, servers, advice)
+                java = release_of(inventory.hosts[host])
+                fetched = fetches_of(inventory, known[spec.cluster], spec.settings, *CONSUMER_PREFIXES)
+                found = _host(host, spec, facts, len(hosts), away, servers, fetched, java, advice)
                 findings += found.findings
                 services[host] = {SERVICE: found.services[host][SERVICE]}
+            findings += _check_link(
+                f"{host} {SERVICE}", spec, facts, sum(variables[h].instances_per_host for h in hosts)
+            )
         if usable and len(known_facts) == len(usable):
             findings += application_headroom(name, usable, variables, known_facts)
     return Part(services=services, findings=tuple(findings))
 
 
 def _host(
-    host: str, spec: StreamsApp, facts: HostFacts, hosts: int, carriers: int, servers: str, advice: Advice
+    host: str,
+    spec: StreamsApp,
+    facts: HostFacts,
+    hosts: int,
+    carriers: int,
+    servers: str,
+    fetched: Fetches,
+    java: int | None,
+    advice: Advice,
 ) -> Part:
     instances = []
     findings: list[Finding] = []
     total = 0
     for index in range(spec.instances_per_host):
-        app = App(spec, host, facts, index, hosts, carriers, servers, advice)
-        additional = additional_retention_ms(spec)
+        app = App(spec, host, facts, index, hosts, carriers, servers, advice, fetched, java)
         properties = app.sheet(dict(spec.settings))
-        standbys, buffers = plan_properties(properties, app, additional)
+        standbys, buffers = plan_properties(properties, app)
         state = app.state(standbys)
         own = dict(spec.environment) | (dict(spec.rocksdb.items()) if spec.stores else {})
         memory = app.sheet(own)
@@ -92,6 +113,28 @@ def _host(
             )
         )
     return Part(services={host: {SERVICE: tuple(instances)}}, findings=tuple(findings))
+
+
+def _check_link(where: str, spec: StreamsApp, facts: HostFacts, instances: int) -> list[Finding]:
+    """Find input that the host's link does not carry; what an application writes goes the other way."""
+    if not spec.records_per_s or facts.link_mbit_per_s is None:
+        return []
+    taken = spec.records_per_s * spec.record_bytes * spec.instances_per_host / instances
+    link = facts.link_mbit_per_s * 1_000_000 / 8
+    if taken <= link:
+        return []
+    return [
+        Finding(
+            "error",
+            "streams.link",
+            where,
+            f"{spec.records_per_s:g} records/s of {spec.record_bytes} bytes over {instances} instances are "
+            f"{taken / 1e6:.1f} MB/s into the host, and host_link_mbit_per_s is {facts.link_mbit_per_s}, "
+            f"{link / 1e6:g} MB/s",
+            f"use {math.ceil(taken / link)} times as many hosts, or a link of "
+            f"{math.ceil(taken * 8 / 1e6)} Mbit/s",
+        )
+    ]
 
 
 def _check_bound(sheet: Sheet, state: State) -> None:
@@ -154,7 +197,7 @@ def _app_findings(
             f"{', '.join(unproven)}: without a checksum, what lies there is deployed",
             "give its sha256 in streams_app_jars, unless this machine built it",
         )
-    takes = streams_memory.restore_seconds(spec, instances, additional_retention_ms(spec))
+    takes = streams_memory.restore_seconds(spec, instances, kept_of(spec))
     if takes > spec.ready_seconds:
         sheet.warning(
             "streams.ready",

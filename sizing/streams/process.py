@@ -17,7 +17,7 @@ from sizing.streams.variables import StreamsApp
 
 DOCUMENTED_BOUND_MIB: Final = 4096  # "less than 4GB"
 _BASE_HEAP_MIB: Final = 256
-_THREAD_HEAP_MIB: Final = 64  # what a thread's consumers have fetched, its share of the record cache
+_THREAD_HEAP_MIB: Final = 32  # a thread's share of the record cache, and what it works on
 HOST_MIB: Final = 512  # the system itself
 
 
@@ -28,7 +28,7 @@ def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
     heap = _heap(sheet, app, environment, buffers)
     logs = f"/var/log/{UNIT}/{app.name}"
     flags = Choice(
-        f"{jvm.KAFKA_G1} {jvm.gc_log(logs)}",
+        f"{jvm.KAFKA_G1} {jvm.gc_log(logs, app.java)}",
         "the flags of Kafka's own start script",
         "kafka-run-class.sh of Kafka 4.3",
         "documented",
@@ -104,10 +104,18 @@ def _limited(sheet: Sheet, app: App, limit: int, needed: int, because: str) -> N
 def _heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
     threads = app.threads
     buffered = math.ceil(buffers / MIB)
-    planned = math.ceil((_BASE_HEAP_MIB + buffered + threads * _THREAD_HEAP_MIB) / 64) * 64
+    stores = app.variables.stores
+    # A thread that restores reads its changelogs, and nothing else.
+    partitions = max(
+        streams_memory.partitions_read(stores, app.carriers, threads),
+        streams_memory.changelogs_of(stores, app.carriers, threads),
+    )
+    fetched = math.ceil(threads * app.fetches.held(partitions) / MIB)
+    planned = math.ceil((_BASE_HEAP_MIB + buffered + fetched + threads * _THREAD_HEAP_MIB) / 64) * 64
     because = (
-        f"an estimated {_BASE_HEAP_MIB} MiB, producer buffers of {buffered} MiB and an estimated "
-        f"{_THREAD_HEAP_MIB} MiB for each of {threads} threads"
+        f"an estimated {_BASE_HEAP_MIB} MiB, producer buffers of {buffered} MiB, {fetched} MiB fetched "
+        f"({threads} threads x {app.fetches.said(partitions)}) and an estimated {_THREAD_HEAP_MIB} MiB for "
+        "each thread"
     )
     own = app.variables.heap_mib
     if own is None:
@@ -123,6 +131,13 @@ def _heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
         sheet.error(
             "streams.heap",
             f"streams_app_heap_mib is {own}, and the producers' buffers alone take {buffered} MiB",
+            f"set it to {planned}, or leave it out",
+        )
+    elif own < buffered + fetched:
+        sheet.warning(
+            "streams.heap",
+            f"streams_app_heap_mib is {own}, and a backlog fills it: producer buffers of {buffered} MiB and "
+            f"{fetched} MiB fetched ({threads} threads x {app.fetches.said(partitions)})",
             f"set it to {planned}, or leave it out",
         )
     return own

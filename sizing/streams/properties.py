@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sizing.clients.embedded import check_delivery, check_heartbeat
+from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import number, value_of
 from sizing.host.variables import HostFacts
 from sizing.streams import memory as streams_memory
-from sizing.streams.memory import State
+from sizing.streams.memory import SEGMENT_BYTES, SEGMENT_MS, Kept, State, planned_segment_ms
 from sizing.streams.protocol import PROTOCOL
 from sizing.streams.variables import StreamsApp
 
@@ -37,13 +38,17 @@ _EXACTLY_ONCE_COMMIT_MS: Final = 5_000  # half of the transaction timeout that S
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _DAY_MS: Final = 86_400_000  # default of windowstore.changelog.additional.retention.ms
 _ADDITIONAL_MIN_MS: Final = 600_000
+SEGMENT: Final = "topic.segment.ms"
+#: What keys of an application's consumers begin with.
+CONSUMER_PREFIXES: Final = ("consumer.", "main.consumer.", "restore.consumer.", "")
 
 
 @dataclass(frozen=True, slots=True)
 class App:
     """One instance of an application on its host, with what its rules ask for.
 
-    ``carriers`` is how many instances the state is spread over while one host is away.
+    ``carriers`` is how many instances the state is spread over while one host is away; ``fetches`` is how its
+    consumers fetch, ``java`` the host's release.
     """
 
     variables: StreamsApp
@@ -54,6 +59,8 @@ class App:
     carriers: int
     servers: str
     advice: Advice
+    fetches: Fetches = field(default_factory=Fetches)
+    java: int | None = None
 
     @property
     def name(self) -> str:
@@ -92,7 +99,7 @@ class App:
         return Sheet(f"{self.host} streams_app@{self.name}", self.advice, own)
 
 
-def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, int]:
+def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
     """Plan streams.properties; return the standbys and the producer buffers of all threads in bytes."""
     spec, file = app.variables, f"{app.folder}/streams.properties"
 
@@ -147,23 +154,12 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
             f"{written * batch}: send() will block",
             f"set it to {written * batch} or more, or leave it out",
         )
-    standbys = _standbys(sheet, app, file, additional_ms)
+    kept = kept_of(spec)
+    standbys = _standbys(sheet, app, file, kept)
     if spec.exactly_once:
         put("processing.guarantee", "guarantee", "exactly_once_v2", "exactly_once is true")
-    if any(s.retention_ms and s.changelog for s in spec.stores):
-        key = "windowstore.changelog.additional.retention.ms"
-        read = streams_memory.restore_bytes(spec.stores, app.carriers, additional_ms) / 1e6
-        day = streams_memory.restore_bytes(spec.stores, app.carriers, _DAY_MS) / 1e6
-        week = streams_memory.restore_bytes(spec.stores, app.carriers, 7 * _DAY_MS) / 1e6
-        because = (
-            "as long as the longest window is kept, 10 minutes at least, against clocks that differ; a "
-            f"restore reads {read:.0f} MB, with the default of a day {day:.0f} MB, with the brokers' 7 days "
-            f"{week:.0f} MB"
-        )
-        section = f"{ARTICLE}, Stateful Operation and Change log restore process"
-        basis: Basis = "documented" if additional_ms == _DAY_MS else "estimate"
-        kept = Choice(additional_ms, because, section, basis)
-        sheet.put(file, key, "streams.changelog", kept)
+    if windowed(spec):
+        _changelogs(sheet, app, file, kept)
     if spec.stores:
         put(
             "rocksdb.config.setter",
@@ -177,6 +173,52 @@ def plan_properties(sheet: Sheet, app: App, additional_ms: int) -> tuple[int, in
     for prefix in ("consumer.", "main.consumer."):
         check_heartbeat(sheet, "the application", prefix, spec.version)
     return standbys, threads * buffer
+
+
+def windowed(spec: StreamsApp) -> bool:
+    """Return whether an application has changelogs with windows."""
+    return any(s.retention_ms and s.changelog for s in spec.stores)
+
+
+def _changelogs(sheet: Sheet, app: App, file: str, kept: Kept) -> None:
+    """Plan what windowed changelogs keep: by retention, and by segments that close so that it can act."""
+    spec = app.variables
+
+    def read(of: Kept) -> str:
+        return f"{streams_memory.restore_bytes(spec.stores, app.carriers, of) / 1e6:.0f} MB"
+
+    day, week = (read(replace(kept, additional_ms=days * _DAY_MS)) for days in (1, 7))
+    because = (
+        "as long as the longest window is kept, 10 minutes at least, against clocks that differ; a restore "
+        f"reads {read(kept)} at most, with the default of a day {day}, with the brokers' 7 days {week}"
+    )
+    section = f"{ARTICLE}, Stateful Operation and Change log restore process"
+    basis: Basis = "documented" if kept.additional_ms == _DAY_MS else "estimate"
+    key = "windowstore.changelog.additional.retention.ms"
+    sheet.put(file, key, "streams.changelog", Choice(kept.additional_ms, because, section, basis))
+    stock = replace(kept, segment_ms=SEGMENT_MS, segment_bytes=SEGMENT_BYTES)
+    because = (
+        "half of what its changelogs keep: retention takes closed segments alone, and by default one is "
+        f"closed with 1 GiB or after 7 days, so that a restore would read up to {read(stock)} instead of "
+        f"{read(kept)}; topics that are there already keep what they have: set segment.ms on them"
+    )
+    planned = planned_segment_ms(_longest_ms(spec), kept.additional_ms)
+    segment = Choice(planned, because, f"{section}; Kafka documentation, Topic configurations", "estimate")
+    sheet.put(file, SEGMENT, "streams.changelog.segment", segment)
+
+
+def kept_of(spec: StreamsApp) -> Kept:
+    """Return what the windowed changelogs of an application keep, a person's own values first."""
+    additional = additional_retention_ms(spec)
+    return Kept(
+        additional,
+        number(spec.settings.get(SEGMENT)) or planned_segment_ms(_longest_ms(spec), additional),
+        number(spec.settings.get("topic.segment.bytes")) or SEGMENT_BYTES,
+    )
+
+
+def _longest_ms(spec: StreamsApp) -> int:
+    return max((s.retention_ms for s in spec.stores if s.changelog), default=0)
 
 
 def additional_retention_ms(spec: StreamsApp) -> int:
@@ -232,18 +274,13 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
 
 def _written(app: App, threads: int) -> int:
     """Return how many partitions one thread's producer writes to: changelogs of its tasks, and outputs."""
-    changelogs = sum(
-        streams_memory.stores_of(s, measured=True)
-        * math.ceil(math.ceil(s.partitions / app.carriers) / threads)
-        for s in app.variables.stores
-        if s.changelog
-    )
+    changelogs = streams_memory.changelogs_of(app.variables.stores, app.carriers, threads)
     return changelogs + app.variables.output_partitions
 
 
-def _standbys(sheet: Sheet, app: App, file: str, additional_ms: int) -> int:
+def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
     spec = app.variables
-    takes = streams_memory.restore_seconds(spec, app.carriers, additional_ms)
+    takes = streams_memory.restore_seconds(spec, app.carriers, kept)
     rate = spec.restore_mb_per_s or streams_memory.RESTORE_MB_PER_S
     said = "measured" if spec.restore_mb_per_s else "assumed until it is measured"
     what = f"a restore takes about {takes:.0f} s at {rate:g} MB/s ({said})"

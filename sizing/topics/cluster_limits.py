@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.topics.planner import CLUSTER_PARTITIONS, HANDLES_SEEN, LEADERS_WARNING, added_replication_ms
+from sizing.topics.cluster import CLUSTER_PARTITIONS, HANDLES_SEEN, LEADERS_WARNING, added_replication_ms
 
 GUIDE: Final = "Configure Kafka for High Throughput"
 _KAFKA: Final = "Kafka documentation, Hardware and OS"

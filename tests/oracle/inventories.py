@@ -31,6 +31,11 @@ def often(draw: Draw, strategy: st.SearchStrategy[Any]) -> Any:
     return None if draw(st.integers(0, 3)) == 3 else draw(strategy)
 
 
+def moderate(draw: Draw, rate: int | None, size: int, most: float) -> int | None:
+    """Return a rate that no more than one in four inventories has above ``most`` bytes/s: few links carry it."""
+    return rate if rate is None or draw(st.integers(0, 3)) == 3 else max(1, min(rate, int(most // size)))
+
+
 def one_of(values: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     """Return a strategy for one of these values; the first one is the simplest."""
     return st.sampled_from(values)
@@ -113,6 +118,7 @@ def rest(draw: Draw) -> Spec:
         one_of((("confluent", "8.3.1"), ("confluent", "7.9.1"), ("strimzi", "1.1.0"), ("mapr", "5.1.2")))
     )
     consumers = draw(one_of((0, 0, 1, 20, 200, 1_500, 6_000)))
+    size = draw(one_of(BYTES))
     workload = said(
         {
             "consumers": consumers,
@@ -120,9 +126,9 @@ def rest(draw: Draw) -> Spec:
             "largest_group": rarely(draw, one_of((8, 49, 120))),
             "partitions": draw(one_of(PARTITIONS)),
             "full_reads": rarely(draw, one_of((0, consumers // 5, consumers))),
-            "records_per_s": often(draw, one_of(RATES)),
+            "records_per_s": moderate(draw, often(draw, one_of(RATES)), size, 60e6),
             "records_per_request": draw(one_of((100, 1, 10, 500, 5_000))),
-            "record_bytes": draw(one_of(BYTES)),
+            "record_bytes": size,
             "concurrent_requests": rarely(draw, one_of((1, 40, 400))),
             "connections": rarely(draw, one_of((10, 600, 20_000))),
             "produce_wait_ms": rarely(draw, one_of((3_000, 10_000, 600_000))),
@@ -171,7 +177,7 @@ _MIRROR_CONSUMER: Mapping[str, tuple[Any, ...]] = {
 def mirrors(draw: Draw) -> Spec:
     """Draw mirrors of one flow from leaf to agg."""
     classic = draw(st.booleans())
-    message = draw(one_of((1_000_000, 100_000, 10_485_760, 3_000_000_000)))
+    message = draw(one_of((1_000_000, 100_000, 10_485_760, 1_048_588, 500_000, 5_000_000, 3_000_000_000)))
     ends = {end: _cluster(draw, end) for end in ("leaf", "agg")}
     # One of four targets may refuse what the flow carries.
     if draw(st.integers(0, 3)):
@@ -256,6 +262,7 @@ def _store(draw: Draw, number: int) -> dict[str, Any]:
 @st.composite
 def streams(draw: Draw) -> Spec:
     """Draw the instances of a Streams application."""
+    size = draw(one_of(BYTES))
     variables = _machine(draw) | {
         "kafka_clusters": {"leaf": _cluster(draw, "leaf")},
         "advice": draw(one_of(("measured", "measured", "documented"))),
@@ -264,8 +271,8 @@ def streams(draw: Draw) -> Spec:
         "streams_app_jars": [{"path": "joins.jar", "sha256": "0" * 64}],
         "streams_app_version": "4.3.1",
         "streams_app_cluster": "leaf",
-        "streams_app_records_per_s": often(draw, one_of(RATES)),
-        "streams_app_record_bytes": draw(one_of(BYTES)),
+        "streams_app_records_per_s": moderate(draw, often(draw, one_of(RATES)), size, 60e6),
+        "streams_app_record_bytes": size,
         "streams_app_stores": [_store(draw, n) for n in range(draw(one_of((1, 0, 2, 3))))],
         "streams_app_instances_per_host": draw(one_of((1, 1, 2, 4))),
         "streams_app_latency_ms": rarely(draw, one_of((1, 100, 10_000))),

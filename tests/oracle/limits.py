@@ -264,15 +264,21 @@ def _flow(
         # One request on its way to each broker: max.in.flight.requests.per.connection is 1.
         producers = largest if not classic else min(len(instances), largest)
         request = min(value(settings, "max.request.size", REQUEST_SIZE),
-                      largest_target(flow, plan) * value(settings, "batch.size", 16_384))  # fmt: skip
+                      largest_target(flow, plan, classic) * value(settings, "batch.size", 16_384))  # fmt: skip
         most = producers * (brokers or 1) * request / (flow["round_trip_ms"] / 1_000)
         yield Sum("mirror.round_trip", name, rate, most, "MB/s beside requests over the round trip, bytes/s",
                   "warning", ("mirror.round_trip",))  # fmt: skip
 
 
-def largest_target(flow: Mapping[str, Any], plan: Plan) -> int:
+def largest_target(flow: Mapping[str, Any], plan: Plan, classic: bool) -> int:
     """Return partitions of the target that a flow is known to write to."""
-    ends = [sum(partitions_of(plan, flow[end], flow["topics"])) for end in ("source", "target")]
+    # A copy under the default policy of MirrorMaker 2 has another name; then the source's partitions count.
+    same = classic or flow.get("replication_policy") == "identity"
+    ends = [
+        sum(partitions_of(plan, flow[end], flow["topics"]))
+        for end in ("source", "target")
+        if same or end == "source"
+    ]
     return max(int(flow.get("target_partitions", 0)), int(flow.get("largest_topic_partitions", 0)), *ends)
 
 
@@ -290,7 +296,7 @@ def _mirror(
     whole = flow.get("target_partitions") or (
         sum(partitions_of(plan, flow["target"])) + target.get("other_partitions", 0)
     )
-    known = max(largest_target(flow, plan), whole)
+    known = max(largest_target(flow, plan, classic), whole)
     enough = "warning" if is_own(settings, "buffer.memory") or is_own(settings, "batch.size") else "error"
     yield Sum("mirror.buffer", name, known * batch, buffer, "target's partitions x batch.size (Salesforce), bytes",
               enough, ("mirror.producer.buffer",))  # fmt: skip

@@ -110,6 +110,12 @@ def test_what_the_readme_says_of_mirrors_is_on_their_page() -> None:
     assert [each for each in said if each not in (PAGES / "mirror-maker.md").read_text()] == []
 
 
+def test_the_clients_page_has_what_fetches_held() -> None:
+    text = (PAGES / "clients.md").read_text()
+    for one in figures("clients/fetched.json"):
+        assert f"| {' | '.join(str(value) for value in one.values())} |" in text
+
+
 def test_the_streams_page_has_each_case_of_the_last_run() -> None:
     text = (PAGES / "streams-memory.md").read_text()
     last = figures("streams/streams.json")

@@ -160,9 +160,9 @@ def test_a_budget_beyond_the_level_of_the_delay_is_warned_of() -> None:
 def test_buffer_memory_holds_a_batch_for_each_target_partition_and_the_heap_holds_it() -> None:
     process = instances(make_plan(mirrors(1, {"target_partitions": 4000})), SERVICE)["mm1"][0]
     assert value(process, "buffer.memory") == str(4000 * 50_000)
-    # 256 + 190 + 100 MiB, rounded up to 64
-    assert value(process, "KAFKA_HEAP_OPTS") == "-Xms576m -Xmx576m"
-    assert value(process, "MemoryMax") == "832M"
+    # 256 + 190 + 2 x 20 MiB, rounded up to 64; beside it 256 and gzip's quarter MiB for each partition
+    assert value(process, "KAFKA_HEAP_OPTS") == "-Xms512m -Xmx512m"
+    assert value(process, "MemoryMax") == f"{512 + 256 + 1000}M"
     small = instances(make_plan(mirrors(1)), SERVICE)["mm1"][0]
     assert value(small, "buffer.memory") == str(32 * 1024 * 1024)
 
@@ -222,10 +222,10 @@ def test_a_persons_own_values_win_are_marked_and_still_checked() -> None:
 @pytest.mark.parametrize(
     ("role", "batch", "severity", "said"),
     [
-        # What the article began with; its messages have up to 1,000,000 bytes.
+        # What the article began with; the target takes Kafka's default of 1,048,588 bytes.
         ({}, 1_000_000, "warning", "is split and sent again"),
-        ({}, 1_000_001, "error", "refused again for ever"),
-        (MM2, 1_000_001, "warning", "is split and sent again"),
+        ({}, 1_048_589, "error", "refused again for ever"),
+        (MM2, 1_048_589, "warning", "is split and sent again"),
     ],
 )
 def test_a_batch_size_above_the_limit_is_an_error_where_it_stops_the_mirror_for_ever(

@@ -112,7 +112,7 @@ CASES = [
         "carries Kafka 3.9",
     ),
     Broken("classic exactly once", _flow(exactly_once=True), f"{FLOW}.exactly_once", "mirror_maker_2"),
-    Broken("heap under buffer", _flow(heap_mib=100), f"{FLOW}.heap_mib is 100", "set heap_mib to 448"),
+    Broken("heap under buffer", _flow(heap_mib=100), f"{FLOW}.heap_mib is 100", "set heap_mib to 384"),
     Broken("drops", _flow(environment={"MIRROR_ABORT_ON_SEND_FAILURE": False}), "MIRROR_ABORT", "true"),
     Broken("acks 1", _flow(producer_settings={"acks": 1}), "acks of flow metrics is 1", "take acks out"),
     Broken(
@@ -183,7 +183,7 @@ CASES = [
     Broken("window of a table", _store(kind="key_value"), f"{STORE}.window_ms", "take it out"),
     Broken("kind of store unknown", _store(kind="table"), f"{STORE}.kind", ""),
     Broken("store twice", streams(stores=[JOINS, JOINS]), "streams_app_stores holds joins twice", "once"),
-    Broken("heap too small", streams(heap_mib=200), "streams_app_heap_mib is 200", "set it to 576"),
+    Broken("heap too small", streams(heap_mib=200), "streams_app_heap_mib is 200", "set it to 704"),
     Broken("no room", streams(rocksdb_mib=16_000), "host_memory_mib is 16384", "streams_app_rocksdb_mib"),
     Broken(
         "library of a vendor", streams(version="8.0.1"), "streams_app_version is 8.0.1", "8.0 carries 4.0"

@@ -38,20 +38,20 @@ def test_a_fixed_number_of_instances_that_needs_more_than_8_gib_each_is_an_error
 def test_the_measured_heap_follows_readers_partitions_and_fetch_sizes() -> None:
     # 23 + 32 + 100 x 0.3 + 100 x 2 x 12 = 2485 MiB live, twice that and 100 x 3 x 2 of answers, by 256.
     assert heap_mib(rest(1, {"consumers": 100, "partitions": 12}, instances_per_host=1)) == 5632
-    # One MiB a fetch: 23 + 32 + 30 + 200 = 285 MiB live.
+    # One MiB a fetch of each of 3 brokers: 23 + 32 + 30 + 600 = 685 MiB live.
     small = rest(
         1,
         {"consumers": 100, "partitions": 12},
         instances_per_host=1,
         settings={"consumer.fetch.max.bytes": 1048576},
     )
-    assert heap_mib(small) == 1280
+    assert heap_mib(small) == 2048
     assert heap_mib(rest(1, {"consumers": 100, "readers": 0, "partitions": 12}, instances_per_host=1)) == 1024
 
 
 def test_the_200_readers_that_ran_out_of_6_gib_get_more_than_that_or_smaller_fetches() -> None:
     inventory = rest(1, {"consumers": 200, "partitions": 12}, instances_per_host=1)
-    assert planned(inventory, "consumer.fetch.max.bytes") == str(4 * 2**20)
+    assert planned(inventory, "consumer.fetch.max.bytes") == str(4 * 2**20 // 3)
     assert heap_mib(inventory) == 4864
     kept = rest(1, {"consumers": 120, "partitions": 12}, instances_per_host=1)
     assert planned(kept, "consumer.fetch.max.bytes") == ""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sizing.core.settings import MIB
 from sizing.plan import make_plan
 from sizing.streams.memory import (
+    Kept,
     State,
     disk_bytes,
     restore_bytes,
@@ -90,9 +91,10 @@ def test_a_bound_under_the_measured_floor_is_a_finding(bound_mib: int, severity:
 
 def test_heap_rocksdb_and_overhead_are_the_units_limit() -> None:
     (instance,) = instances(make_plan(streams()), SERVICE)["st1"]
-    # 256 MiB, 2 producers with 96 batches of 1 MiB, 2 x 64 MiB; 576 databases with 0.8 MiB each and 256 MiB
-    assert value(instance, "KAFKA_HEAP_OPTS") == "-Xms576m -Xmx576m"
-    assert value(instance, "MemoryMax") == f"{576 + 2048 + 717}M"
+    # 256 MiB, 2 producers with 96 batches of 1 MiB, 2 x (96 fetched + 32) MiB; 576 databases with 0.8 MiB each
+    # and 256 MiB
+    assert value(instance, "KAFKA_HEAP_OPTS") == "-Xms704m -Xmx704m"
+    assert value(instance, "MemoryMax") == f"{704 + 2048 + 717}M"
     assert value(instance, "LimitNOFILE") == "17408"
 
 
@@ -128,14 +130,15 @@ def test_commit_batch_and_linger_follow_from_latency_and_record_size(
 
 def test_changelogs_keep_the_window_and_the_restore_is_predicted() -> None:
     store = JOINS | {"records_per_s": 10, "record_bytes": 6000}
-    # Two minutes each way and a minute of grace are 5 minutes, and 10 more for clocks: 900 s.
-    read = 16 * 900 * 10 * 6000
-    assert restore_bytes([Store.model_validate(store)], 1, 600_000) == read
+    # Two minutes each way and a minute of grace are 5 minutes, and 10 more for clocks: 900 s. Retention looks
+    # every 5 minutes, and half of the 900 s are in the open segment.
+    read = 16 * (900 + 300 + 450) * 10 * 6000
+    assert restore_bytes([Store.model_validate(store)], 1, Kept(600_000, 450_000)) == pytest.approx(read)
     (instance,) = instances(make_plan(streams(stores=[store])), SERVICE)["st1"]
     assert value(instance, "windowstore.changelog.additional.retention.ms") == "600000"
     (warning,) = findings(streams(stores=[store], restore_s=30), "streams.restore")
     assert f"about {read / 20e6:.0f} s at 20 MB/s (assumed" in warning.message
-    assert findings(streams(stores=[store], restore_s=60), "streams.restore") == []
+    assert findings(streams(stores=[store], restore_s=90), "streams.restore") == []
 
 
 def test_the_state_folder_says_what_its_disk_has_to_hold() -> None:
@@ -258,7 +261,7 @@ def test_a_memory_limit_too_small_for_what_is_planned_is_an_error() -> None:
     limited = {h: dict(v) | {"streams_app_memory_mib": 2000} for h, v in inventory.hosts.items()}
     (error,) = findings(type(inventory)(limited, inventory.groups), "streams.memory.limit", "error")
     assert "streams_app_memory_mib is 2000" in error.message
-    assert f"set it to {576 + 2048 + 717}" in error.fix
+    assert f"set it to {704 + 2048 + 717}" in error.fix
 
 
 @pytest.mark.parametrize(

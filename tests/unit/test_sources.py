@@ -135,7 +135,7 @@ def test_json_has_the_keys_of_each_source_with_title_and_address() -> None:
     proposals = document["sources"]["kafka-improvement-proposals"]
     assert proposals["title"] == "Kafka Improvement Proposals"
     assert proposals["address"].startswith("https://cwiki.apache.org/")
-    assert proposals["version"] == "KIP-345, KIP-618, KIP-900"
+    assert proposals["version"] == "KIP-81, KIP-345, KIP-618, KIP-900"
 
 
 def test_the_page_links_each_source_and_needs_no_network() -> None:

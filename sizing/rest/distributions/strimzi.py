@@ -10,6 +10,7 @@ from sizing.core.settings import MIB, Choice, Sheet, weakest
 from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import check_times, put_client_profile
+from sizing.rest.consumers import plan_fetch
 from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, number
@@ -17,6 +18,7 @@ from sizing.rest.process import SERVICE, Process
 from sizing.rest.producer import plan_waits
 from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
+from sizing.rest.traffic import check_requests, request_bytes
 from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
 
 _PROPERTIES: Final = "application.properties"
@@ -85,6 +87,9 @@ def _plan(sheet: Sheet, process: Process) -> None:
         _executor(sheet, properties, process)
     if workload.consumers:
         _reads(sheet, properties, workload.record_bytes)
+        plan_fetch(
+            sheet, properties, "kafka.consumer.", process.fetches.brokers, small_fetch=process.small_fetch
+        )
     buffer = _producers(sheet, properties, process)
     put_client_profile(sheet, properties, process)
     plan_groups(sheet, properties, process)
@@ -95,6 +100,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
     check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
+    check_requests(sheet, workload, number(buffer) or BUFFER_BYTES, heap_mib, "kafka.producer.buffer.memory")
     put_unit(sheet, process, heap_mib, _POOL, 0)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
@@ -123,7 +129,7 @@ def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:
 def _producers(sheet: Sheet, file: str, process: Process) -> str | None:
     """Plan the buffer of a producer, of which each connection has one; say where nobody knows how many."""
     workload = process.variables.workload
-    request = workload.records_per_request * workload.record_bytes
+    request = request_bytes(workload)
     chosen = min(BUFFER_BYTES, max(_LEAST_BUFFER, 2 * request, 2 * workload.record_bytes))
     buffer = sheet.put(
         file,
@@ -200,7 +206,7 @@ def _environment(sheet: Sheet, file: str, process: Process) -> int:
     forms, sizes = [], []
     for form, heap in enumerate(heaps(process)):
         mib = own or int(heap.value or 0)
-        flags = collectors(mib, logs, process.load)[form]
+        flags = collectors(mib, logs, process.load, process.java)[form]
         because = f"kafka_rest_heap_mib is {own}" if own else heap.because
         sizes.append(mib)
         forms.append(
