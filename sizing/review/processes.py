@@ -11,8 +11,8 @@ from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import maximum_heap_mib
 from sizing.core.values import number
+from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.keys.catalogue import Component, every_key, known_keys, numbers
-from sizing.mirror.limits import MESSAGE_MAX_BYTES
 from sizing.mirror.variables import BESIDE as BESIDE_MIRRORS
 from sizing.mirror.variables import MirrorFlow
 from sizing.rest.distributions import DISTRIBUTIONS
