@@ -168,8 +168,12 @@ class Machine(_Part):
 
 
 class Subject(_Part):
-    """What a run tested, for people; no check reads it. ``plan`` is the fingerprint of plan.json."""
+    """What a run tested, for people; no check reads it.
 
+    ``kit`` is the release of Kedge that ran it, ``plan`` the fingerprint of plan.json.
+    """
+
+    kit: str = ""
     plan: str = ""
     services: list[DeployedService] = []
     topics: list[PlannedTopic] = []

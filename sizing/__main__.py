@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
@@ -61,7 +62,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m sizing", description=__doc__)
-    parser.add_argument("--inventory", "-i", required=True, type=Path, help="an Ansible inventory")
+    parser.add_argument(
+        "--inventory",
+        "-i",
+        required=True,
+        action="append",
+        type=Path,
+        help="an Ansible inventory; of several the later ones win, as with Ansible",
+    )
     parser.add_argument("--format", choices=["text", "json", "html", "markdown"], default="text")
     parser.add_argument("--advice", choices=get_args(Advice), help="instead of the inventory's own choice")
     parser.add_argument(
@@ -124,7 +132,7 @@ def _print(
     elif options.format == "json":
         print(json.dumps(document(_printable(plan.to_json()), inventory), indent=2))
     elif options.format == "html":
-        print(page(plan, str(options.inventory)), end="")
+        print(page(plan, ", ".join(map(str, options.inventory))), end="")
     elif options.format == "markdown":
         print(markdown(plan, found))
     elif found is not None:
@@ -138,7 +146,8 @@ def _older(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return the document of a plan that was kept, or what this kit plans of the inventory at a commit."""
     if Path(name).is_file():
         return read_kept(Path(name))
-    with at_commit(options.inventory, name) as then:
+    with ExitStack() as stack:
+        then = [stack.enter_context(at_commit(one, name)) for one in options.inventory]
         inventory = read_inventory(then, SERVICES, options.extra_vars)
     plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
     if plan.has_errors:

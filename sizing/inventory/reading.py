@@ -48,8 +48,12 @@ def prefixes(services: Sequence[Service]) -> tuple[str, ...]:
     return (*_SHARED, *(f"{service.name}_" for service in services if service.variables))
 
 
-def read_inventory(path: Path, services: Sequence[Service], extra_vars: Sequence[str] = ()) -> Inventory:
+def read_inventory(
+    paths: Path | Sequence[Path], services: Sequence[Service], extra_vars: Sequence[str] = ()
+) -> Inventory:
     """Read an Ansible inventory as a playbook would see it, templates resolved.
+
+    Of several inventories the later ones win, as with Ansible.
 
     ``extra_vars`` are what a playbook takes after ``-e``: ``@FILE``, ``key=value``, or JSON.
 
@@ -57,10 +61,13 @@ def read_inventory(path: Path, services: Sequence[Service], extra_vars: Sequence
         InventoryError: when it is not there, cannot be parsed, uses a variable that nothing defines, or holds
             no host; when a file of ``extra_vars`` cannot be read.
     """
-    if not inventories([str(path)]):
-        message = f"{path}: no such inventory; give the folder or file that ansible-playbook -i takes"
-        raise InventoryError(message)
-    check_files(path)
+    sources = [str(one) for one in ([paths] if isinstance(paths, Path) else paths)]
+    path = ", ".join(sources)
+    for source in sources:
+        if not inventories([source]):
+            message = f"{source}: no such inventory; give the folder or file that ansible-playbook -i takes"
+            raise InventoryError(message)
+        check_files(Path(source))
     said = io.StringIO()
     # Ansible warns about a source that it cannot parse, and would go on without it.
     os.environ["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "true"
@@ -78,7 +85,7 @@ def read_inventory(path: Path, services: Sequence[Service], extra_vars: Sequence
         loader = DataLoader()
         loader.set_vault_secrets(list(passwords := vault_passwords()))
         try:
-            manager = InventoryManager(loader, sources=[str(path)])
+            manager = InventoryManager(loader, sources=sources)
         except AnsibleError as error:
             raise InventoryError(f"{path}: {_why(said.getvalue()) or one_line(error)}") from error
         hostvars = HostVars(manager, _variables(loader, manager, extra_vars), loader)
@@ -104,7 +111,7 @@ def read_inventory(path: Path, services: Sequence[Service], extra_vars: Sequence
     if not hosts:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
-    findings = check_precedence(hostvars, [str(path)], group_names(services), begin)
+    findings = check_precedence(hostvars, sources, group_names(services), begin)
     return Inventory(hosts, groups, findings, vaulted(map(hostvars.raw_get, hosts), begin))
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evidence.plain import plain
+from evidence.release import VERDICTS_SCHEMA, VERSION
 from sizing.inventory.recommendations import NAME, laid_over
 from spark_checks.job import Audit
 from spark_checks.results import Figure, Result
@@ -30,6 +31,8 @@ _NOT_JUDGED: Final = "no check had a level, so nothing was judged (service_level
 def verdicts(audit: Audit) -> dict[str, Any]:
     """Return the document of verdicts.json."""
     return {
+        "schema": VERDICTS_SCHEMA,
+        "kit": VERSION,
         "run_id": audit.run_id,
         "verdict": audit.verdict,
         "checks": [

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final
 
+from evidence.release import VERSION
 from evidence.run import DeployedService, IntendedLoad, Machine, PlannedTopic, Run
 
 #: Said of what older evidence lacks.
@@ -24,6 +25,7 @@ def head(run: Run) -> list[tuple[str, list[str]]]:
         ("Load as intended", [_load(one) for one in about.load or _loads(run)] or [NOT_RECORDED]),
         ("Machines", [_machine(one) for one in about.machines] or [NOT_RECORDED]),
         ("Plan", [f"fingerprint {about.plan or NOT_RECORDED}"]),
+        ("Kedge", [f"run by {about.kit or NOT_RECORDED}, audited by {VERSION}"]),
     ]
 
 

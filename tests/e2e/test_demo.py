@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.playing import ROOT, local_fleet, play, recap
+from tests.e2e.playing import ROOT, local_fleet, on_node, play, recap
 
 INVENTORY = "inventories/local"
 RUN = ROOT / "runs" / "latest"
@@ -170,3 +170,25 @@ def test_an_error_in_the_inventory_stops_before_a_host_is_touched() -> None:
     assert done.returncode != 0
     assert "kafka_rest_instances_per_host" in done.stdout + done.stderr
     assert set(recap(done.stdout)) == {"localhost"}
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_look_at_the_state_sends_and_restarts_nothing(tmp_path: Path) -> None:
+    latest = RUN.resolve()
+    running = "systemctl show 'kafka-rest@*' -p MainPID --value"
+    before = [on_node("kedge", host, running) for host in ("rest1", "rest2")]
+    done = play("verify.yml", "-e", f"verify_steps=state kedge_runs_dir={tmp_path}", inventory=INVENTORY)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "It sends nothing and restarts nothing" in done.stdout
+    (run,) = tmp_path.iterdir()
+    assert (run / "report" / "state.xml").exists()
+    assert not [*(run / "evidence").iterdir(), *run.glob("load.log")]
+    assert [on_node("kedge", host, running) for host in ("rest1", "rest2")] == before
+    assert RUN.resolve() == latest
+
+
+def test_a_step_of_the_verification_that_is_none_is_refused(tmp_path: Path) -> None:
+    done = play("verify.yml", "-e", f"verify_steps=all kedge_runs_dir={tmp_path}", inventory=INVENTORY)
+    assert done.returncode != 0
+    assert "Say -e verify_steps=state, load or restarts." in done.stdout
+    assert not [*tmp_path.iterdir()]

@@ -163,3 +163,18 @@ def test_what_is_no_commit_is_refused(inventory: Path, capsys: pytest.CaptureFix
     commit(inventory)
     assert main(["-i", str(inventory), "--against=--output=/tmp/x"]) == 2
     assert "neither a file nor a commit" in capsys.readouterr().err
+
+
+def test_of_several_inventories_the_later_one_wins(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = inventory.parent / "stage.yml"
+    other.write_text("all: {children: {kafka_rest: {hosts: {rest3: {}}}}, vars: {host_cores: 8}}\n")
+    assert main(["-i", str(inventory), "-i", str(other), "--format", "json"]) == 0
+    merged = json.loads(capsys.readouterr().out)
+    assert {"rest1", "rest2", "rest3"} <= {*merged["hosts"]}
+    inventory.write_text(
+        REST.replace("host_cores: 16", "host_cores: 8").replace("rest2: {}", "rest2: {}, rest3: {}")
+    )
+    assert main(["-i", str(inventory), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hosts"] == merged["hosts"]

@@ -59,7 +59,7 @@ def test_good_evidence_passes_every_check(passed: Audit) -> None:
 
 def test_verdicts_have_the_shape_that_others_read(passed: Audit) -> None:
     document = json.loads(json.dumps(output.verdicts(passed)))
-    assert set(document) == {"run_id", "verdict", "checks", "timings_s"}
+    assert set(document) == {"schema", "kit", "run_id", "verdict", "checks", "timings_s"}
     keys = {"name", "verdict", "slo", "figures", "measured", "anomalies", "because", "recommendations"}
     assert all(set(check) == keys for check in document["checks"])
 

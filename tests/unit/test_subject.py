@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evidence.release import VERSION
 from evidence.run import parse_run
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.versions import versions
@@ -63,6 +64,7 @@ def test_the_head_names_software_hosts_topics_load_and_machines(plan: dict[str, 
     assert found["Machines"] == [
         "lb1, leaf1, rest1, rest2, the load and the audit: one machine with 2 cores, 23.5 GiB, Debian GNU/Linux 12"
     ]
+    assert found["Kedge"] == [f"run by {VERSION}, audited by {VERSION}"]
     assert found["Plan"] == [f"fingerprint {fingerprint(plan)}"]
     assert found["Run"] == ["r, 2026-11-22 08:08:51 to 08:12:25 UTC"]
 
@@ -102,6 +104,7 @@ def test_evidence_from_before_it_was_recorded_says_so_and_what_it_knows() -> Non
         "Load as intended": ["rest to t: 150 records/s, size not recorded, 2 producers"],
         "Machines": ["not recorded"],
         "Plan": ["fingerprint not recorded"],
+        "Kedge": [f"run by not recorded, audited by {VERSION}"],
     }
 
 
@@ -134,3 +137,9 @@ def test_a_machine_tells_its_cores_and_memory_and_what_it_lacks_is_left_out() ->
         "memory_mib": 2,
     }
     assert machine([]) == {}
+
+
+def test_the_version_is_one_everywhere() -> None:
+    assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
+    assert f"## {VERSION}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"This one is {VERSION};" in (ROOT / "docs" / "releases.md").read_text()

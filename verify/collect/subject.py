@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from border.host import machine as told
+from evidence.release import VERSION
 
 #: What of plan.json says how things are to be. The rest are remarks, and where this machine has its files.
 _PLANNED: Final = ("hosts", "topics", "clients", "rollouts", "clusters", "versions", "flows", "applications")
@@ -64,6 +65,7 @@ def subject(
         here: the same of this machine, which loads and audits.
     """
     return {
+        "kit": VERSION,
         "plan": fingerprint(plan),
         "services": _services(plan, machines),
         "topics": _topics(plan, load),
