@@ -9,7 +9,13 @@ from typing import Any
 
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
+from sizing.review.kinds import MIRRORS, SIGNS
 from sizing.rollout import ahead, batches
+
+#: Services whose instances have no port of their own.
+_UNITS = ("mirror_maker", "streams_app")
+#: What the processes of a service are started as, by whomever.
+_MAINS = {"kafka_rest": [signs.started for signs in SIGNS.values()], "mirror_maker": list(MIRRORS.values())}
 
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
@@ -24,6 +30,33 @@ def instance_names(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) 
     """Return the names of a service's instances by host, of those of these hosts that have any."""
     found = {host: [str(i["name"]) for i in planned_instances(plan, host, service)] for host in hosts}
     return {host: names for host, names in found.items() if names}
+
+
+def occupying(plan: Mapping[str, Any], host: str) -> list[dict[str, Any]]:
+    """Return what the planned services of a host take of it: units, users, folders, ports, kinds of process.
+
+    What a vendor's own tool runs is not looked at: it would be there before the first deploy.
+    """
+    found = []
+    for service, of_service in plan["hosts"].get(host, {}).get("services", {}).items():
+        instances = of_service["instances"]
+        if not any(instance.get("port") or service in _UNITS for instance in instances):
+            continue
+        software: Mapping[str, Any] = next((i["software"] for i in instances if "software" in i), {})
+        controlled = {i["name"] for i in instances if "control" in i.get("software", {})}
+        unit = service.replace("_", "-")
+        found.append(
+            {
+                "unit": unit,
+                "user": software.get("user", unit) if software.get("own_user", True) else "",
+                "mains": [] if controlled else _MAINS.get(service, []),
+                "instances": [
+                    {"name": i["name"], "port": None if i["name"] in controlled else i.get("port")}
+                    for i in instances
+                ],
+            }
+        )
+    return found
 
 
 def planned_value(instance: Mapping[str, Any], key: str) -> str:
@@ -361,6 +394,7 @@ class FilterModule:
         """Return name to filter."""
         return {
             "planned_instances": planned_instances,
+            "occupying": occupying,
             "planned_value": planned_value,
             "planned_rollout": planned_rollout,
             "rollout_value": rollout_value,

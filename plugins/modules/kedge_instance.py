@@ -74,10 +74,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible.module_utils import haproxy
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
+from ansible.module_utils.owners import not_own
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, run, warden_state
@@ -233,7 +235,9 @@ class Instance:
                 if killed is None:
                     return complaint
             else:
-                complaint = PROBES[probe.get("kind", "none")](probe | {"unit": self.unit})
+                complaint = PROBES[probe.get("kind", "none")](probe | {"unit": self.unit}) or self.taken(
+                    probe
+                )
             if complaint is None:
                 return None
             waited = time.monotonic() - began
@@ -242,6 +246,11 @@ class Instance:
                     return f"not ready after {round(limit, 1):g} s: {complaint}"
                 limit = waited + 1  # the journal is asked once a second
             time.sleep(POLL_SECONDS)
+
+    def taken(self, probe: dict[str, Any]) -> str | None:
+        """Return who answered in the place of this instance: readiness is of the unit's own process."""
+        port = probe.get("port") or urlsplit(probe.get("url", "")).port
+        return not_own(int(port), self.unit) if port and not self.control else None
 
     def is_starting(self, complaint: str | None) -> bool:
         """Return whether a process that does not answer has printed something of late."""

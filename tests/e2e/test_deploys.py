@@ -83,15 +83,19 @@ def test_a_broker_that_does_not_come_up_shows_its_journal_and_gets_its_old_relea
     assert on_node("kedge", "leaf1", "systemctl is-active kafka-broker@leaf").strip() == "active"
 
 
-def test_a_port_in_use_on_a_node_is_named_and_the_next_run_mends_it() -> None:
+def test_a_port_in_use_on_a_node_is_named_before_the_first_change_and_the_next_run_mends_it() -> None:
     unit = "kafka-rest@8083"
     on_node("kedge", "rest2", f"systemctl stop {unit}")
     on_node("kedge", "rest2", "systemd-run --unit=squatter python3 -m http.server 8083")
     try:
         done = play("deploy.yml", "--limit", "localhost,rest2", inventory=INVENTORY)
         assert done.returncode != 0
-        assert "8083" in done.stdout + done.stderr
-        assert "its journal ends with" in done.stdout + done.stderr
+        assert "port 8083 of kafka-rest@8083 is held by process" in done.stdout
+        assert "of squatter.service" in done.stdout
+        assert all(host["changed"] == 0 for host in recap(done.stdout).values())
+        planned = play("plan.yml", inventory=INVENTORY)
+        assert planned.returncode != 0
+        assert "port 8083 of kafka-rest@8083 is held by process" in planned.stdout
     finally:
         on_node("kedge", "rest2", "systemctl stop squatter")
     mended = play("deploy.yml", "--limit", "localhost,rest2", inventory=INVENTORY)

@@ -1,0 +1,112 @@
+"""Whose a process of the host is: which holds a port, which unit runs it, what it was started as."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ansible.module_utils.service_control import run
+
+PROC = Path("/proc")
+#: State of a socket that listens, as the kernel writes it.
+LISTENS = "0A"
+UNIT = re.compile(r"([^/]+\.service)(?:/|$)")
+
+
+def holders(port: int) -> list[str]:
+    """Return the ids of the processes that listen on a TCP port; none where the kernel does not tell."""
+    sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
+    return [pid for pid in processes() if sockets & _descriptors(pid)] if sockets else []
+
+
+def _inodes(port: int) -> set[str]:
+    found = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = (PROC / "net" / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if words[3] == LISTENS and int(words[1].rpartition(":")[2], 16) == port:
+                found.add(words[9])
+    return found
+
+
+def _descriptors(pid: str) -> set[str]:
+    found = set()
+    try:
+        for link in (PROC / pid / "fd").iterdir():
+            try:
+                found.add(str(link.readlink()))
+            except OSError:  # closed meanwhile
+                continue
+    except OSError:  # ended meanwhile, or not ours to see
+        return set()
+    return found
+
+
+def processes() -> list[str]:
+    """Return the ids of all processes of the host."""
+    return [path.name for path in PROC.iterdir() if path.name.isdigit()]
+
+
+def unit_of(pid: str) -> str:
+    """Return the unit that runs a process; empty where none does.
+
+    By its control group; where groups tell no unit, by the main processes of the instances of all units.
+    """
+    try:
+        text = (PROC / pid / "cgroup").read_text()
+    except OSError:
+        return ""
+    found = [match for line in text.splitlines() for match in UNIT.findall(line)]
+    return found[-1] if found else _by_main_process(pid)
+
+
+def _by_main_process(pid: str) -> str:
+    said: str = run("systemctl", "show", "*@*.service", "--property=Id,MainPID").stdout
+    main: dict[str, str] = {}
+    for block in said.split("\n\n"):
+        told = dict(line.partition("=")[::2] for line in block.splitlines())
+        main[told.get("MainPID", "0")] = told.get("Id", "")
+    while pid not in ("0", "1", ""):
+        if pid in main:
+            return main[pid]
+        pid = _parent(pid)
+    return ""
+
+
+def _parent(pid: str) -> str:
+    try:
+        # The name of a program, between brackets, may hold anything.
+        return (PROC / pid / "stat").read_text().rpartition(")")[2].split()[1]
+    except (OSError, LookupError):
+        return ""
+
+
+def words_of(pid: str) -> list[str]:
+    """Return the command line of a process; it may hold secrets, and is never shown."""
+    try:
+        return (PROC / pid / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def name_of(pid: str) -> str:
+    """Return the name of a process's program."""
+    return Path(words_of(pid)[0]).name if words_of(pid)[:1] else "a process"
+
+
+def not_own(port: int, unit: str) -> str | None:
+    """Return who listens on a port in the place of a unit; None where the unit does, or nobody is seen."""
+    found = holders(port)
+    if not found or any(unit_of(pid) == unit for pid in found):
+        return None
+    return f"port {port} is held by {told(found[0])}, and not by its own"
+
+
+def told(pid: str) -> str:
+    """Return a process as a message names it."""
+    unit = unit_of(pid)
+    return f"process {pid} ({name_of(pid)}{' of ' + unit if unit else ''})"

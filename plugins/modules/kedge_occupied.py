@@ -1,0 +1,116 @@
+#!/usr/bin/python
+"""Finds what on a host is somebody else's and in the way of what is planned there; changes nothing."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kedge_occupied
+short_description: Find what of somebody else's is in the way on a host
+description:
+  - Whose process holds a planned port, and whether a process of the same kind runs that Kedge did not start.
+  - Whether a unit, a folder of an instance or a user is there that is not Kedge's. Reads only.
+options:
+  services:
+    type: list
+    elements: dict
+    required: true
+    description:
+      - What is planned on the host. Each has C(unit), C(user) (empty where none is made), C(mains) (regular
+        expressions of what the processes are started as) and C(instances) (name, port).
+author: Kedge
+"""
+
+EXAMPLES = r"""
+- name: Find what of somebody else's is in the way
+  kedge_occupied:
+    services:
+      - unit: kafka-rest
+        user: kafka-rest
+        mains: ['io\.confluent\.kafkarest\.KafkaRestMain']
+        instances: [{name: "8082", port: 8082}]
+  register: occupied
+"""
+
+RETURN = r"""
+occupied:
+  description: What is in the way, a line each; none where nothing is.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import pwd
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.node_lock import ROOT
+from ansible.module_utils.owners import holders, processes, told, unit_of, words_of
+
+ETC = Path("/etc")
+UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
+#: Shells of users that nobody logs in as.
+NO_LOGIN = ("/usr/sbin/nologin", "/sbin/nologin", "/bin/false", "/usr/bin/false")
+
+
+def ours() -> list[str]:
+    """Return the template units of which Kedge keeps releases on the host."""
+    return [path.name for path in ROOT.iterdir() if path.is_dir()] if ROOT.is_dir() else []
+
+
+def is_ours(unit: str, known: list[str]) -> bool:
+    """Return whether a unit is an instance of one of Kedge's."""
+    return unit.partition("@")[0] in known and "@" in unit
+
+
+def in_the_way(service: dict[str, Any], known: list[str]) -> Iterator[str]:
+    """Yield what is in the way of one service."""
+    unit, seen = service["unit"], set()
+    for instance in service["instances"]:
+        port = instance.get("port")
+        for pid in holders(int(port)) if port else ():
+            if not is_ours(unit_of(pid), known):
+                seen.add(pid)
+                yield f"port {port} of {unit}@{instance['name']} is held by {told(pid)}"
+        folder = ETC / unit / instance["name"]
+        if folder.exists() and not folder.is_symlink():
+            yield f"{folder} is a {'folder' if folder.is_dir() else 'file'} that Kedge did not make"
+    for pid in processes() if service["mains"] else ():
+        words = " ".join(words_of(pid))
+        started = next((main for main in service["mains"] if re.search(main, words)), None)
+        if started and pid not in seen and not is_ours(unit_of(pid), known):
+            yield f"{told(pid)} is of the kind of {unit}, and Kedge did not start it"
+    if unit in known:
+        return
+    for folder in UNITS:
+        if (folder / f"{unit}@.service").exists():
+            yield f"{folder}/{unit}@.service is there, and is not Kedge's"
+            break
+    yield from _user(service["user"], unit)
+
+
+def _user(name: str, unit: str) -> Iterator[str]:
+    """Yield a user of the name that somebody uses otherwise: a deploy would change it."""
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        return
+    if entry.pw_shell not in NO_LOGIN or entry.pw_uid >= 1000:
+        yield f"the user {name} is there with the shell {entry.pw_shell}, and is not Kedge's"
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={"services": {"type": "list", "elements": "dict", "required": True}},
+        supports_check_mode=True,
+    )
+    known = ours()
+    found = [line for service in module.params["services"] for line in in_the_way(service, known)]
+    module.exit_json(changed=False, occupied=list(dict.fromkeys(found)))
+
+
+if __name__ == "__main__":
+    main()

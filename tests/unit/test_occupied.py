@@ -1,0 +1,217 @@
+"""What on a host is somebody else's is found before the first change: real processes, real sockets, this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugins.filter.kedge import occupying
+from plugins.module_utils import owners
+from plugins.modules import kedge_instance, kedge_occupied
+from sizing.plan import make_plan
+from tests.planned import mirrors
+from tests.rest_inventories import rest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = r"io\.confluent\.kafkarest\.KafkaRestMain"
+LISTEN = (
+    "import socket,sys\ns=socket.socket()\ns.bind(('127.0.0.1',0))\ns.listen()\n"
+    "print(s.getsockname()[1],flush=True)\nsys.stdin.read()"
+)
+
+
+@pytest.fixture
+def stranger() -> Iterator[tuple[str, int]]:
+    """A process of somebody else's that listens; its arguments are those of a proxy. Its id and port."""
+    argv = [sys.executable, "-c", LISTEN, "io.confluent.kafkarest.KafkaRestMain", "password=sesame-sesame"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield str(process.pid), int(process.stdout.readline())
+        process.communicate("")
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host's folders of ours, empty."""
+    for name in ("ROOT", "ETC"):
+        monkeypatch.setattr(kedge_occupied, name, tmp_path / name.lower())
+        (tmp_path / name.lower()).mkdir()
+    monkeypatch.setattr(kedge_occupied, "UNITS", (tmp_path / "units",))
+    (tmp_path / "units").mkdir()
+    return tmp_path
+
+
+def service(**more: Any) -> dict[str, Any]:
+    instances = more.pop("instances", [{"name": "8082", "port": None}])
+    return {"unit": "kafka-rest", "user": "no-such-user", "mains": [], "instances": instances} | more
+
+
+def found(known: list[str] | None = None, **more: Any) -> list[str]:
+    return list(kedge_occupied.in_the_way(service(**more), known or []))
+
+
+def test_the_process_that_holds_a_port_is_named_without_its_arguments(
+    host: Path, stranger: tuple[str, int]
+) -> None:
+    pid, port = stranger
+    assert owners.holders(port) == [pid]
+    (said,) = found(instances=[{"name": "8082", "port": port}])
+    assert said.startswith(f"port {port} of kafka-rest@8082 is held by process {pid} (python")
+    assert "sesame" not in said
+
+
+def test_a_port_that_nobody_holds_is_free(host: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        assert found(instances=[{"name": "8082", "port": free.getsockname()[1]}]) == []
+
+
+def test_a_port_of_an_instance_of_ours_is_ours(
+    host: Path, stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kedge_occupied, "unit_of", lambda _: "kafka-rest@8083.service")
+    instances = [{"name": "8082", "port": stranger[1]}]
+    assert found(["kafka-rest"], instances=instances, mains=[MAIN]) == []
+    assert len(found([], instances=instances)) == 1
+
+
+def test_a_process_of_the_same_kind_that_nobody_of_ours_started_is_named_once(
+    host: Path, stranger: tuple[str, int]
+) -> None:
+    pid, port = stranger
+    of_it = [said for said in found(mains=[MAIN]) if f"process {pid} " in said]
+    assert len(of_it) == 1
+    assert "Kedge did not start it" in of_it[0]
+    both = found(mains=[MAIN], instances=[{"name": "8082", "port": port}])
+    assert sum(f"process {pid} " in said for said in both) == 1
+
+
+def test_a_folder_in_the_place_of_a_release_is_somebodys_and_a_link_is_ours(host: Path) -> None:
+    place = host / "etc" / "kafka-rest"
+    (place / "8082").mkdir(parents=True)
+    (said,) = found(["kafka-rest"])
+    assert said == f"{place}/8082 is a folder that Kedge did not make"
+    (place / "8082").rmdir()
+    (place / "8082").symlink_to(host)
+    assert found(["kafka-rest"]) == []
+
+
+def test_a_unit_is_somebodys_where_no_release_of_ours_is(host: Path) -> None:
+    (host / "units" / "kafka-rest@.service").write_text("[Service]\n")
+    assert found() == [f"{host}/units/kafka-rest@.service is there, and is not Kedge's"]
+    (host / "root" / "kafka-rest").mkdir()
+    assert found(kedge_occupied.ours()) == []
+
+
+def test_a_user_that_somebody_logs_in_as_is_named(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        pw_shell, pw_uid = "/bin/bash", 1001
+
+    monkeypatch.setattr("pwd.getpwnam", lambda _: Entry)
+    (said,) = found(user="kafka-rest")
+    assert "the user kafka-rest is there with the shell /bin/bash" in said
+    Entry.pw_shell, Entry.pw_uid = "/usr/sbin/nologin", 998
+    assert found(user="kafka-rest") == []
+
+
+def test_readiness_is_of_the_units_own_process(
+    stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid, port = stranger
+    said = owners.not_own(port, "kafka-rest@8082.service")
+    assert said is not None
+    assert said.startswith(f"port {port} is held by process {pid}")
+    monkeypatch.setattr(owners, "unit_of", lambda _: "kafka-rest@8082.service")
+    assert owners.not_own(port, "kafka-rest@8082.service") is None
+
+
+def test_an_instance_whose_port_a_stranger_answers_on_is_not_ready(
+    stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = kedge_instance.Instance.__new__(kedge_instance.Instance)
+    instance.unit, instance.control = "kafka-rest@8082.service", {}
+    probe = {"url": f"http://127.0.0.1:{stranger[1]}"}
+    assert "and not by its own" in str(instance.taken(probe))
+    instance.control = {"service": "kafka-rest", "node": "n"}  # a vendor's tool runs it, no unit does
+    assert instance.taken(probe) is None
+
+
+def test_the_unit_of_a_process_is_the_innermost_of_its_cgroup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "7").mkdir()
+    path = "/machine.slice/box.service/system.slice/system-kafka\\x2drest.slice/kafka-rest@8082.service"
+    (tmp_path / "7" / "cgroup").write_text(f"0::{path}\n")
+    monkeypatch.setattr(owners, "PROC", tmp_path)
+    assert owners.unit_of("7") == "kafka-rest@8082.service"
+    assert owners.unit_of("8") == ""
+
+
+def test_without_groups_the_unit_of_a_process_is_that_of_its_main_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pid, parent in (("7", "1"), ("9", "7"), ("11", "1")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cgroup").write_text("9:name=systemd:/\n0::/\n")
+        (tmp_path / pid / "stat").write_text(f"{pid} (a) b) S {parent} 0")
+    said = "Id=kafka-rest@8082.service\nMainPID=7\n\nId=kafka-rest@8083.service\nMainPID=0\n"
+    monkeypatch.setattr(owners, "PROC", tmp_path)
+    monkeypatch.setattr(owners, "run", lambda *argv: subprocess.CompletedProcess(argv, 0, said, ""))
+    assert [owners.unit_of(pid) for pid in ("7", "9", "11")] == ["kafka-rest@8082.service"] * 2 + [""]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_the_role_stops_before_the_first_change_and_says_whose_port_it_is(
+    held: bool, stranger: tuple[str, int], tmp_path: Path
+) -> None:
+    instances: list[dict[str, Any]] = [
+        {"name": "8082", "port": stranger[1] if held else None, "settings": []}
+    ]
+    plan = {"hosts": {"here": {"services": {"rest_balancer": {"instances": instances}}}}}
+    inventory = {
+        "all": {
+            "hosts": {
+                "localhost": {"plan_made": {"plan": plan}},
+                "here": {"ansible_python_interpreter": sys.executable},
+            },
+            "vars": {"ansible_connection": "local"},
+        }
+    }
+    (tmp_path / "hosts.yml").write_text(json.dumps(inventory))
+    play = [{"hosts": "here", "gather_facts": False, "roles": [{"role": "occupied"}]}]
+    (tmp_path / "play.yml").write_text(json.dumps(play))
+    done = subprocess.run(
+        [
+            Path(sys.executable).with_name("ansible-playbook"),
+            "-i",
+            tmp_path / "hosts.yml",
+            tmp_path / "play.yml",
+        ],
+        cwd=ROOT,
+        env=os.environ
+        | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_ROLES_PATH": str(ROOT / "roles")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode != 0) is held, done.stdout
+    said = f"here: port {stranger[1]} of rest-balancer@8082 is held by process {stranger[0]}"
+    assert (said in done.stdout.replace("\n", " ")) is held, done.stdout
+
+
+def test_what_a_host_takes_follows_from_its_plan() -> None:
+    (taken,) = occupying(make_plan(rest()).to_json(), "rest1")
+    assert (taken["unit"], taken["user"]) == ("kafka-rest", "kafka-rest")
+    assert {i["port"] for i in taken["instances"]} == {int(i["name"]) for i in taken["instances"]}
+    assert any("KafkaRestMain" in main for main in taken["mains"])
+    (mirror,) = occupying(make_plan(mirrors()).to_json(), "mm1")
+    assert (mirror["unit"], mirror["instances"][0]["port"]) == ("mirror-maker", None)
+    assert occupying(make_plan(mirrors()).to_json(), "elsewhere") == []
