@@ -58,7 +58,7 @@ def test_a_merge_request_shows_what_it_changes(
     clone: Path, script: list[str], variables: dict[str, str], output: str
 ) -> None:
     for line in script:
-        subprocess.run(["bash", "-euc", line], cwd=clone, env={**os.environ, **variables}, check=True)
+        subprocess.run(["sh", "-euc", line], cwd=clone, env={**os.environ, **variables}, check=True)
     text = (clone / output).read_text()
     assert "## Kedge plan" in text
     assert "rest3" in text
@@ -70,7 +70,7 @@ def test_the_page_s_own_commands_end_as_it_says(clone: Path) -> None:
     lines = [line for block in blocks for line in block.splitlines()]
     assert len(lines) == 3
     for line in lines:
-        subprocess.run(["bash", "-euc", line], cwd=clone, check=True, capture_output=True)
+        subprocess.run(["sh", "-euc", line], cwd=clone, check=True, capture_output=True)
 
 
 def test_the_nightly_run_names_steps_that_there_are() -> None:
