@@ -22,7 +22,9 @@ ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
 AS_ROOT = [] if os.geteuid() == 0 else ["unshare", "-Ur"]
 
 
-def play(folder: Path, role: str, tasks: str = "main", **variables: Any) -> subprocess.CompletedProcess[str]:
+def play(
+    folder: Path, role: str, tasks: str = "main", *more: str, **variables: Any
+) -> subprocess.CompletedProcess[str]:
     book = [
         {
             "hosts": "localhost",
@@ -35,7 +37,7 @@ def play(folder: Path, role: str, tasks: str = "main", **variables: Any) -> subp
     ]
     (folder / "book.yml").write_text(json.dumps(book))
     return subprocess.run(
-        [*AS_ROOT, str(ANSIBLE), str(folder / "book.yml")],
+        [*AS_ROOT, str(ANSIBLE), str(folder / "book.yml"), *more],
         cwd=ROOT,
         env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
         capture_output=True,
@@ -93,6 +95,14 @@ def test_an_archive_with_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
     assert "brings a device, a pipe or a socket" in done.stdout
     assert not (tmp_path / "opt" / "home").exists()
     assert not (tmp_path / "opt" / "home.new" / "pipe").exists()
+
+
+def test_check_mode_says_that_software_would_come_and_leaves_nothing(tmp_path: Path) -> None:
+    given = {"unpacked_archive": str(archive(tmp_path)), "unpacked_home": str(tmp_path / "opt" / "home")}
+    done = play(tmp_path, "unpacked", "main", "--check", unpacked_strip=1, **given)
+    assert done.returncode == 0, done.stdout
+    assert "changed=0" not in done.stdout
+    assert not (tmp_path / "opt").exists()
 
 
 def disk(folder: Path) -> subprocess.CompletedProcess[str]:
