@@ -249,8 +249,8 @@ def main() -> None:
                 "again"
             )
     except KafkaException as error:
-        failed = ConnectionError(f"{p['bootstrap_servers']}: {error.args[0].str()}")
-        module.fail_json(msg=with_next_step(failed, "A topic that was changed before is as planned."))
+        unreached = ConnectionError(f"{p['bootstrap_servers']}: {error.args[0].str()}")
+        module.fail_json(msg=with_next_step(unreached, "A topic that was changed before is as planned."))
     for line in drift:
         module.warn(line)
     module.exit_json(changed=bool(changes), changes=changes, drift=drift)

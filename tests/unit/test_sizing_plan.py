@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bench.sizing import plan_speed
 from sizing.__main__ import main
+from sizing.against import document as with_kit
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Setting
@@ -337,9 +338,11 @@ def first(document: Any, *names: str) -> Any:
 def test_the_docs_have_the_form_of_the_json() -> None:
     text_of_docs = (REPOSITORY / "docs" / "plan.md").read_text()
     documented = json.loads(text_of_docs.partition("```json\n")[2].partition("```")[0])
-    document = make_plan(read_inventory(REPOSITORY / "inventories" / "example", SERVICES)).to_json()
+    inventory = read_inventory(REPOSITORY / "inventories" / "example", SERVICES)
+    document = with_kit(make_plan(inventory).to_json(), inventory)
     for path in (
         (),
+        ("kit",),
         ("hosts", "*"),
         ("hosts", "*", "services", "*"),
         ("hosts", "*", "services", "*", "instances", "*"),
