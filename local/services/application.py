@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from control.streams_jars import Wish, application_jars, build_kit
 from local.paths import LOCKS, PROJECT, cache_root
+from local.unpacking import unpack
 from sizing.core.plan import Instance
 from sizing.streams.properties import UNIT
 
@@ -181,7 +181,6 @@ def _texts(app: Application, bootstrap_servers: str, folder: Path) -> dict[str, 
 def _kit_jar(app: Application, jars: list[Path], folder: Path) -> Path:
     rocksdb = [asdict(s) for s in app.instance.settings if s.file.endswith("/rocksdb.properties")]
     wish = Wish("joins", VERSION, MAIN_CLASS, jars, rocksdb, 17)
-    with tarfile.open(build_kit(wish, cache_root(), write=True).tarball) as tar:
-        tar.extractall(folder / "kit", filter="data")
+    unpack(build_kit(wish, cache_root(), write=True).tarball, folder / "kit")
     (jar,) = (folder / "kit").glob("*.jar")
     return jar

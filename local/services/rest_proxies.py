@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tarfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from local import unpacking
 from local.demo.archive import VENDORS
 from local.services.brokers import end_process, free_ports, log_tail
 
@@ -75,8 +75,7 @@ def sandbox_archive() -> Path | None:
 
 def unpack(archive: Path, folder: Path) -> Path:
     """Unpack an archive into an empty folder and return its top folder."""
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    unpacking.unpack(archive, folder)
     (home,) = folder.iterdir()
     return home
 

@@ -16,6 +16,7 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
+from local import unpacking
 from local.services.rest_proxies import unpack, vendor_archives
 
 _HERE: Final = Path(__file__).parent
@@ -37,8 +38,7 @@ def main(folder: Path) -> None:
     """Make the three archives, each with its checksum beside it, and say which is a double."""
     shutil.rmtree(folder, ignore_errors=True)
     sandbox = folder / "sandbox"
-    with tarfile.open(_SANDBOX) as archive:
-        archive.extractall(folder, filter="data")
+    unpacking.unpack(_SANDBOX, folder)
     (folder / _SANDBOX.name.removesuffix(".tar.gz")).rename(sandbox)
     confluent, bridge = _vendors("confluent", "8.3.1"), _vendors("strimzi", "0.33.1")
     made = [
