@@ -181,10 +181,10 @@ UP, DOWN = {"status": "UP"}, {"status": "MAINT"}
 def test_a_balancer_lets_go_of_a_server_of_each_host_that_restarts_and_of_no_other() -> None:
     found = {"a:1": UP, "a:2": UP, "b:1": DOWN, "b:2": UP, "c:1": UP}
     assert refusal("drain", "a:1", found, ["b"]) is None
-    assert "b:1 is not up" in str(refusal("drain", "a:1", found))
-    assert "b:1 is not up" in str(refusal("drain", "a:1", found, ["c"]))
-    assert "b:2 is not up" in str(refusal("drain", "a:1", {**found, "b:2": DOWN}, ["b"]))
-    assert "a:2 is not up" in str(refusal("drain", "a:1", {**found, "a:2": DOWN}, ["b"]))
+    assert "b:1 is MAINT" in str(refusal("drain", "a:1", found))
+    assert "b:1 is MAINT" in str(refusal("drain", "a:1", found, ["c"]))
+    assert "b:2 is MAINT" in str(refusal("drain", "a:1", {**found, "b:2": DOWN}, ["b"]))
+    assert "a:2 is MAINT" in str(refusal("drain", "a:1", {**found, "a:2": DOWN}, ["b"]))
 
 
 def test_waves_take_time_in_proportion_to_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
