@@ -10,6 +10,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from control.drift import indented, lines_of, topic_lines
+from control.steps import step_lines, steps
 from plugins.filter.kedge import topics_that_may_grow
 from sizing.core.naming import fold
 
@@ -33,11 +34,13 @@ class ActionModule(ActionBase):
         plan, reached = task_vars["plan_made"]["plan"], task_vars["plan_reached"]
         logins = task_vars["plan_made"]["secrets"]["clusters"]
         said: dict[str, list[str]] = {}
+        states: dict[str, dict[str, Any]] = {}
         for host in task_vars["groups"]["all"]:
             # Only hosts that were asked have facts, and looking costs milliseconds a host.
             asked = host in reached["comparable"]
             facts = (task_vars["hostvars"][host].get("ansible_facts") or {}) if asked else {}
             compared = dict(facts.get("kedge_drift", {}))
+            states[host] = dict(compared)
             if host in reached["unreached"]:
                 compared["ssh"] = {"unreachable": reached["unreached"][host]}
             services = list(plan["hosts"].get(host, {}).get("services", {}))
@@ -48,6 +51,11 @@ class ActionModule(ActionBase):
         for cluster, topics in plan["topics"].items():
             one = {**plan["clusters"][cluster], "secrets": logins[cluster]}
             _show(f"cluster {cluster}", self._topics(cluster, one, topics, task_vars))
+        order = {service: [h for b in w["batches"] for h in b] for service, w in plan["waves"].items()}
+        if way := step_lines(steps(states, order)):
+            display.display("\nThe steps of a deploy, each after the one before")
+            for line in indented(way):
+                display.display(line)
         return result | {"changed": False}
 
     def _topics(

@@ -104,6 +104,7 @@ class ActionModule(ActionBase):
         users = {name: scram_users(cluster.security) for name, cluster in known.items() if cluster.brokers}
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
         document["draining"] = draining_balancers(document)  # else each host would look for them in all
+        document["deployed"] = _deployed(plan, inventory)
         document["versions"] = versions(inventory, plan.services)
         document["users"] = {
             name: how | {"rights": rights_of(inventory, name, known[name].security)}
@@ -197,6 +198,16 @@ def _beside(
         },
         "flows": flows_json(inventory),
         "applications": applications_json(inventory),
+    }
+
+
+def _deployed(plan: Plan, inventory: Inventory) -> dict[str, dict[str, Any]]:
+    """Return the services with instances of each planned host, as hosts keep the record of them."""
+    running = {service.name for service in SERVICES if service.restarted}
+    return {
+        host: {"address": inventory.address(host), "services": sorted(running & services.keys())}
+        for host, services in plan.services.items()
+        if running & services.keys()
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
 from sizing.review.kinds import MIRRORS, SIGNS
@@ -415,5 +416,6 @@ class FilterModule:
             "mirror_probe": mirror_probe,
             "staged_release": staged_release,
             "turning_tls": turning_tls,
+            "while_proxies_change": while_proxies_change,
             "topics_that_may_grow": topics_that_may_grow,
         }

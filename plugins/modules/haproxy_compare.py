@@ -42,6 +42,11 @@ counts:
   description: Server to its requests and failures so far, and the mean milliseconds of its last answers.
   returned: always
   type: dict
+up:
+  description: Servers that are up.
+  returned: always
+  type: list
+  elements: str
 """
 
 from collections.abc import Mapping, Sequence
@@ -118,7 +123,8 @@ def main() -> None:
     )
     p = module.params
     try:
-        now = count(statistics(p["socket"], p["backend"]))
+        found = statistics(p["socket"], p["backend"])
+        now = count(found)
     except OSError as error:
         module.fail_json(
             msg=f"{p['socket']}: {error}: HAProxy does not answer. Nothing was stopped by this task. "
@@ -126,7 +132,8 @@ def main() -> None:
         )
     if p["servers"] and (wrong := worse(p["servers"], p["since"], now, p["worse_percent"])):
         module.fail_json(msg=f"{', '.join(p['servers'])}: {wrong}", counts=now)
-    module.exit_json(changed=False, counts=now)
+    up = sorted(name for name, row in found.items() if row["status"].startswith("UP"))
+    module.exit_json(changed=False, counts=now, up=up)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ description:
     request is waited for. When the task is done the server has no request and gets none.
   - Of a server that leaves its C(members) in their groups when it stops, they are deleted in between, so that
     the groups go on with those that its clients make elsewhere.
-  - A server is not drained while another of its backend is not up. One that has been down for less than 30 s
-    is waited for, since a busy machine fails a health check without being broken.
+  - A server that is up is not drained while another of its backend is not. One that has been down for less
+    than 30 s is waited for, since a busy machine fails a health check without being broken. A server that has
+    been down for longer carries nothing and may be drained, so that what is broken can be replaced.
   - C(gone) drains a server for good, if one of C(others) is up to carry its requests. With none up it is left
     in rotation, until the balancer is reloaded with the others in its place. Of a server that the balancer
     does not know, it waits for the requests that a process from before its reload still has there.
@@ -112,7 +113,7 @@ def refusal(
             "deploy.yml, which adds it"
         )
     down = lacking(name, found, beside)
-    if state == "drain" and down:
+    if state == "drain" and down and not stays_down(found[name]):
         said = ", ".join(f"{other} is {found[other]['status']}" for other in down)
         return (
             f"Refusing to drain {name}: {said}. Nothing was stopped, and {name} serves. "
@@ -131,9 +132,20 @@ def _restore(name: str, status: str) -> str:
 
 def may_come_back(name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()) -> bool:
     """Return whether all that lack have been down only briefly; one that was taken out stays out."""
-    down = [found[n] for n in lacking(name, found, beside)]
-    brief = [s["status"].startswith("DOWN") and int(s["lastchg"] or 0) < BRIEF_SECONDS for s in down]
+    # Of one that is down itself it is not known yet whether it carries something.
+    down = [found[name]] if is_down(found[name]) else [found[n] for n in lacking(name, found, beside)]
+    brief = [is_down(server) and not stays_down(server) for server in down]
     return bool(brief) and all(brief)
+
+
+def is_down(server: dict[str, str]) -> bool:
+    """Return whether a server's health check says that it is down."""
+    return server["status"].startswith("DOWN")
+
+
+def stays_down(server: dict[str, str]) -> bool:
+    """Return whether a server has been down for so long that it carries nothing."""
+    return is_down(server) and int(server["lastchg"] or 0) >= BRIEF_SECONDS
 
 
 def carried(found: dict[str, dict[str, str]], others: list[str]) -> bool:

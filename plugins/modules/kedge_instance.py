@@ -44,7 +44,8 @@ options:
       - C(held) touches nothing; it fails where an instance ended since it was started, or is not ready.
       - C(back) is a restart with a former release, with the unit and the probe that it had.
       - What becomes true. C(reloaded) has a running process take its release; where the unit changed, or no
-        process runs, it is restarted. C(stopped) keeps its releases, for who starts it again.
+        process runs, it is restarted. A balancer whose new configuration sees no server up, or loses one
+        that is up, keeps the one that it has. C(stopped) keeps its releases, for who starts it again.
 author: Kedge
 """
 
@@ -76,7 +77,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible.module_utils import haproxy
+from ansible.module_utils import haproxy, haproxy_trial
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.owners import not_own
@@ -205,6 +206,16 @@ class Instance:
         self.act("ready", began, wrong is None)
         return wrong
 
+    def blind(self, release: str) -> str | None:
+        """Return why a running balancer would serve nobody, or fewer, with a release; None for others."""
+        if self.probe.get("kind") != "haproxy" or self.module.params["state"] != "reloaded":
+            return None
+        if systemctl("is-active", "--quiet", self.unit).returncode:
+            return None
+        folder, seconds = self.home / "releases" / release, self.module.params["ready_seconds"]
+        wrong: str | None = haproxy_trial.refusal(folder, self.probe, self.link, seconds)
+        return wrong
+
     def takes(self, release: str) -> bool:
         """Return whether the process can take a release without a new start: its unit is the same."""
         marker = self.home / "started"
@@ -299,10 +310,15 @@ class Instance:
     def run(self) -> str | None:
         """Bring the instance to its release; return a message when it had to go back."""
         before = self.current()
-        (self.home / "running").unlink(missing_ok=True)
         release = self.release or before
         if release is None:
             return "no release is staged for it. It was not touched. Run deploy.yml, which stages one"
+        if wrong := self.blind(release):
+            return (
+                f"{wrong}. Its new configuration was not activated, and the balancer serves as before. See "
+                "why its proxies do not answer as planned (docs/changes.md), then run deploy.yml again"
+            )
+        (self.home / "running").unlink(missing_ok=True)
         self.former = before if before != release else None
         if self.module.params["state"] == "back":
             if not (self.home / "releases" / release).is_dir():

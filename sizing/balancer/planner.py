@@ -138,7 +138,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
     if not servers:  # Hosts of kafka_rest without an instance have findings of their own.
         return Part(findings=tuple(findings))
     if hosts:
-        findings += _unlike(inventory)
+        findings += [*_unlike(inventory), *_of_other_clusters(inventory)]
     for host in hosts:
         variables = role_variables(RestBalancer, SERVICE, host, inventory.hosts[host])
         if isinstance(variables, list):
@@ -206,6 +206,26 @@ def _unlike(inventory: Inventory) -> list[Finding]:
         )
         for host in others
         if spoken(host) != spoken(first)
+    ]
+
+
+def _of_other_clusters(inventory: Inventory) -> list[Finding]:
+    """Find hosts whose records would go to another cluster than those of the first one."""
+    first, *others = inventory.group(REST)
+    of_first = inventory.hosts[first].get(f"{REST}_cluster")
+    return [
+        Finding(
+            "error",
+            "balancer.cluster",
+            f"{host} {REST}",
+            f"kafka_rest_cluster is {cluster}, and {of_first} on {first}; the balancer sends each request to "
+            "any instance, so records would go to either cluster",
+            f"give the hosts behind one balancer one kafka_rest_cluster; deploy those of {cluster} from an "
+            "inventory of their own, with a balancer of their own",
+        )
+        for host in others
+        for cluster in [inventory.hosts[host].get(f"{REST}_cluster")]
+        if cluster != of_first
     ]
 
 
@@ -404,9 +424,10 @@ def _health(sheet: Sheet, inventory: Inventory, rest: Part) -> None:
         sheet.put(
             FILE, "health get", "balancer.health", Choice(own.path, own.because, own.source, "measured")
         )
-        return
     topic = ready_topic(inventory.hosts[inventory.group(REST)[0]])
     because = "an instance is well when a record produced through it gets an offset, as readiness asks"
+    if own is not None:
+        because += "; asked so only while the proxies change"
     sheet.put(
         FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED, "derived")
     )

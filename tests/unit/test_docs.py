@@ -123,7 +123,9 @@ def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> N
             assert re.search(rf"{option}(?![a-z-])", text), f"{module} {option}"
 
 
-@pytest.mark.parametrize("playbook", ["plan.yml", "deploy.yml", "rolling_restart.yml", "verify.yml"])
+@pytest.mark.parametrize(
+    "playbook", ["plan.yml", "deploy.yml", "rolling_restart.yml", "verify.yml", "remove_host.yml"]
+)
 def test_every_playbook_is_well_formed(playbook: str) -> None:
     tool = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(

@@ -326,6 +326,18 @@ def test_an_instance_is_not_drained_while_another_is_down() -> None:
     assert haproxy_drain.refusal("drain", "a:8082", {"a:8082": UP, "b:8082": UP}) is None
 
 
+def test_a_server_that_is_down_for_long_may_be_drained_as_the_way_out() -> None:
+    long = {**UP, "status": "DOWN", "lastchg": "30"}
+    brief = {**long, "lastchg": "3"}
+    assert haproxy_drain.refusal("drain", "a:8082", {"a:8082": long, "b:8082": long}) is None
+    # What has just failed a check may carry requests in a moment, which the other does not.
+    assert "b:8082 is DOWN" in str(
+        haproxy_drain.refusal("drain", "a:8082", {"a:8082": brief, "b:8082": long})
+    )
+    assert haproxy_drain.may_come_back("a:8082", {"a:8082": brief, "b:8082": long})
+    assert not haproxy_drain.may_come_back("a:8082", {"a:8082": UP, "b:8082": long})
+
+
 @pytest.mark.parametrize(
     ("status", "seconds", "waited_for"),
     [("DOWN", "3", True), ("DOWN 1/2", "29", True), ("DOWN", "30", False), ("MAINT", "3", False)],

@@ -62,9 +62,17 @@ def test_what_went_first_goes_back_to_its_former_release_where_it_does_not_hold(
     write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)
     with pytest.raises(RuntimeError, match="The former release is back, and no other instance was touched"):
         played(tmp_path, ["deploy.yml"], KEDGE_FAILS="rest1 held")
-    # The balancer was reloaded before.
+    # The balancer was reloaded before, so that it serves both; the planned configuration waits.
     assert called(tmp_path, "kedge_instance") == ["lb1", "rest1"]
     assert called(tmp_path, "back") == ["rest1"]
+
+
+def test_a_balancer_that_changes_with_its_proxies_is_reloaded_before_the_first_and_after_the_last(
+    tmp_path: Path,
+) -> None:
+    write_inventory(tmp_path, 2)
+    played(tmp_path, ["deploy.yml"])
+    assert called(tmp_path, "kedge_instance") == ["lb1", "rest1", "rest2", "lb1"]
 
 
 @pytest.mark.long

@@ -1,0 +1,106 @@
+"""The steps of a deploy, from what runs to what is planned, in their order. Pure: states in, steps out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sizing.core.naming import fold
+
+Do = Literal["start", "drain", "stop", "restart", "reload", "serve both", "serve planned"]
+#: What is done to an instance by its state, as ``control.drift.describe`` names states.
+_STARTED: Final = frozenset({"new", "off", "stopped"})
+_RESTARTED: Final = frozenset({"differs", "edited", "older"})
+_REST: Final = "kafka_rest"
+_BALANCER: Final = "rest_balancer"
+#: The order of deploy.yml; of mirrors an instance that moves stops before it starts elsewhere.
+_OTHERS: Final = ("mirror_maker", "streams_app")
+_ALONE: Final = frozenset({"mirror_maker"})
+_SAID: Final[Mapping[Do, str]] = {
+    "start": "start",
+    "drain": "drain at the balancers",
+    "stop": "stop for good",
+    "restart": "restart behind the gates, one at a time or as the waves say",
+    "reload": "reload",
+    "serve both": "reload with a health check that former and new proxies pass",
+    "serve planned": "reload with the planned health check",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that is done to one instance."""
+
+    do: Do
+    host: str
+    service: str
+    instance: str
+
+
+#: Host -> service -> ``instances`` (name -> ``state``) and ``stale`` (names), as ``control.drift`` says.
+States = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+
+def steps(states: States, order: Mapping[str, Sequence[str]] | None = None) -> list[Step]:
+    """Return the steps of a deploy in the order in which it takes them.
+
+    ``order`` has the hosts of a service in the order of its restarts; else they come as in ``states``.
+    """
+    found = _Found(states, order or {})
+    done = [*found.each("start", "kafka_broker"), *found.each("restart", "kafka_broker")]
+    done += found.each("start", _REST)
+    restarts = list(found.each("restart", _REST))
+    balanced = found.has(_BALANCER)
+    done += found.each("drain", _REST) if balanced else ()
+    started, changed = (list(found.each(do, _BALANCER)) for do in ("start", "restart"))
+    between: Do = "serve both" if restarts else "reload"
+    done += [*started, *(Step(between, s.host, s.service, s.instance) for s in changed)]
+    done += [*found.each("stop", _REST), *restarts]
+    # One that is started while proxies change serves both from its start.
+    done += [Step("serve planned", s.host, s.service, s.instance) for s in (*started, *changed) if restarts]
+    for service in _OTHERS:
+        ways: tuple[Do, ...] = ("stop", "start") if service in _ALONE else ("start", "stop")
+        for way in (*ways, "restart"):
+            done += found.each(way, service)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    states: States
+    order: Mapping[str, Sequence[str]]
+
+    def has(self, service: str) -> bool:
+        return any(service in of_host for of_host in self.states.values())
+
+    def each(self, do: Do, service: str) -> Iterator[Step]:
+        rank = {host: place for place, host in enumerate(self.order.get(service, ()))}
+        hosts = sorted(self.states, key=lambda host: rank.get(host, len(rank)))
+        for host in hosts:
+            about = self.states[host].get(service, {})
+            yield from (Step(do, host, service, name) for name in _names(do, about))
+
+
+def _names(do: Do, about: Mapping[str, Any]) -> Iterable[str]:
+    if do in ("drain", "stop"):
+        return list(about.get("stale", ()))
+    wanted = _STARTED if do == "start" else _RESTARTED
+    return [name for name, one in about.get("instances", {}).items() if one["state"] in wanted]
+
+
+def step_lines(done: Sequence[Step]) -> list[str]:
+    """Return the steps as a person reads them: what is done alike in a row is a line."""
+    lines: list[str] = []
+    together: list[Step] = []
+    for step in [*done, None]:
+        if together and (step is None or (step.do, step.service) != (together[0].do, together[0].service)):
+            hosts: dict[str, list[str]] = {}
+            for one in together:
+                hosts.setdefault(one.host, []).append(one.instance)
+            where = "; ".join(f"{host} {fold(names)}" for host, names in hosts.items())
+            lines.append(f"{len(lines) + 1}. {together[0].service}: {_SAID[together[0].do]}: {where}")
+            together = []
+        if step is not None:
+            together.append(step)
+    return lines

@@ -1,0 +1,119 @@
+"""Asks a configuration of HAProxy what it would see, before it is activated: beside the one that runs."""
+
+from __future__ import annotations
+
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.haproxy import servers
+
+HAPROXY = "/usr/sbin/haproxy"
+POLL_SECONDS = 0.1
+#: How long the trial's process may live beyond its time, should the one that started it be killed.
+MORE_SECONDS = 10
+#: A trial has no client: it takes no more connections than any process may open.
+CONNECTIONS = 100
+
+
+def refusal(folder: Path, probe: Mapping[str, Any], link: Path, seconds: float) -> str | None:
+    """Return why a balancer must not take the release in ``folder``, or None.
+
+    A second HAProxy runs the configuration on sockets of its own and checks the servers. It has to see one
+    up, and each that the running balancer has up and would still know. ``probe`` has ``socket`` and
+    ``backend``; ``link`` is where the release lies once it is active.
+    """
+    # Sockets have short paths, and the balancer's user has to enter.
+    place = Path(tempfile.mkdtemp(prefix="kedge-", dir="/tmp"))
+    user = _user(folder)
+    try:
+        (place / "haproxy.cfg").write_text(
+            alone((folder / "haproxy.cfg").read_text(), probe["socket"], link, folder, place)
+        )
+        if user:
+            for path in (place, place / "haproxy.cfg"):
+                shutil.chown(path, user)
+        return _run(place, probe, user, seconds)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def alone(text: str, socket: str, link: Path, folder: Path, place: Path) -> str:
+    """Return a configuration that takes no client, logs nothing and lies in ``folder`` and ``place``."""
+    text = text.replace(f"{Path(socket).parent}/", f"{place}/").replace(f"{link}/", f"{folder}/")
+    text = re.sub(r"^    log /dev/log .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^(    maxconn) \d+", rf"\1 {CONNECTIONS}", text, flags=re.MULTILINE)
+    return re.sub(r"^    bind (?!unix@)\S+", f"    bind unix@{place}/clients.sock", text, flags=re.MULTILINE)
+
+
+def _user(folder: Path) -> str | None:
+    """Return the user that the release's unit names, where this process may become it."""
+    unit = folder / "unit.service"
+    found = re.search(r"^User=(\S+)", unit.read_text(), re.MULTILINE) if unit.is_file() else None
+    try:
+        return pwd.getpwnam(found[1]).pw_name if found else None
+    except KeyError:
+        return None
+
+
+def _run(place: Path, probe: Mapping[str, Any], user: str | None, seconds: float) -> str | None:
+    argv = ["timeout", "--signal=KILL", str(seconds + MORE_SECONDS), HAPROXY, "-db", "-f", "haproxy.cfg"]
+    log = place / "log"
+    with log.open("w") as printed:
+        how = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
+        process = subprocess.Popen(argv, cwd=place, stdout=printed, stderr=printed, **how)  # type: ignore[call-overload]
+    try:
+        return _see(place, probe, process, time.monotonic() + seconds)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _see(
+    place: Path, probe: Mapping[str, Any], process: subprocess.Popen[bytes], deadline: float
+) -> str | None:
+    wrong = "its trial does not answer"
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            return f"its trial ends: {(place / 'log').read_text().strip()[-1000:]}"
+        try:
+            found = servers(str(place / Path(probe["socket"]).name), probe["backend"])
+        except OSError:
+            pass  # it starts
+        else:
+            said = unseen(found, _in_force(probe))
+            if said is None:
+                return None
+            wrong = said
+        time.sleep(POLL_SECONDS)
+    return wrong
+
+
+def _in_force(probe: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    try:
+        found: dict[str, dict[str, str]] = servers(probe["socket"], probe["backend"])
+    except OSError:
+        return {}
+    return found
+
+
+def unseen(found: Mapping[str, Mapping[str, str]], running: Mapping[str, Mapping[str, str]]) -> str | None:
+    """Return what a configuration would not see of its servers, as the running one does, or None."""
+    checked = {n: s for n, s in found.items() if s["status"].startswith("UP") and s["check_status"] != "INI"}
+    up = [n for n, s in running.items() if s["status"].startswith("UP") and n in found]
+    lost = [n for n in up if n not in checked]
+    if checked and not lost:
+        return None
+    said = ", ".join(f"{n} {_check(found[n])}" for n in sorted(lost or found)) or "it knows none"
+    return f"it would take out what is up: {said}" if lost else f"it would see no instance up: {said}"
+
+
+def _check(server: Mapping[str, str]) -> str:
+    parts = (server["check_status"], server.get("check_code", ""), server.get("last_chk", ""))
+    return " ".join(part for part in parts if part) or server["status"]

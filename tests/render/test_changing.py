@@ -1,0 +1,185 @@
+"""A balancer and the proxies behind it change together: HAProxy before and between, and what it is asked first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugins.module_utils.haproxy import servers
+from plugins.module_utils.haproxy_trial import refusal, unseen
+from sizing.plan import make_plan
+from tests.awaiting import await_that
+from tests.balancers import (
+    Running,
+    Speech,
+    StandIn,
+    changed,
+    files_of,
+    free_port,
+    placed,
+    planned_balancer,
+    running,
+)
+from tests.rest_inventories import of_rule, rest
+
+SERVERS = ("rest1:8082", "rest1:8083")
+BRIDGE = {"distribution": "strimzi", "version": "0.33.1"}
+USERS = {"users": {"anna": "secret-1"}}
+LOGIN = (("anna", "secret-1"),)
+
+
+def balancer(**role: Any) -> dict[str, Any]:
+    return planned_balancer(rest(1, groups={"rest_balancer": ("lb1",)}, instances_per_host=2, **role))
+
+
+class Site:
+    """Two stand-ins, and a folder for each release of the balancer before them."""
+
+    def __init__(self, folder: Path, speech: Speech) -> None:
+        self.folder, self.port = folder, free_port()
+        self.proxies = [StandIn(speech) for _ in SERVERS]
+        self.ports = dict(zip(SERVERS, (p.server_port for p in self.proxies), strict=True))
+
+    def release(self, name: str, planned: Mapping[str, Any], *, changing: bool = False) -> Path:
+        """Write a release of the balancer as it is staged, its servers on loopback; return its folder."""
+        made = self.folder / name
+        made.mkdir(exist_ok=True)
+        for path, text in files_of(planned, changing=changing).items():
+            (made / path).parent.mkdir(exist_ok=True)
+            here = path == "haproxy.cfg"
+            (made / path).write_text(placed(text, self.ports, self.port, self.folder) if here else text)
+        for secret in made.glob("*.map"):
+            secret.write_text("check Basic YW5uYTpzZWNyZXQtMQ==\n")
+        return made
+
+    def text(self, release: Path) -> str:
+        """Return the file of a release as HAProxy reads it once the release is active."""
+        return (release / "haproxy.cfg").read_text().replace("/etc/rest-balancer/haproxy/", f"{release}/")
+
+    def refusal(self, release: Path, seconds: float = 4) -> str | None:
+        probe = {"socket": str(self.folder / "admin.sock"), "backend": "rest"}
+        return refusal(release, probe, Path("/etc/rest-balancer/haproxy"), seconds)
+
+
+@pytest.fixture
+def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    made = Site(tmp_path, getattr(request, "param", Speech()))
+    yield made
+    for proxy in made.proxies:
+        proxy.shutdown()
+        proxy.server_close()
+
+
+def all_up(balancer: Running) -> bool:
+    return all(status.startswith("UP") for status in balancer.statuses().values())
+
+
+@pytest.mark.parametrize(
+    ("site", "before", "after", "speech"),
+    [
+        (Speech(), {}, BRIDGE, {"distribution": "strimzi"}),
+        (Speech("strimzi"), BRIDGE, {}, {"distribution": "confluent"}),
+        (Speech(users=LOGIN), USERS, {}, {"users": ()}),
+        (Speech(), {}, USERS, {"users": LOGIN}),
+        (Speech(users=LOGIN), USERS, BRIDGE, {"users": (), "distribution": "strimzi"}),
+    ],
+    ids=["confluent to strimzi", "back", "users taken away", "users", "both"],
+    indirect=["site"],
+)
+def test_proxies_change_one_by_one_behind_a_balancer_that_has_all_of_them_up(
+    site: Site, before: Any, after: Any, speech: Any
+) -> None:
+    with running(site.text(site.release("old", balancer(**before))), site.port, site.folder) as found:
+        await_that(lambda: all_up(found), "all are up")
+        between = site.release("between", balancer(**after), changing=True)
+        assert site.refusal(between) is None
+        found.reload(site.text(between))
+        for number, proxy in enumerate(site.proxies):
+            # A check of each server since the last change, and every one passed.
+            await_that(lambda: all(r["check_status"] != "INI" for r in rows(found)), "all are checked")
+            assert all_up(found), number
+            found.ask(f"set server rest/{SERVERS[number]} state maint")
+            changed(proxy, **speech)
+            found.ask(f"set server rest/{SERVERS[number]} state ready")
+            await_that(lambda: all_up(found), "it is up again")
+        final = site.release("final", balancer(**after))
+        assert site.refusal(final) is None
+        found.reload(site.text(final))
+        await_that(lambda: all(r["check_status"] != "INI" for r in rows(found)), "all are checked")
+        assert all_up(found)
+
+
+def rows(found: Running) -> list[dict[str, str]]:
+    return list(servers(str(found.socket), "rest").values())
+
+
+def test_a_configuration_that_would_see_no_server_up_is_refused_with_what_it_sees(site: Site) -> None:
+    with running(site.text(site.release("old", balancer())), site.port, site.folder) as found:
+        await_that(lambda: all_up(found), "all are up")
+        wrong = site.refusal(site.release("new", balancer(**BRIDGE)), seconds=2)
+        assert wrong is not None
+        assert wrong.startswith("it would take out what is up: rest1:8082 L7STS 404")
+        # Nobody noticed: the trial took no client and no socket of the one that runs.
+        assert all_up(found)
+        assert found.client.post("/topics/t", json={}).status_code == 200
+
+
+def test_a_trial_beside_a_balancer_that_sees_nothing_may_be_the_way_out(site: Site) -> None:
+    """What an older kit left: the balancer asks as bridges are asked, and no proxy is one yet."""
+    with running(site.text(site.release("blind", balancer(**BRIDGE))), site.port, site.folder) as found:
+        await_that(lambda: not any(s.startswith("UP") for s in found.statuses().values()), "none is up")
+        assert site.refusal(site.release("same", balancer(**BRIDGE)), seconds=2) == (
+            "it would see no instance up: rest1:8082 L7STS 404 Not Found, rest1:8083 L7STS 404 Not Found"
+        )
+        assert site.refusal(site.release("between", balancer(**BRIDGE), changing=True)) is None
+
+
+def test_a_trial_of_what_haproxy_refuses_ends_with_its_words(site: Site) -> None:
+    broken = site.release("broken", balancer())
+    (broken / "haproxy.cfg").write_text((broken / "haproxy.cfg").read_text() + "\nnonsense\n")
+    assert "nonsense" in str(site.refusal(broken))
+
+
+def test_an_instance_that_is_ill_stays_out_while_others_change(site: Site) -> None:
+    changed(site.proxies[1], ill=True)
+    between = site.release("between", balancer(), changing=True)
+    with running(site.text(between), site.port, site.folder) as found:
+        await_that(lambda: found.status("rest1:8083").startswith("DOWN"), "it is out")
+        assert found.status("rest1:8082").startswith("UP")
+
+
+UP = {"status": "UP", "check_status": "L7OK"}
+DOWN = {"status": "DOWN", "check_status": "L7STS", "check_code": "404", "last_chk": ""}
+
+
+@pytest.mark.parametrize(
+    ("found", "in_force", "said"),
+    [
+        ({"a": UP, "b": UP}, {"a": UP, "b": UP}, None),
+        ({"a": UP, "b": DOWN}, {"a": UP, "b": DOWN}, None),
+        ({"a": UP, "b": DOWN}, {"a": UP, "b": UP}, "it would take out what is up: b L7STS 404"),
+        ({"a": UP}, {"a": UP, "b": UP}, None),
+        ({"c": UP}, {"a": UP}, None),
+        ({"c": DOWN}, {"a": UP}, "it would see no instance up: c L7STS 404"),
+        ({"a": {**UP, "check_status": "INI"}}, {}, "it would see no instance up: a INI"),
+    ],
+)
+def test_a_configuration_has_to_see_one_up_and_what_the_running_one_has_up(
+    found: Any, in_force: Any, said: str | None
+) -> None:
+    assert unseen(found, in_force) == said
+
+
+def test_two_clusters_behind_one_balancer_are_refused_with_the_fix() -> None:
+    inventory = rest(2, groups={"rest_balancer": ("lb1",)})
+    inventory.hosts["rest2"]["kafka_rest_cluster"] = "agg"  # type: ignore[index]
+    (error,) = of_rule(make_plan(inventory), "balancer.cluster", "error")
+    assert error.where == "rest2 kafka_rest"
+    assert "kafka_rest_cluster is agg, and leaf on rest1" in error.message
+    assert "one kafka_rest_cluster" in error.fix
+    alone = rest(2)
+    alone.hosts["rest2"]["kafka_rest_cluster"] = "agg"  # type: ignore[index]
+    assert of_rule(make_plan(alone), "balancer.cluster") == []

@@ -1,0 +1,314 @@
+"""From any plan to any other: the steps exist, each state between is served, and nothing runs twice or is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+
+from control.rendering import render_instance
+from control.steps import Step, step_lines, steps
+from plugins.modules.kedge_deployed import left_behind
+from sizing.core.inventory import Inventory
+from sizing.plan import make_plan
+from tests.planned import METRICS, mirrors, streams
+from tests.rest_inventories import rest
+
+UNITS = {
+    "kafka_rest": "kafka-rest",
+    "rest_balancer": "rest-balancer",
+    "mirror_maker": "mirror-maker",
+    "streams_app": "streams-app",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An inventory, by what is drawn of it."""
+
+    proxies: tuple[str, ...] = ("rest1", "rest2")
+    per_host: int = 2
+    first_port: int = 8082
+    distribution: str = "confluent"
+    logins: bool = False
+    topic: str = "kedge-ready"
+    linger: int = 5
+    balancers: tuple[str, ...] = ("lb1",)
+    mirrors: tuple[str, ...] = ("mm1", "mm2")
+    partitions: int = 20
+    streams: tuple[str, ...] = ("st1",)
+
+
+def hosts(prefix: str, most: int, least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
+    names = [f"{prefix}{n}" for n in range(1, most + 1)]
+    return st.lists(st.sampled_from(names), min_size=least, unique=True).map(lambda s: tuple(sorted(s)))
+
+
+CASES = st.builds(
+    Case,
+    proxies=hosts("rest", 3, 1),
+    per_host=st.integers(1, 3),
+    first_port=st.sampled_from([8082, 8083, 8090]),
+    distribution=st.sampled_from(["confluent", "strimzi"]),
+    logins=st.booleans(),
+    topic=st.sampled_from(["kedge-ready", "other-ready"]),
+    linger=st.sampled_from([5, 7]),
+    balancers=hosts("lb", 2, 1),
+    mirrors=hosts("mm", 3),
+    partitions=st.sampled_from([4, 20]),
+    streams=hosts("st", 2),
+)
+
+
+def inventory(case: Case) -> Inventory:
+    version = {"confluent": "8.3.1", "strimzi": "0.33.1"}[case.distribution]
+    key = {"confluent": "producer.linger.ms", "strimzi": "kafka.producer.linger.ms"}[case.distribution]
+    users = {"anna": "secret-1"} if case.logins and case.distribution == "confluent" else None
+    parts = [
+        rest(
+            list(case.proxies),
+            groups={"rest_balancer": case.balancers},
+            distribution=case.distribution,
+            version=version,
+            instances_per_host=case.per_host,
+            first_port=case.first_port,
+            ready_topic=case.topic,
+            settings={key: case.linger},
+            users=users,
+        )
+    ]
+    if case.mirrors:
+        flow = METRICS | {"largest_topic_partitions": case.partitions, "processes": min(4, case.partitions)}
+        parts.append(mirrors(list(case.mirrors), flows={"metrics": flow}))
+    if case.streams:
+        parts.append(streams(list(case.streams)))
+    every = {host: variables for part in parts for host, variables in part.hosts.items()}
+    groups = {name: members for part in parts for name, members in part.groups.items()}
+    return Inventory(every, groups)
+
+
+@dataclass(frozen=True)
+class Release:
+    """What an instance runs: its files, the port, and of a proxy or a balancer how they speak."""
+
+    files: str
+    port: int | None
+    asks: str = ""
+    logs_in: bool = False
+    servers: frozenset[str] = frozenset()
+    id: str = ""
+
+
+Running = dict[tuple[str, str, str], Release]
+
+
+@lru_cache(maxsize=4096)
+def planned(case: Case) -> Mapping[tuple[str, str, str], Release] | None:
+    """Return what a plan has run; None where it has errors."""
+    plan = make_plan(inventory(case))
+    if plan.has_errors:
+        return None
+    found = {}
+    for host, services in plan.to_json()["hosts"].items():
+        for service, has in services["services"].items():
+            for one in has["instances"] if service in UNITS else ():
+                found[host, service, one["name"]] = release(service, one, case)
+    return found
+
+
+def release(service: str, one: Mapping[str, Any], case: Case) -> Release:
+    keys = {s["key"]: s["value"] for s in one["settings"]}
+    files = repr(sorted(render_instance(UNITS[service], one).items()))
+    asks = keys.get("health get", "") if service == "rest_balancer" else ""
+    if service == "kafka_rest" and case.distribution == "strimzi":
+        asks = "/ready"
+    logs_in = "check login" in keys or (
+        service == "kafka_rest" and case.logins and case.distribution == "confluent"
+    )
+    servers = frozenset(key.split()[1] for key in keys if key.startswith("server "))
+    return Release(files, one["port"], asks, logs_in, servers, keys.get("id", keys.get("bridge.id", "")))
+
+
+@dataclass
+class World:
+    """What runs while steps are taken."""
+
+    runs: Running
+    target: Mapping[tuple[str, str, str], Release]
+    both: set[tuple[str, str, str]] = field(default_factory=set)
+    drained: set[str] = field(default_factory=set)
+
+    def up(self, balancer: tuple[str, str, str], but: str = "") -> set[str]:
+        """Return the servers that a balancer would send a request to."""
+        mine = self.runs[balancer]
+        found = {f"{h}:{r.port}": r for (h, s, _), r in self.runs.items() if s == "kafka_rest"}
+        return {
+            name
+            for name, proxy in found.items()
+            if name in mine.servers - self.drained - {but}
+            and (balancer in self.both or self.passes(mine, proxy))
+        }
+
+    def passes(self, balancer: Release, proxy: Release) -> bool:
+        if balancer.asks:
+            return balancer.asks == proxy.asks
+        return balancer.logs_in or not proxy.logs_in
+
+    def balancers(self) -> list[tuple[str, str, str]]:
+        return [at for at in self.runs if at[1] == "rest_balancer"]
+
+    def take(self, step: Step) -> None:
+        at = (step.host, step.service, step.instance)
+        if step.do == "start":
+            assert at not in self.runs, step
+            self.runs[at] = self.target[at]
+            if step.service == "rest_balancer" and self.changing():
+                self.both.add(at)
+        elif step.do == "drain":
+            name = f"{step.host}:{self.runs[at].port}"
+            stay = {f"{h}:{r.port}" for (h, s, _), r in self.target.items() if s == "kafka_rest"}
+            # As haproxy_drain: left in rotation where none of those that stay is up.
+            if all((self.up(b) - {name}) & stay for b in self.balancers()):
+                self.drained.add(name)
+        elif step.do == "stop":
+            del self.runs[at]
+        else:
+            name = f"{step.host}:{self.target[at].port}"
+            if step.service == "kafka_rest":
+                # Away for a while; the others serve, where there are others.
+                for balancer in self.balancers():
+                    known = self.runs[balancer].servers & {
+                        f"{h}:{r.port}" for (h, s, _), r in self.runs.items() if s == "kafka_rest"
+                    }
+                    assert self.up(balancer) >= known - self.drained, (step, balancer)
+                    assert len(known) < 2 or self.up(balancer, but=name), (step, balancer)
+            self.runs[at] = self.target[at]
+            (self.both.add if step.do == "serve both" else self.both.discard)(at)
+        self.holds(step)
+
+    def changing(self) -> bool:
+        """Return whether a proxy that stays runs another release than its planned one."""
+        return any(r != self.target.get(at, r) for at, r in self.runs.items() if at[1] == "kafka_rest")
+
+    def holds(self, step: Step) -> None:
+        """Assert what has to be true of every state."""
+        for balancer in self.balancers():
+            assert self.up(balancer), f"{balancer} serves nobody after {step}"
+        names = [name for _, service, name in self.runs if service == "mirror_maker"]
+        assert len(names) == len(set(names)), f"a mirror runs twice after {step}"
+
+
+def states(runs: Running, target: Mapping[tuple[str, str, str], Release]) -> dict[str, Any]:
+    """Return what plan.yml would find on the hosts."""
+    found: dict[str, Any] = {}
+    for host, service, name in {*runs, *target}:
+        about = found.setdefault(host, {}).setdefault(service, {"instances": {}, "stale": []})
+        if (host, service, name) not in target:
+            about["stale"].append(name)
+        elif (host, service, name) not in runs:
+            about["instances"][name] = {"state": "new"}
+        else:
+            same = runs[host, service, name] == target[host, service, name]
+            about["instances"][name] = {"state": "same" if same else "differs"}
+    return found
+
+
+def record(runs: Mapping[tuple[str, str, str], Any]) -> dict[str, dict[str, Any]]:
+    """Return what hosts keep of a deploy."""
+    found: dict[str, Any] = {}
+    for host, service, _ in runs:
+        services = found.setdefault(host, {"address": host, "services": []})["services"]
+        services += [service] if service not in services else []
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(CASES, CASES)
+@example(Case(), Case(distribution="strimzi"))
+@example(Case(logins=True), Case())
+@example(Case(logins=True), Case(distribution="strimzi", first_port=8083, per_host=3))
+@example(Case(mirrors=("mm1",)), Case(mirrors=("mm1", "mm2", "mm3")))
+# Found by search: a balancer that is new while proxies change serves both, and has to follow them.
+@example(Case(("rest1",)), Case(("rest1",), logins=True, balancers=("lb1", "lb2")))
+def test_a_deploy_serves_in_every_state_between_two_plans(before: Case, after: Case) -> None:
+    transition(before, after)
+
+
+@pytest.mark.long
+@settings(max_examples=5000, deadline=None)
+@given(CASES, CASES)
+def test_thousands_of_deploys_serve_in_every_state(before: Case, after: Case) -> None:
+    transition(before, after)
+
+
+def transition(before: Case, after: Case) -> None:
+    """Take the steps from one plan to another, and assert what has to be true of each state."""
+    old, new = planned(before), planned(after)
+    event("planned" if old is not None and new is not None else "one of the plans has an error")
+    if old is None or new is None:
+        return
+    runs = dict(old)
+    # Hosts that left are found first, each of them, and nothing is deployed until they are removed.
+    left = {(one["host"], s) for one in left_behind(record(old), record(new)) for s in one["services"]}
+    gone = {at for at in old if (at[0], at[1]) not in {(h, s) for h, s, _ in new}}
+    assert {(host, service) for host, service, _ in gone} == left
+    world = World(runs, new)
+    if [at for at in new if at[1] == "kafka_rest" and at in old]:
+        for at in gone:  # remove_host.yml, a host at a time
+            if at[1] == "kafka_rest":
+                world.drained.add(f"{at[0]}:{old[at].port}")
+            del world.runs[at]
+            if at[1] == "kafka_rest":
+                assert all(world.up(balancer) for balancer in world.balancers())
+        done = steps(states(world.runs, new))
+        for step in done:
+            world.take(step)
+        assert world.runs == dict(new)
+        assert not world.both
+        assert steps(states(world.runs, new)) == [], "a second deploy does nothing"
+        assert len(step_lines(done)) <= len(done)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CASES, CASES, st.integers(0, 40))
+@example(Case(), Case(distribution="strimzi"), 3)
+@example(Case(logins=True), Case(), 4)
+def test_a_deploy_that_was_killed_goes_on_or_back(before: Case, after: Case, taken: int) -> None:
+    stay = {"proxies": before.proxies, "mirrors": before.mirrors, "streams": before.streams}
+    after = Case(**{**after.__dict__, **stay, "balancers": before.balancers})
+    old, new = planned(before), planned(after)
+    if old is None or new is None:
+        return
+    world = World(dict(old), new)
+    for step in steps(states(world.runs, new))[:taken]:
+        world.take(step)
+    for target in (old, new):
+        way = World(dict(world.runs), target, set(world.both))
+        for step in steps(between(way)):
+            way.take(step)
+        assert way.runs == dict(target)
+        assert not way.both
+
+
+def between(world: World) -> dict[str, Any]:
+    """Return what hosts answer of a world in which a balancer may run its configuration of a change."""
+    found = states(world.runs, world.target)
+    for host, service, name in world.both & world.target.keys():
+        found[host][service]["instances"][name]["state"] = "differs"
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(CASES, hosts("rest", 3, 1), hosts("mm", 3))
+def test_a_host_in_or_out_changes_no_identity_of_another(
+    case: Case, proxies: tuple[str, ...], flows: tuple[str, ...]
+) -> None:
+    old, new = planned(case), planned(Case(**{**case.__dict__, "proxies": proxies, "mirrors": flows}))
+    for at in {*(old or {})} & {*(new or {})}:
+        if at[1] == "kafka_rest":
+            assert ((old or {})[at].id, (old or {})[at].port) == ((new or {})[at].id, (new or {})[at].port)
