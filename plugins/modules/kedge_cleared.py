@@ -108,7 +108,10 @@ def main() -> None:
             remove(path)
         systemctl("daemon-reload")
     except (OSError, TimeoutError) as error:
-        module.fail_json(msg=str(error), changed=True)
+        module.fail_json(
+            msg=f"{error}. The host was not cleared of all. Fix that, then run the playbook again",
+            changed=True,
+        )
     module.exit_json(changed=True, stopped=stopped, removed=removed)
 
 
@@ -121,7 +124,8 @@ def stop(module: AnsibleModule, unit: str) -> None:
     runs = [name for name in names if systemctl("is-active", "--quiet", name).returncode == 0]
     if runs:
         module.fail_json(
-            msg=f"{', '.join(runs)} cannot be stopped; its journal says why. Nothing was removed"
+            msg=f"{', '.join(runs)} cannot be stopped. Nothing was removed. See its journal, stop it, then "
+            "run the playbook again"
         )
 
 

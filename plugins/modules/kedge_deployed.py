@@ -54,7 +54,7 @@ def read(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text())
         if found["format"] > FORMAT:
-            message = f"{file}: written by a newer Kedge. Nothing was touched. Deploy with one as new"
+            message = f"{file} was written by a newer Kedge: deploy with one as new"
             raise ValueError(message)
         hosts = {
             str(host): {"address": str(has["address"]), "services": [str(s) for s in has["services"]]}
@@ -64,8 +64,8 @@ def read(file: Path) -> dict[str, Any]:
         return {}
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         message = (
-            f"{file}: no record of what is deployed ({error!r}); put it back, or delete it: the next deploy "
-            "writes it anew, and hosts that left the inventory before that are not found"
+            f"{file} is no record of what is deployed ({error!r}): put it back, or delete it; the next "
+            "deploy writes it anew, and hosts that left the inventory before that are not found"
         )
         raise ValueError(message) from None
     return hosts
@@ -145,7 +145,7 @@ def main() -> None:
         if changes and not module.check_mode:
             write(FILE, new)
     except (OSError, ValueError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"{error}. No host was touched. Fix that, then run the playbook again")
     module.exit_json(changed=changes, left=left)
 
 

@@ -65,11 +65,11 @@ def test_the_record_is_its_owners_alone_and_comes_back_as_it_was(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "no record of what is deployed"),
-        ("[]", "no record of what is deployed"),
-        ('{"format": 1, "hosts": {"a": {"services": []}}}', "no record of what is deployed"),
-        ('{"format": 1, "hosts": []}', "no record of what is deployed"),
-        ('{"format": 2, "hosts": {}}', "written by a newer Kedge"),
+        ("{", "is no record of what is deployed"),
+        ("[]", "is no record of what is deployed"),
+        ('{"format": 1, "hosts": {"a": {"services": []}}}', "is no record of what is deployed"),
+        ('{"format": 1, "hosts": []}', "is no record of what is deployed"),
+        ('{"format": 2, "hosts": {}}', "was written by a newer Kedge"),
     ],
 )
 def test_a_record_that_somebody_edited_or_a_newer_kit_wrote_is_named(

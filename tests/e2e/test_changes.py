@@ -1,0 +1,135 @@
+"""Changes under load on real nodes: what a balancer and its proxies change together, and hosts that leave."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
+
+INVENTORY = "inventories/local"
+BALANCER = "http://10.77.0.31:8080"
+LOGIN = ("anna", "secret-1")
+USERS = ("-e", json.dumps({"kafka_rest_users": dict([LOGIN])}))
+#: At least so many requests have to have been answered for a change to have been seen.
+SEEN = 100
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1800), pytest.mark.usefixtures("deployed")]
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[None]:
+    """The demo's fleet, its proxies with a login; it is removed at the end."""
+    try:
+        local_fleet("up", INVENTORY)
+        first = play("deploy.yml", *USERS, inventory=INVENTORY)
+        assert first.returncode == 0, first.stdout
+        yield
+    finally:
+        local_fleet("down", INVENTORY)
+
+
+@contextmanager
+def asking() -> Iterator[Counter[str]]:
+    """Produce through the balancer all the while, a connection a request; count the answers."""
+    answers: Counter[str] = Counter()
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.wait(0.05):
+            try:
+                said = httpx.post(
+                    f"{BALANCER}/topics/kedge-ready",
+                    headers={"Content-Type": "application/vnd.kafka.binary.v2+json"},
+                    json={"records": [{"value": "a2VkZ2U="}]},
+                    auth=LOGIN,
+                    timeout=70,
+                )
+                entry = said.json().get("offsets", [{}])[0]
+                answers["good" if isinstance(entry.get("offset"), int) else said.text[:200]] += 1
+            except (httpx.HTTPError, ValueError) as error:
+                answers[repr(error)] += 1
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def none_failed(answers: Counter[str]) -> None:
+    good = answers["good"]
+    assert dict(answers) == {"good": good}
+    assert good >= SEEN
+
+
+def test_logins_are_taken_away_without_a_failed_request() -> None:
+    with asking() as answers:
+        done = play("deploy.yml", inventory=INVENTORY)
+    assert done.returncode == 0, done.stdout
+    none_failed(answers)
+    for port in ("8082", "8083"):
+        assert "BASIC" not in on_node("kedge", "rest2", f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
+    assert "while logins change" not in on_node("kedge", "lb1", "cat /etc/rest-balancer/haproxy/haproxy.cfg")
+    again = play("deploy.yml", inventory=INVENTORY)
+    assert all(host["changed"] == 0 for host in recap(again.stdout).values()), again.stdout
+
+
+def test_a_change_that_was_killed_between_is_taken_back_by_the_next_deploy() -> None:
+    with asking() as answers:
+        with begin("deploy.yml", *USERS, inventory=INVENTORY) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "See the groups stable again" in line:  # the first instance has changed
+                    process.kill()
+                    break
+        back = play("deploy.yml", inventory=INVENTORY)
+    assert back.returncode == 0, back.stdout
+    none_failed(answers)
+
+
+@pytest.fixture
+def without_rest2() -> Iterator[str]:
+    """The inventory after somebody took a host out of it."""
+    folder = ROOT / "build" / "without-rest2"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / INVENTORY, folder)
+    hosts = folder / "hosts.yml"
+    left = [line for line in hosts.read_text().splitlines() if "rest2" not in line]
+    hosts.write_text("\n".join(left) + "\n")
+    yield str(Path("build") / "without-rest2")
+    shutil.rmtree(folder)
+
+
+def test_a_host_that_left_the_inventory_stops_the_deploy_until_it_is_removed(without_rest2: str) -> None:
+    with asking() as answers:
+        stopped = play("deploy.yml", inventory=without_rest2)
+        assert stopped.returncode != 0
+        said = " ".join((stopped.stdout + stopped.stderr).split())
+        assert "rest2 (10.77.0.22) had kafka_rest deployed and left the inventory" in said
+        assert all(host["changed"] == 0 for host in recap(stopped.stdout).values())
+        gone = play("remove_host.yml", "-e", "gone=rest2", inventory=without_rest2)
+        assert gone.returncode != 0
+        assert "rest2 answers, so it is there" in " ".join((gone.stdout + gone.stderr).split())
+        removed = play("remove_host.yml", "-e", "host=rest2", inventory=without_rest2)
+        assert removed.returncode == 0, removed.stdout
+    none_failed(answers)
+    left = "ls -d /etc/kafka-rest /var/lib/kedge/kafka-rest /opt/kedge /etc/systemd/system/kafka-rest*"
+    assert on_node("kedge", "rest2", f"{left} 2>/dev/null", check=False) == ""
+    assert on_node("kedge", "rest2", "pgrep -f sandbox-rest", check=False) == ""
+    assert "rest2" not in on_node("kedge", "lb1", "cat /etc/rest-balancer/haproxy/haproxy.cfg")
+    again = play("deploy.yml", inventory=without_rest2)
+    assert again.returncode == 0, again.stdout
+    assert all(host["changed"] == 0 for host in recap(again.stdout).values()), again.stdout
