@@ -22,7 +22,14 @@ from local.setup.targets import TARGETS
 CALLERS = {
     "setup": ("evidence", "sizing", "control", "spark_checks", "verify", "plugins/action", "local"),
     "demo-mirror": ("local/go_program.py",),
-    "test-fast": ("tests/unit", "tests/render", "tests/spark", "tests/faults", "tests/setup"),
+    "test-fast": (
+        "tests/unit",
+        "tests/render",
+        "tests/spark",
+        "tests/faults",
+        "tests/setup",
+        "tests/balancers.py",
+    ),
     "test-proxy": ("tests/contract", "tests/e2e/test_molecule.py"),
     "test-demo": ("tests/e2e/test_demo.py", "tests/e2e/playing.py"),
     "test-kafka": ("tests/kafka",),
@@ -45,6 +52,7 @@ NODE_PACKAGES = {
     "haproxy": "haproxy",
     "jcmd": "openjdk-17-jdk-headless",
     "ss": "iproute2",
+    "timeout": "coreutils",
 }
 _RUNS = frozenset(("run", "Popen", "check_output", "check_call", "call"))
 _NAME = re.compile(r"[a-z][a-z0-9.+-]*")
@@ -180,6 +188,7 @@ def test_set_up_of_a_target_sees_to_every_program_that_is_called_under_it(target
 def test_image_of_the_nodes_brings_what_is_called_on_nodes() -> None:
     listed = [
         "a vendor's own",
+        "coreutils",  # of every Debian
         *(PROJECT / "local" / "fleet" / "image" / "packages").read_text().splitlines(),
     ]
     for program, by in called_under(ON_NODES).items():
