@@ -105,7 +105,10 @@ def complaint(servers: str, runs: Path, *more: str) -> str:
 
 def test_more_copies_than_brokers_are_one_line(broker: CrashableBroker, tmp_path: Path) -> None:
     line = complaint(broker.bootstrap_servers, tmp_path, "--replication", "3")
-    assert line == "error: cluster leaf has 1 broker, and --replication is 3: say --replication 1 or less"
+    assert line == (
+        "error: cluster leaf has 1 broker, and --replication is 3: say --replication 1 or less. "
+        "Nothing was reported. Fix that, then run this again"
+    )
 
 
 def test_a_cluster_that_refuses_topics_is_one_line(guarded: GuardedBroker, tmp_path: Path) -> None:
