@@ -22,7 +22,13 @@ USERS = ("-e", json.dumps({"kafka_rest_users": dict([LOGIN])}))
 #: At least so many requests have to have been answered for a change to have been seen.
 SEEN = 100
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1800), pytest.mark.usefixtures("deployed")]
+# The fleet of inventories/local is that of test_deploys, which may run beside the others.
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.long,
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures("deployed"),
+]
 
 
 @pytest.fixture(scope="module")
