@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import border.action
 import border.cluster
+import border.deployed
 import border.generator
 import border.host
 import border.proxy
@@ -103,6 +104,11 @@ SOURCES: Final[Mapping[str, Source]] = {
         "a module on a host",
         lambda data: border.action.actions(_json(data), "h", {"kafka_rest"}),
         json.dumps([_ACTION]).encode(),
+    ),
+    "border.deployed.record": Source(
+        "a host's record of the others",
+        lambda data: border.deployed.record(_json(data), {"kafka_rest"}),
+        json.dumps({"rest3": {"address": "10.0.0.3", "services": ["kafka_rest"]}}).encode(),
     ),
     "border.generator.clock": Source(
         "a host that makes load", border.generator.clock, line({"clock": 1, "code": "a"})
@@ -227,6 +233,8 @@ TOOLS: Final = {
 }
 
 _OWN: Final = "this machine's own files and processes"
+#: Its answer goes to other hosts, so that plugins/action/kedge_deployed.py has it pass border.deployed.
+_ON_HOST: Final = "runs on a managed host, whose action of the same name passes the border"
 _NODE: Final = "runs on a managed host, and sees that host alone"
 _CLUSTER: Final = "brokers, whose protocol librdkafka reads; numbers, and names that were asked for"
 _STATE: Final = "state tests, a process of its own that asserts and keeps nothing"
@@ -268,7 +276,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/modules/kafka_rights_present.py": _CLUSTER,
     "plugins/modules/kafka_topics_present.py": _CLUSTER,
     "plugins/modules/kafka_users_present.py": _CLUSTER,
-    "plugins/modules/kedge_deployed.py": _NODE,
+    "plugins/modules/kedge_deployed.py": _ON_HOST,
     "plugins/modules/kedge_instance.py": _NODE,
     "plugins/modules/kedge_kernel.py": _NODE,
     "spark_checks/ingest.py": _OWN,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from control.deployed import disagreed, left_together
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
@@ -411,6 +412,8 @@ class FilterModule:
             "servers_of": servers_of,
             "instance_names": instance_names,
             "of_marks": of_marks,
+            "left_together": left_together,
+            "disagreed": disagreed,
             "load_spec": load_spec,
             "mirror_gate": mirror_gate,
             "mirror_probe": mirror_probe,

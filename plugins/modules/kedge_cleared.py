@@ -11,7 +11,11 @@ description:
     Where no unit of Kedge is left on the host, the software under /opt/kedge and the record go as well.
   - Packages, users and kernel settings stay, unless C(kernel) asks for these.
 options:
-  units: {type: list, elements: str, required: true, description: "Names of template units, without @."}
+  units:
+    type: list
+    elements: str
+    required: true
+    description: "Names of template units, without @: letters and dashes, since they become paths."
   kernel: {type: bool, default: false, description: "Remove the file of kernel settings too."}
 author: Kedge
 """
@@ -35,6 +39,7 @@ removed:
   elements: str
 """
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -46,6 +51,8 @@ from ansible.module_utils.probes import systemctl
 LOCK_SECONDS = 120
 #: What every unit of Kedge has; a host without any is none of its hosts any more.
 SHARED = (".release-key", ".deployed.json")
+#: What a unit's name is; it becomes part of paths that are removed.
+UNIT = re.compile(r"[a-z][a-z-]*")
 KERNEL = ("etc/sysctl.d/60-kedge.conf", "etc/security/limits.d/60-kedge.conf")
 
 
@@ -93,6 +100,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     units = module.params["units"]
+    if strange := [unit for unit in units if not UNIT.fullmatch(unit)]:
+        module.fail_json(
+            msg=f"no names of units: {strange!r}. Nothing was stopped. Give names such as kafka-rest"
+        )
     stopped = [f"{unit}@{name}" for unit in units for name in instances(unit)]
     found = [path for path in places(units, units_here()) if path.is_symlink() or path.exists()]
     if module.params["kernel"]:

@@ -9,14 +9,18 @@ short_description: Note which host has which services, and find what is no longe
 description:
   - Each host keeps the whole record, under /var/lib/kedge. A host that is taken out of the inventory is then
     known to those that are left.
+  - On the host the record is read and written alone. What it means is judged on the control machine, where it
+    is taken as that host's word. What is no such record is left out, with a warning that names the host.
+  - Of a host that is planned, only its own record counts. Nobody else has it named as left behind.
   - Nothing is noted while a host has a service that others still have and it should not; that is left behind.
-  - A service that no host is planned for may be another inventory's. It is told, and kept in the record.
+  - A service that no host is planned for may be another inventory's. It is reported, and kept in the record.
 options:
   planned:
     type: dict
     default: {}
     description: "Host to its C(services) and its C(address), of the whole plan."
   forget: {type: str, default: "", description: "A host whose entry goes, less what is planned for it."}
+  write: {type: dict, description: "What the host is to keep; the action of this name gives it."}
 author: Kedge
 """
 
@@ -29,7 +33,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 left:
-  description: What was deployed and is planned no more, a host each (host, address, services, stops, said).
+  description:
+    - What was deployed and is planned no more, a host each (host, address, services, stops, known, by).
+    - C(left_together) puts that of several hosts together.
   returned: always
   type: list
   elements: dict
@@ -71,50 +77,6 @@ def read(file: Path) -> dict[str, Any]:
     return hosts
 
 
-def left_behind(record: Hosts, planned: Hosts) -> list[dict[str, Any]]:
-    """Return what the record has and the plan has not; a host under another name at its address has it."""
-    served = {service for has in planned.values() for service in has["services"]}
-    at: dict[str, set[str]] = {}
-    for has in planned.values():
-        at.setdefault(has["address"], set()).update(has["services"])
-    found = []
-    for host, had in sorted(record.items()):
-        now = {*planned.get(host, {}).get("services", ()), *at.get(had["address"], ())}
-        for stops in (True, False):
-            gone = [s for s in had["services"] if s not in now and (s in served) is stops]
-            if gone:
-                one = {"host": host, "address": had["address"], "services": gone, "stops": stops}
-                found.append(one | {"said": said(one, known=host in planned)})
-    return found
-
-
-def said(left: Mapping[str, Any], *, known: bool) -> str:
-    """Return what a person reads of a host that was left behind, and what to do."""
-    host, services = left["host"], ", ".join(left["services"])
-    there = f"{host} ({left['address']}) had {services} deployed and "
-    there += (
-        f"is no longer in the group{'s' * (len(left['services']) > 1)}" if known else "left the inventory"
-    )
-    if not left["stops"]:
-        return f"{there}, and no other host has that now: if it is not another inventory's, it may still run"
-    return (
-        f"{there}: its processes may still run, with the names and ids that other hosts get. Stop and clear "
-        f"them: ansible-playbook -i INV remove_host.yml -e host={host} (-e gone={host} where the machine "
-        "does not exist any more), or put the host back"
-    )
-
-
-def next_record(record: Hosts, planned: Hosts, forget: str = "") -> dict[str, Any]:
-    """Return the record of what is planned, with what may be another inventory's."""
-    addresses = {has["address"] for has in planned.values()}
-    new = {host: dict(has) for host, has in planned.items()}
-    for one in left_behind(record, planned):
-        if one["host"] != forget and not (one["host"] not in planned and one["address"] in addresses):
-            entry = new.setdefault(one["host"], {"address": one["address"], "services": []})
-            entry["services"] = [*entry["services"], *one["services"]]
-    return new
-
-
 def write(file: Path, record: Hosts) -> None:
     """Write the record; half of one is never there."""
     file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -126,27 +88,15 @@ def write(file: Path, record: Hosts) -> None:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "planned": {"type": "dict", "default": {}},
-            "forget": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    planned, forget = module.params["planned"], module.params["forget"]
+    module = AnsibleModule(argument_spec={"write": {"type": "dict"}}, supports_check_mode=True)
+    new = module.params["write"]
     try:
         record = read(FILE)
-        left = [one for one in left_behind(record, planned) if one["host"] != forget]
-        new = next_record(record, planned, forget)
-        # While something is left behind nothing is noted, but forgotten is what was removed.
-        if any(one["stops"] for one in left):
-            new = {h: has for h, has in record.items() if h != forget}
-        changes = new != record
-        if changes and not module.check_mode:
+        if new is not None and not module.check_mode:
             write(FILE, new)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{error}. No host was touched. Fix that, then run the playbook again")
-    module.exit_json(changed=changes, left=left)
+    module.exit_json(changed=new is not None and new != record, record=record)
 
 
 if __name__ == "__main__":

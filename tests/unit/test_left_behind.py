@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.hosts.__main__ import played, write_inventory
+from control.deployed import left_behind, left_together, next_record, reported
+from plugins.action import kedge_deployed as action
 from plugins.modules import kedge_cleared, kedge_deployed
-from plugins.modules.kedge_deployed import left_behind, next_record, read, write
+from plugins.modules.kedge_deployed import read, write
 
 
 def has(*services: str, address: str = "") -> dict[str, Any]:
@@ -20,18 +25,42 @@ REST, MIRROR = "kafka_rest", "mirror_maker"
 THREE = {f"rest{n}": has(REST, address=f"10.0.0.{n}") for n in (1, 2, 3)}
 
 
+def said(planned: dict[str, Any], **records: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is made of the records that these hosts keep."""
+    return left_together(one for host, record in records.items() for one in reported(host, record, planned))
+
+
 def test_a_host_that_left_the_inventory_stops_the_deploy_with_what_to_do() -> None:
-    (left,) = left_behind(THREE, {h: THREE[h] for h in ("rest1", "rest2")})
+    (left,) = said({h: THREE[h] for h in ("rest1", "rest2")}, rest1=THREE, rest2=THREE)
     assert (left["host"], left["services"], left["stops"]) == ("rest3", [REST], True)
     assert left["said"].startswith("rest3 (10.0.0.3) had kafka_rest deployed and left the inventory: its")
     assert "remove_host.yml -e host=rest3 (-e gone=rest3 where the machine does not exist" in left["said"]
+    assert left["said"].endswith("So says the record of rest[1-2]")
 
 
 def test_a_host_that_left_a_group_is_found_too() -> None:
     record = {**THREE, "rest3": has(REST, MIRROR, address="10.0.0.3")}
-    (left,) = left_behind(record, {**THREE, "rest3": has(MIRROR, address="10.0.0.3")})
+    (left,) = said({**THREE, "rest3": has(MIRROR, address="10.0.0.3")}, rest1=record, rest3=record)
     assert (left["host"], left["services"]) == ("rest3", [REST])
     assert "is no longer in the group:" in left["said"]
+    assert left["addresses"] == {"10.0.0.3": ["rest3"]}
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("rest1", "10.0.0.1"), ("rest1", "10.0.0.66"), ("other", "10.0.0.1")]
+)
+def test_no_host_has_another_one_named_that_is_planned(host: str, address: str) -> None:
+    crafted = {host: has(MIRROR, REST, address=address)}
+    planned = {**THREE, "mm1": has(MIRROR, address="10.0.0.9")}
+    assert said(planned, rest2=crafted) == []
+
+
+def test_hosts_that_disagree_on_an_address_are_named_with_what_they_say() -> None:
+    planned = {h: THREE[h] for h in ("rest1", "rest2")}
+    crafted = {"rest3": has(REST, address="10.0.0.66")}
+    (left,) = said(planned, rest1=THREE, rest2=crafted)
+    assert left["addresses"] == {"10.0.0.3": ["rest1"], "10.0.0.66": ["rest2"]}
+    assert "rest3 (10.0.0.3 by the record of rest1, 10.0.0.66 by the record of rest2) had" in left["said"]
 
 
 def test_a_host_by_another_name_at_its_address_is_no_other_host() -> None:
@@ -82,45 +111,155 @@ def test_a_record_that_somebody_edited_or_a_newer_kit_wrote_is_named(
     assert str(file) in str(raised.value)
 
 
-class EndedError(Exception):
-    """A module's answer."""
+class Reading(action.ActionModule):  # type: ignore[misc]
+    """The action on a host, whose module answers as it is given, or from the file of this machine."""
+
+    def __init__(
+        self, answer: dict[str, Any] | None = None, *, check: bool = False, **arguments: Any
+    ) -> None:
+        self._task = SimpleNamespace(args=arguments, check_mode=check, async_val=0)
+        self._answer = answer
+
+    def _execute_module(self, name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+        assert name == "kedge_deployed"
+        if "write" in module_args:
+            write(kedge_deployed.FILE, module_args["write"])
+        return {"record": read(kedge_deployed.FILE)} if self._answer is None else self._answer
+
+    def answers(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        monkeypatch.setattr(action.ActionBase, "run", lambda *_: {})
+        found: dict[str, Any] = self.run(None, {"inventory_hostname": "rest1"})
+        return found
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, **given: Any) -> dict[str, Any]:
-    class Module:
-        check_mode = given.pop("check", False)
-        params = {"planned": {}, "forget": ""} | given
-
-        def __init__(self, **_: Any) -> None: ...
-
-        def exit_json(self, **said: Any) -> None:
-            raise EndedError(said)
-
-        def fail_json(self, **said: Any) -> None:
-            raise EndedError(said | {"failed": True})
-
-    monkeypatch.setattr(kedge_deployed, "AnsibleModule", Module)
-    with pytest.raises(EndedError) as ended:
-        kedge_deployed.main()
-    said: dict[str, Any] = ended.value.args[0]
-    return said
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The record of a host, which has none yet."""
+    monkeypatch.setattr(kedge_deployed, "FILE", tmp_path / ".deployed.json")
+    return kedge_deployed.FILE
 
 
-def test_nothing_is_noted_while_a_host_is_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / ".deployed.json"
-    monkeypatch.setattr(kedge_deployed, "FILE", file)
-    assert answer(monkeypatch, planned=THREE)["changed"]
-    assert not answer(monkeypatch, planned=THREE)["changed"]
+def test_nothing_is_noted_while_a_host_is_left_behind(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(**given: Any) -> dict[str, Any]:
+        return Reading(**given).answers(monkeypatch)
+
+    assert answer(planned=THREE)["changed"]
+    assert not answer(planned=THREE)["changed"]
     two = {h: THREE[h] for h in ("rest1", "rest2")}
-    stopped = answer(monkeypatch, planned=two)
+    stopped = answer(planned=two)
     assert [one["host"] for one in stopped["left"]] == ["rest3"]
     assert set(json.loads(file.read_text())["hosts"]) == set(THREE)
-    assert answer(monkeypatch, planned=two, forget="rest3", check=True)["left"] == []
+    assert answer(planned=two, forget="rest3", check=True)["left"] == []
     assert set(read(file)) == set(THREE)
-    assert answer(monkeypatch, planned=two, forget="rest3")["changed"]
+    assert answer(planned=two, forget="rest3")["changed"]
     assert set(read(file)) == set(two)
+
+
+def one(host: str = "rest9", **differs: Any) -> dict[str, Any]:
+    return {"record": {host: {"address": "10.0.0.9", "services": [REST]} | differs}}
+
+
+@pytest.mark.parametrize(
+    "crafted",
+    [
+        {},
+        {"record": ["rest9"]},
+        one(services=["../../../../root"]),
+        one(services=["another"]),
+        one(services=[REST] * 21),
+        one(address="-oProxyCommand=id"),
+        one(address="10.0.0.9 root"),
+        one(address="10.0.0.9\n"),
+        one(host="-rest9"),
+        one(host="../rest9"),
+        one(host="rest9\x1b[2J"),
+        one(said="\x1b[2J"),
+        {"record": {f"rest{n}": has(REST) for n in range(10_001)}},
+    ],
+)
+def test_an_answer_that_is_no_record_counts_for_nothing_and_names_its_host(
+    crafted: dict[str, Any], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Reading(crafted, planned=THREE).answers(monkeypatch)
+    (warned,) = answer.pop("warnings")
+    assert answer == {"changed": False, "left": []}
+    assert warned.startswith("rest1: its record of what is deployed where was not taken: ")
+    assert warned.isprintable()
+    assert len(warned) < 600
+    assert not file.exists()
+
+
+def test_of_an_answer_nothing_but_the_record_is_taken(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crafted = {"record": {}, "left": one(), "ansible_facts": {"a": 1}, "warnings": ["x"], "msg": "\x1b[2J"}
+    assert Reading(crafted, planned={}).answers(monkeypatch) == {"changed": False, "left": []}
+    failed = Reading({"failed": True, "msg": "a\x1b[2J\x9b", "said": "x"}).answers(monkeypatch)
+    assert failed == {"changed": False, "failed": True, "msg": r"a\x1b[2J\x9b"}
+    assert not file.exists()
+
+
+def leaving(tmp_path: Path, *arguments: str, **records: Any) -> tuple[str, list[str]]:
+    """Play remove_host.yml on doubles of which rest2 left; what it printed, and the calls to hosts in their order."""
+    write_inventory(tmp_path, 3)
+    listing = json.loads((tmp_path / "hosts.yml").read_text())
+    del listing["all"]["children"]["kafka_rest"]["hosts"]["rest2"]
+    (tmp_path / "hosts.yml").write_text(json.dumps(listing))
+    says = {f"{host} kedge_deployed": {"record": record} for host, record in records.items()}
+    (tmp_path / "says").write_text(json.dumps(says))
+    with contextlib.suppress(RuntimeError):  # what it printed says why it ended
+        played(
+            tmp_path,
+            ["remove_host.yml", *arguments],
+            KEDGE_SAYS=str(tmp_path / "says"),
+            KEDGE_FAILS="10.0.0.2 kedge_cleared",  # else a whole deploy would follow
+            ANSIBLE_DISPLAY_OK_HOSTS="true",
+        )
+    return " ".join((tmp_path / "output").read_text().split()), (tmp_path / "calls").read_text().splitlines()
+
+
+HONEST = {"rest2": has(REST, address="10.0.0.2")}
+
+
+def test_a_hosts_crafted_record_reaches_no_other_host(tmp_path: Path) -> None:
+    """One host names another address, a unit that is a path, and a text for the terminal."""
+    crafted = {"rest2": {"address": "10.0.0.66", "services": ["../../../../root"], "said": "\x1b[2J"}}
+    said, calls = leaving(tmp_path, "-e", "host=rest2", rest1=HONEST, rest3=crafted)
+    assert "rest3: its record of what is deployed where was not taken" in said
+    assert {call for call in calls if "kedge_cleared" in call} == {"10.0.0.2 kedge_cleared"}
+    assert "/root" not in said
+    assert "\x1b" not in said
+
+
+def test_where_hosts_disagree_none_is_reached_until_somebody_says_which(tmp_path: Path) -> None:
+    records = {"rest1": HONEST, "rest3": {"rest2": has(REST, address="10.0.0.66")}}
+    said, calls = leaving(tmp_path, "-e", "host=rest2", **records)
+    assert "10.0.0.2 by the record of rest1; 10.0.0.66 by the record of rest3. Nothing was stopped." in said
+    assert not [call for call in calls if "kedge_cleared" in call]
+    _, calls = leaving(tmp_path, "-e", "host=rest2", "-e", "address=10.0.0.2", **records)
+    assert {call for call in calls if "kedge_cleared" in call} == {"10.0.0.2 kedge_cleared"}
+    said, calls = leaving(tmp_path, "-e", "host=rest2", "-e", "address=-oProxyCommand=id", **records)
+    assert "address is no name and no number of a host" in said
+    assert not [call for call in calls if "kedge_cleared" in call]
+
+
+@pytest.mark.parametrize("unit", ["../../../../root", "/root", "kafka-rest/..", "", "-", "Kafka", "a\n"])
+def test_a_unit_that_is_no_name_is_refused_where_paths_are_made_of_it(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class RefusedError(Exception):
+        pass
+
+    class Module:
+        check_mode = True
+
+        def __init__(self, **_: Any) -> None:
+            self.params = {"units": ["kafka-rest", unit], "kernel": False}
+
+        def fail_json(self, msg: str) -> None:
+            raise RefusedError(msg)
+
+    monkeypatch.setattr(kedge_cleared, "AnsibleModule", Module)
+    with pytest.raises(RefusedError, match="no names of units"):
+        kedge_cleared.main()
 
 
 def test_what_is_cleared_is_what_the_service_has_and_the_shared_only_with_the_last(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
+from control.deployed import reported
 from control.rendering import render_instance
 from control.steps import Step, step_lines, steps
-from plugins.modules.kedge_deployed import left_behind
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.planned import METRICS, mirrors, streams
@@ -254,7 +254,8 @@ def transition(before: Case, after: Case) -> None:
         return
     runs = dict(old)
     # Hosts that left are found first, each of them, and nothing is deployed until they are removed.
-    left = {(one["host"], s) for one in left_behind(record(old), record(new)) for s in one["services"]}
+    found = (one for host in record(new) for one in reported(host, record(old), record(new)))
+    left = {(one["host"], s) for one in found for s in one["services"]}
     gone = {at for at in old if (at[0], at[1]) not in {(h, s) for h, s, _ in new}}
     assert {(host, service) for host, service, _ in gone} == left
     world = World(runs, new)

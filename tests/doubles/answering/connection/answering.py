@@ -30,7 +30,8 @@ CALL_SECONDS, RESTART_SECONDS = 0.23, 8.0
 class Connection(ConnectionBase):
     """Notes each call in the file that KEDGE_CALLS names; KEDGE_ANSWER_SCALE multiplies the times.
 
-    ``KEDGE_FAILS`` is a host and a module that fails there.
+    ``KEDGE_FAILS`` is a host and a module that fails there. ``KEDGE_SAYS`` is a file of answers (JSON), by host and
+    module: what a host says that somebody else has.
     """
 
     transport = "answering"
@@ -61,6 +62,8 @@ class Connection(ConnectionBase):
         answer = _answer(module, parameters)
         if f"{self.host()} {module}" == os.environ.get("KEDGE_FAILS"):
             answer = {"failed": True, "msg": "a double of an instance that does not become ready"}
+        if says := os.environ.get("KEDGE_SAYS"):
+            answer = json.loads(Path(says).read_text()).get(f"{self.host()} {module}", answer)
         took = RESTART_SECONDS if module == "kedge_instance" else CALL_SECONDS
         time.sleep(took * float(os.environ.get("KEDGE_ANSWER_SCALE", "0")))
         return 0, json.dumps({"changed": False, **answer}).encode(), b""
@@ -123,6 +126,7 @@ _ANSWERS = {
     "kedge_instance": _restarted,
     "back": _restarted,
     "kedge_kernel": _kernel,
+    "kedge_deployed": lambda _: {"record": {}},
     "stat": lambda _: {"stat": {"exists": True, "isdir": True}},
     "command": lambda _: {"rc": 0, "stdout": "", "stderr": 'openjdk version "17.0.1"'},
 }
