@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -278,6 +279,33 @@ def test_an_answer_that_is_too_long_or_not_whole_is_none(
     with pytest.raises(NoAnswerError) as raised:
         Wire(rest, "/topics/t", {}).post(b"{}")
     assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "begin", [b"HTTP/1.1 200 OK\r\nA: ", b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n"]
+)
+def test_an_answer_that_comes_a_byte_at_a_time_is_due_as_a_whole(begin: bytes) -> None:
+    enough, sent = threading.Event(), list[int]()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(begin)
+            while not enough.wait(0.1) and len(sent) < 100:
+                connection.sendall(b"x")
+                sent.append(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        rest = RestLoad(topic="t", url=url, records_per_s=1, request_timeout_s=0.5)
+        with pytest.raises(NoAnswerError, match="TimeoutError"):
+            Wire(rest, "/topics/t", {}).post(b"{}")
+        enough.set()
+        thread.join(10)
+    assert 0 < len(sent) < 50
 
 
 def test_a_read_without_an_end_gives_the_instance_up(

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import select
+import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from border.foreign import ForeignError, shown
@@ -40,8 +43,45 @@ class Answer(NamedTuple):
     instance: str | None
 
 
+class _Due(io.RawIOBase):
+    """What comes from a socket until so many seconds are over; raises TimeoutError after that."""
+
+    def __init__(self, sock: socket.socket, seconds: float) -> None:
+        self._sock, self._seconds = sock, seconds
+        self._until = time.monotonic() + seconds
+        # Keeps the socket open while an answer that ends with its connection is read.
+        self._raw = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._until - time.monotonic()
+        if left > 0:
+            self._sock.settimeout(left)
+            return self._raw.readinto(buffer)
+        raise TimeoutError(f"no whole answer within {self._seconds:g} s")
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Answering(NamedTuple):
+    """A socket from which one whole answer is due: head and body together, however slowly each byte comes."""
+
+    sock: socket.socket
+    seconds: float
+
+    def makefile(self, *_: Any) -> BinaryIO:
+        return io.BufferedReader(_Due(self.sock, self.seconds))
+
+
 class Wire:
-    """Posts to one URL; several threads may, each on a connection of its own."""
+    """Posts to one URL; several threads may, each on a connection of its own.
+
+    ``request_timeout_s`` bounds each step until the request is sent, and then the whole answer.
+    """
 
     def __init__(self, rest: RestLoad, path: str, headers: Mapping[str, str]) -> None:
         options = session_options(rest)
@@ -71,6 +111,7 @@ class Wire:
         if answer.will_close:
             connection.close()
         else:
+            connection.sock.settimeout(self._timeout)
             self._idle.append(connection)
         return found
 
@@ -104,7 +145,11 @@ class Wire:
         except OSError as error:  # an SSLError is one
             connection.close()
             raise NotSentError(f"{type(error).__name__}: {error}") from error
+        connection.response_class = self._answering
         return connection
+
+    def _answering(self, sock: socket.socket, *options: Any, **named: Any) -> http.client.HTTPResponse:
+        return http.client.HTTPResponse(_Answering(sock, self._timeout), *options, **named)
 
 
 def _whole(answer: http.client.HTTPResponse) -> bytes:
