@@ -15,7 +15,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from border.foreign import ForeignError, shown
@@ -67,14 +67,14 @@ class _Due(io.RawIOBase):
         super().close()
 
 
-class _Answering(NamedTuple):
-    """A socket from which one whole answer is due: head and body together, however slowly each byte comes."""
+class _Answer(http.client.HTTPResponse):
+    """An answer that is due as a whole, head and body, however slowly each byte comes."""
 
-    sock: socket.socket
-    seconds: float
-
-    def makefile(self, *_: Any) -> BinaryIO:
-        return io.BufferedReader(_Due(self.sock, self.seconds))
+    def __init__(self, sock: socket.socket, *options: Any, **named: Any) -> None:
+        super().__init__(sock, *options, **named)
+        whole: Any = io.BufferedReader(_Due(sock, sock.gettimeout() or 0))
+        self.fp.close()
+        self.fp = whole
 
 
 class Wire:
@@ -145,11 +145,8 @@ class Wire:
         except OSError as error:  # an SSLError is one
             connection.close()
             raise NotSentError(f"{type(error).__name__}: {error}") from error
-        connection.response_class = self._answering
+        connection.response_class = _Answer
         return connection
-
-    def _answering(self, sock: socket.socket, *options: Any, **named: Any) -> http.client.HTTPResponse:
-        return http.client.HTTPResponse(_Answering(sock, self._timeout), *options, **named)
 
 
 def _whole(answer: http.client.HTTPResponse) -> bytes:
