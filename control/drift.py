@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from evidence.plain import plain_lines
 from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.naming import fold
 
@@ -116,7 +117,7 @@ def _apart(was: str | None, is_: str | None) -> tuple[str, str]:
 
 
 def hide_secrets(before: str, after: str) -> tuple[str, str]:
-    """Return two texts of a rendered file with the values of secrets taken out; a change stays visible."""
+    """Return two texts of a rendered file with secrets and control characters taken out; a change stays visible."""
     old = read(before)
 
     def masked(line: str, changed: str) -> str:
@@ -125,9 +126,10 @@ def hide_secrets(before: str, after: str) -> tuple[str, str]:
             return without_secrets(line)
         return f"{key}=***{changed if key in old and old[key][0] != value else ''}"
 
+    # What is there is the host's word, and goes to a terminal.
     return (
-        "\n".join(masked(line, "") for line in before.split("\n")),
-        "\n".join(masked(line, " (another one)") for line in after.split("\n")),
+        plain_lines("\n".join(masked(line, "") for line in before.split("\n"))),
+        plain_lines("\n".join(masked(line, " (another one)") for line in after.split("\n"))),
     )
 
 

@@ -10,3 +10,8 @@ def plain(text: object) -> str:
     stand in XML is then a few letters like any others.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+
+
+def plain_lines(text: object) -> str:
+    """Return a text of several lines so, whose ends of lines and tabs stay."""
+    return "\n".join("\t".join(map(plain, line.split("\t"))) for line in str(text).split("\n"))

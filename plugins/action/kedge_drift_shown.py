@@ -11,6 +11,7 @@ from ansible.utils.display import Display
 
 from control.drift import indented, lines_of, topic_lines
 from control.steps import step_lines, steps
+from evidence.plain import plain
 from plugins.filter.kedge import topics_that_may_grow
 from sizing.core.naming import fold
 
@@ -106,8 +107,8 @@ def _together(said: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
 
 def _show(where: str, lines: list[str]) -> None:
     if len(lines) == 1:
-        display.display(f"{where}  {lines[0]}")
+        display.display(plain(f"{where}  {lines[0]}".expandtabs()))
         return
     display.display(where)
     for line in indented(lines):
-        display.display(line, color=_COLORS.get(line.strip()[:1]))
+        display.display(plain(line.expandtabs()), color=_COLORS.get(line.strip()[:1]))

@@ -11,6 +11,7 @@ from ansible.utils.display import Display
 
 from control.drift import change, indented
 from control.rendering import render
+from evidence.plain import plain, plain_lines
 from plugins.action.kedge_drift import comparison
 from sizing.host.kernel import Decision, decide, decide_limit
 
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):
             display.display(f"{(task_vars or {}).get('inventory_hostname')}: not set: {_said(missing)}")
         return result | {
             "changed": bool(changed_files) or bool(set(values) - set(refused)),
-            "not_set": {d.key: {"wanted": d.wanted, "now": d.value, "why": d.why} for d in missing},
+            "not_set": {d.key: {"wanted": d.wanted, "now": d.value, "why": plain(d.why)} for d in missing},
             "warnings": _overridden(found, decisions),
         }
 
@@ -159,12 +160,14 @@ def _differences(
     diff = []
     if values:
         header = "the running kernel"
-        before = "".join(f"{key}={_now(found, key)}\n" for key in values)
+        before = plain_lines("".join(f"{key}={_now(found, key)}\n" for key in values))
         after = "".join(f"{key}={value}\n" for key, value in values.items())
         diff.append({"before": before, "after": after, "before_header": header, "after_header": header})
     for path, text in files.items():
-        before = found["contents"][path] or ""
-        diff.append({"before": before, "after": text, "before_header": path, "after_header": path})
+        before = plain_lines(found["contents"][path] or "")
+        diff.append(
+            {"before": before, "after": plain_lines(text), "before_header": path, "after_header": path}
+        )
     return diff
 
 
@@ -173,13 +176,13 @@ def _said(missing: list[Decision]) -> str:
     keys: dict[str, list[str]] = {}
     for decision in missing:
         keys.setdefault(decision.why, []).append(decision.key)
-    return "; ".join(f"{', '.join(names)}: {why}" for why, names in keys.items())
+    return plain("; ".join(f"{', '.join(names)}: {why}" for why, names in keys.items()))
 
 
 def _overridden(found: Mapping[str, Any], decisions: list[Decision]) -> list[str]:
     """Return a warning for each value that another file changes when the host starts again."""
     return [
-        f"{d.key} is {d.value} until the host starts again: {later} comes after the kit's file and wins "
+        f"{d.key} is {plain(d.value)} until the host starts again: {plain(later)} comes after the kit's file and wins "
         f"then; take {d.key} out of it"
         for d in decisions
         if d.persists

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from border.foreign import shown
 from control.deployed import disagreed, left_together
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
@@ -412,6 +413,7 @@ class FilterModule:
             "servers_of": servers_of,
             "instance_names": instance_names,
             "of_marks": of_marks,
+            "shown": shown,
             "left_together": left_together,
             "disagreed": disagreed,
             "load_spec": load_spec,
