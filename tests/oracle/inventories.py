@@ -452,6 +452,7 @@ EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
         _flow(fill_ms_p95=20_001, priority="latency", latency_budget_ms=30_000),
         _flow(agg={"message_max_bytes": 10_485_760}, producer_settings={"max.request.size": 5_000_000}),
         _flow(java_8=True),
+        _flow(classic=False, mb_per_s=2_000),
     ),
     "streams": (
         _app({"name": "counts", "partitions": 54, "window_ms": 3_600_000, "records_per_s": 54, "record_bytes": 10_000}),

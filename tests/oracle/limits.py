@@ -44,6 +44,7 @@ from tests.oracle.sums import (
     MBIT,
     MESSAGE_MAX,
     MIB,
+    MIRRORED,
     PRODUCED,
     PRODUCER_BUFFER,
     PROXY_LIVE,
@@ -256,6 +257,9 @@ def _flow(
     if link:
         yield Sum("mirror.link", name, rate, link * MBIT, "MB/s before compression beside the link, bytes/s",
                   "warning", ("mirror.link", "mirror.round_trip", "mirror.bandwidth"))  # fmt: skip
+    cores = sum(hosts[host]["host_cores"] for host in {host for host, _, _ in instances})
+    yield Sum("mirror.cores", name, rate / MIRRORED, cores, "cores that read, compress and write (measured)",
+              "warning", ("mirror.cores",))  # fmt: skip
     if classic:
         yield Sum("mirror.processes", name, len(instances), largest, "processes beside the largest topic (Salesforce)",
                   "warning", ("mirror.processes",))  # fmt: skip

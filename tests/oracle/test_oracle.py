@@ -47,6 +47,7 @@ LIMITS = {
     "rest.heap.answers": "rest",
     "rest.memory": "rest",
     "mirror.link": "mirrors",
+    "mirror.cores": "mirrors",
     "mirror.processes": "mirrors",
     "mirror.round_trip": "mirrors",
     "mirror.buffer": "mirrors",
