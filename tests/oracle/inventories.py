@@ -123,6 +123,7 @@ def rest(draw: Draw) -> Spec:
         {
             "consumers": consumers,
             "readers": None if draw(st.booleans()) else draw(one_of((0, consumers // 10, consumers))),
+            "reader_records_per_s": rarely(draw, one_of((1, 100, 5_000))),
             "largest_group": rarely(draw, one_of((8, 49, 120))),
             "partitions": draw(one_of(PARTITIONS)),
             "full_reads": rarely(draw, one_of((0, consumers // 5, consumers))),
@@ -438,6 +439,7 @@ EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
         _proxy(workload={"records_per_s": 20_000, "record_bytes": 100_000, "records_per_request": 500,
                          "concurrent_requests": 40}),
         _proxy(workload={"consumers": 1_500, "delivery_latency_ms": 50}),
+        _proxy(workload={"consumers": 1_500, "record_bytes": 100_000}, host_cores=1_000, host_link_mbit_per_s=1_000),
         _proxy(workload={"records_per_s": 2_000_000, "record_bytes": 10}, host_cores=4, kafka_rest_instances_per_host=1),
         _proxy("mapr", "5.1.2", workload={"consumers": 20, "full_reads": 20}),
         _proxy(workload={"consumers": 100, "partitions": 400}),

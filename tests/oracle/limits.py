@@ -49,6 +49,7 @@ from tests.oracle.sums import (
     PRODUCER_BUFFER,
     PROXY_LIVE,
     PROXY_OUTSIDE,
+    READ,
     READ_MAX,
     READER,
     READER_AT_ONCE,
@@ -115,6 +116,11 @@ def of_proxies(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
             yield Sum("rest.link", host, rate * size, link * MBIT, "records x bytes beside the link, bytes/s")
             yield Sum("rest.link.base64", host, rate * size * 4 / 3, link * MBIT,
                       "the same as base64, a third more", "warning", ("rest.",))  # fmt: skip
+            readers = load.get("readers", load.get("consumers", 0))
+            read = readers * load.get("reader_records_per_s", READ) * size
+            told = "error" if "reader_records_per_s" in load else "warning"
+            yield Sum("rest.link.readers", host, rate * size + read, link * MBIT,
+                      "records that are produced and read beside the link, bytes/s", told, ("rest.link",))  # fmt: skip
         yield Sum("rest.bytes", host, rate * size, 280e6 * len(instances), "280 MB/s a proxy (MapR), bytes/s",
                   "warning", ("rest.",))  # fmt: skip
         yield from _cores(host, variables, load, instances)

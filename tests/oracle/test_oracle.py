@@ -31,6 +31,7 @@ LIMITS = {
     "host.memory": "shared",
     "rest.link": "rest",
     "rest.link.base64": "rest",
+    "rest.link.readers": "rest",
     "rest.bytes": "rest",
     "rest.bootstrap": "rest",
     "rest.cores.producers": "rest",
