@@ -229,6 +229,7 @@ _STREAMS_KEYS: Mapping[str, tuple[Any, ...]] = {
     "num.stream.threads": (1, 16),
     "num.standby.replicas": (0, 1, 3),
     "producer.batch.size": (16_384, 4_194_304),
+    "producer.max.request.size": (4_000_000, 10_485_760),
     "producer.buffer.memory": (1_000_000, 500_000_000),
     "producer.linger.ms": (5, 100_000),
     "producer.delivery.timeout.ms": (10_000, 120_000),

@@ -38,6 +38,7 @@ LIMITS = {
     "rest.cores.readers": "rest",
     "rest.record": "rest",
     "rest.request.buffer": "rest",
+    "rest.record.cluster": "rest",
     "rest.files": "rest",
     "rest.threads": "rest",
     "rest.buffer": "rest",
@@ -58,6 +59,8 @@ LIMITS = {
     "mirror.heap.buffer": "mirrors",
     "mirror.heap": "mirrors",
     "mirror.memory": "mirrors",
+    "streams.record": "streams",
+    "streams.batch": "streams",
     "streams.link": "streams",
     "streams.memory": "streams",
     "streams.memtables": "streams",
@@ -75,6 +78,7 @@ LIMITS = {
     "topics.handles.seen": "topics",
     "broker.link": "topics",
     "clients.buffer": "topics",
+    "clients.batch": "topics",
     "clients.request": "topics",
 }
 #: What the plan is known to get wrong. Each is expected to fail, and fails the suite when it no longer does.
