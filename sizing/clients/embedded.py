@@ -36,6 +36,26 @@ def choice(profile: Profile, row: Row, library: Library, version: str) -> Choice
     return Choice(value, f"{because}; unset, {named} has {unset}", row.source, row.basis)
 
 
+def within(chosen: Choice, takes: int, taker: str) -> Choice:
+    """Return a batch.size that ``taker`` takes: a full batch that does not compress would be refused."""
+    if number(chosen.value) <= takes:
+        return chosen
+    because = f"the most that {taker} takes; else {chosen.value}: {chosen.because}"
+    return Choice(takes, because, chosen.source, "derived")
+
+
+def check_batch(sheet: Sheet, what: str, key: str, takes: int, taker: str, rule: str) -> None:
+    """Report a person's own batch.size that grows beyond what it is sent to takes."""
+    batch = number(value_of(sheet, key))
+    if batch > takes and any(s.key == key and s.by == "person" for s in sheet.settings):
+        sheet.warning(
+            rule,
+            f"{key} of {what} is {batch}, and {taker} takes {takes} bytes: a full batch that does not "
+            "compress is refused, and sent again in parts",
+            f"set {key} to {takes} or less, or leave it out",
+        )
+
+
 def put_profile(
     sheet: Sheet,
     file: str,

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from evidence.nearest import nearest
-from sizing.clients.embedded import check_acks, check_delivery, check_heartbeat, choice
+from sizing.clients.embedded import (
+    check_acks,
+    check_batch,
+    check_delivery,
+    check_heartbeat,
+    choice,
+    within,
+)
 from sizing.clients.grouping import put_group
 from sizing.clients.groups import Coordinator, coordinator
 from sizing.clients.profiles import (
@@ -27,7 +34,7 @@ from sizing.core.plan import Part
 from sizing.core.settings import KIB, MIB, Setting, Sheet
 from sizing.core.values import number
 from sizing.core.variables import Scalar
-from sizing.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters
+from sizing.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import Component, beyond, check_keys, keys_around, numbers, takes
 from sizing.keys.values import check_values
@@ -75,18 +82,20 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
                 f"{client.cluster}",
                 "declare it, or take it out",
             )
-        partitions = sum(planned_partitions(of_cluster[t]) for t in client.topics if t in of_cluster)
-        producer = _profile(client, "producer", client.producer_settings, partitions)
-        brokers = coordinator(inventory, known[client.cluster]) if client.cluster in known else None
+        own_topics = {t: of_cluster[t] for t in client.topics if t in of_cluster}
+        partitions = sum(planned_partitions(s) for s in own_topics.values())
+        cluster = known.get(client.cluster)
+        takes_bytes = (message_max_bytes(inventory, cluster) if cluster else None) or MESSAGE_MAX_BYTES
+        least = _least(own_topics, takes_bytes)
+        producer = _profile(client, "producer", client.producer_settings, partitions, least=least)
+        brokers = coordinator(inventory, cluster) if cluster else None
         consumer = _profile(client, "consumer", client.consumer_settings, partitions, brokers)
         _check_levels(sheet, client, producer, consumer, levels)
         _check_version(sheet, client)
-        own_topics = {t: of_cluster[t] for t in client.topics if t in of_cluster}
         _check_topics(sheet, client, producer, own_topics)
         _check_buffer(sheet, client, producer, partitions)
-        if client.cluster in known:
-            takes_bytes = known[client.cluster].message_max_bytes or MESSAGE_MAX_BYTES
-            _check_requests(sheet, client, producer, own_topics, takes_bytes)
+        if cluster and least:
+            _check_requests(sheet, client, producer, *least)
         planned[client.name] = tuple(producer.settings + consumer.settings)
         findings += producer.findings + consumer.findings + sheet.findings + _key_findings(client)
     return Part(clients=planned, findings=tuple(findings))
@@ -104,12 +113,14 @@ def _profile(
     own: Mapping[str, Any],
     partitions: int,
     brokers: Coordinator | None = None,
+    least: tuple[str, int] | None = None,
 ) -> Sheet:
+    """Plan a producer or a consumer; ``least`` is its topic of the smallest messages, with their bytes."""
     file = f"clients/{client.name}/{role}.{'options' if client.library == 'spark' else 'properties'}"
     sheet = Sheet(f"client {client.name}", "measured", {_own_name(client, k): v for k, v in own.items()})
     rows = list(PROFILES[client.profile][role])
     if role == "producer":
-        rows.append(_buffer(client, own, rows, partitions))
+        rows.append(_buffer(client, own, rows, partitions, least))
     elif client.library == "spark" and client.profile == "throughput":
         rows.append(
             Row(
@@ -126,10 +137,14 @@ def _profile(
         if key is None or _too_old(client, row.key):
             continue
         chosen = choice(client.profile, row, client.library, client.version)
+        if least and row.key == "batch.size":
+            chosen = within(chosen, least[1], f"topic {least[0]}")
         sheet.put(file, key, f"clients.{client.profile}.{row.key}", chosen)
     if role == "consumer" and brokers is not None:
         put_group(sheet, file, client, brokers)
     sheet.rest_of_own(file, "clients.own")
+    if least and (batch := key_name(client.library, "batch.size")):
+        check_batch(sheet, f"client {client.name}", batch, least[1], f"topic {least[0]}", "clients.batch")
     if client.library != "librdkafka":
         prefix = "kafka." if client.library == "spark" else ""
         check = check_delivery if role == "producer" else check_heartbeat
@@ -137,9 +152,24 @@ def _profile(
     return sheet
 
 
-def _buffer(client: Client, own: Mapping[str, Any], rows: list[Row], partitions: int) -> Row:
-    planned = next((r.value for r in rows if r.key == "batch.size"), "16384")
-    batch = number(own.get("batch.size", planned))
+def _least(written: Mapping[str, tuple[Setting, ...]], of_cluster: int) -> tuple[str, int] | None:
+    """Return the topic that takes the smallest messages, and how large they may be."""
+    takes = {
+        topic: number(next((s.value for s in settings if s.key == "max.message.bytes"), of_cluster))
+        for topic, settings in written.items()
+    }
+    return min(takes.items(), key=lambda each: each[1], default=None)
+
+
+def _buffer(
+    client: Client,
+    own: Mapping[str, Any],
+    rows: list[Row],
+    partitions: int,
+    least: tuple[str, int] | None,
+) -> Row:
+    planned = number(next((r.value for r in rows if r.key == "batch.size"), "16384"))
+    batch = number(own.get("batch.size", min(planned, least[1]) if least else planned))
     each = max(batch, _BYTES_A_PARTITION)
     value = max(_BUFFER_MIN, partitions * each)
     because = f"{each} bytes for each of {partitions} partitions written to, 32 MiB at least"
@@ -292,28 +322,17 @@ def _check_buffer(sheet: Sheet, client: Client, producer: Sheet, partitions: int
         )
 
 
-def _check_requests(
-    sheet: Sheet,
-    client: Client,
-    producer: Sheet,
-    written: Mapping[str, tuple[Setting, ...]],
-    cluster_bytes: int,
-) -> None:
-    """Hold a person's own largest request against what the topics take."""
+def _check_requests(sheet: Sheet, client: Client, producer: Sheet, least: str, takes: int) -> None:
+    """Hold a person's own largest request against what the topic takes that takes the least."""
     name = "message.max.bytes" if client.library == "librdkafka" else "max.request.size"
     own = number(_effective(client, producer, name))
-    takes = {
-        topic: number(next((s.value for s in settings if s.key == "max.message.bytes"), cluster_bytes))
-        for topic, settings in written.items()
-    }
-    least = min(takes, key=lambda topic: takes[topic], default=None)
-    if not own or least is None or own <= takes[least]:
+    if own <= takes:
         return
     sheet.warning(
         "clients.request",
-        f"{name} of client {client.name} is {own}, and topic {least} takes messages of {takes[least]} bytes: "
+        f"{name} of client {client.name} is {own}, and topic {least} takes messages of {takes} bytes: "
         "a larger batch is refused",
-        f"set {name} to {takes[least]}, or max.message.bytes of topic {least} to {own}",
+        f"set {name} to {takes}, or max.message.bytes of topic {least} to {own}",
     )
 
 

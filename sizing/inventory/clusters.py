@@ -78,6 +78,22 @@ def bootstrap(inventory: Inventory, name: str, cluster: KafkaCluster, port: int 
     )
 
 
+def message_max_bytes(inventory: Inventory, cluster: KafkaCluster) -> int | None:
+    """Return the message.max.bytes of a cluster's brokers; None when the inventory does not say.
+
+    Of brokers of the inventory, the smallest that one of them is given.
+    """
+    if cluster.message_max_bytes is not None:
+        return cluster.message_max_bytes
+    found = [
+        int(settings["message.max.bytes"])
+        for host in (inventory.group(cluster.brokers) if cluster.brokers else ())
+        if "message.max.bytes" in (settings := inventory.hosts[host].get("kafka_broker_settings") or {})
+        and str(settings["message.max.bytes"]).isdecimal()
+    ]
+    return min(found, default=None)
+
+
 def broker_count(inventory: Inventory, cluster: KafkaCluster) -> int | None:
     """Return how many brokers a cluster has; None when the inventory does not say."""
     if cluster.broker_count is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part
 from sizing.core.settings import Setting, Sheet
-from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster
+from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, message_max_bytes
 from sizing.mirror.variables import MirrorFlow
 from sizing.topics.cluster import planned_partitions
 
@@ -188,7 +188,7 @@ def _check_messages(
                 f"set max.message.bytes of topic {topic} on {flow.target} to {message}",
             )
     covered = bool(target) and all(_max_bytes(s) is not None for s in target.values())
-    broker = clusters[flow.target].message_max_bytes or _own_broker_bytes(inventory, clusters[flow.target])
+    broker = message_max_bytes(inventory, clusters[flow.target])
     if covered:
         return
     if (broker or MESSAGE_MAX_BYTES) < message:
@@ -206,18 +206,7 @@ def _target_bytes(
     inventory: Inventory, cluster: KafkaCluster, flow: MirrorFlow, target: Mapping[str, tuple[Setting, ...]]
 ) -> tuple[int, str]:
     """Return the largest message that each topic of a flow takes on the target, and what takes no more."""
-    of_brokers = cluster.message_max_bytes or _own_broker_bytes(inventory, cluster) or MESSAGE_MAX_BYTES
+    of_brokers = message_max_bytes(inventory, cluster) or MESSAGE_MAX_BYTES
     own = [(bytes_, f"topic {t} on {flow.target}") for t, s in target.items() if (bytes_ := _max_bytes(s))]
     whole = [] if own and len(own) == len(target) else [(of_brokers, f"cluster {flow.target}")]
     return min([*own, *whole])
-
-
-def _own_broker_bytes(inventory: Inventory, cluster: KafkaCluster) -> int | None:
-    """Return the smallest message.max.bytes that the inventory gives to the brokers of a cluster."""
-    found = [
-        int(settings["message.max.bytes"])
-        for host in (inventory.group(cluster.brokers) if cluster.brokers else ())
-        if "message.max.bytes" in (settings := inventory.hosts[host].get("kafka_broker_settings") or {})
-        and str(settings["message.max.bytes"]).isdecimal()
-    ]
-    return min(found, default=None)

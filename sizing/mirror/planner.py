@@ -313,11 +313,11 @@ def _count(
     """Return how many processes carry a flow over all its hosts; ``here`` is what these were measured to."""
     spec, name, largest = flow.flow, flow.name, flow.limits.largest
     needed = _needed(sheet, flow, brokers)
-    if spec.processes is None and kind == "mirror_maker_2":
-        return len(hosts)
     cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
     if here is None:
         _check_cores(sheet, flow, cores)
+    if spec.processes is None and kind == "mirror_maker_2":
+        return len(hosts)
     carrying = max(processes_for(here, spec, len(hosts)) if here else cores, needed)
     measured = min(largest, max(len(hosts), carrying))
     count = spec.processes or (measured if flow.advice == "measured" else largest)

@@ -113,6 +113,35 @@ def check_bootstrap(sheet: Sheet, cluster: str, servers: str, fetched: Fetches) 
     )
 
 
+def check_record(
+    sheet: Sheet, distribution: Distribution, variables: KafkaRest, takes: int, *, by_default: bool
+) -> None:
+    """Find records that the proxy's producer refuses, or its cluster, no topic of which takes more."""
+    size, prefix, own = variables.workload.record_bytes, distribution.keys.prefix, variables.settings
+    key = f"{prefix}producer.max.request.size"
+    request = number(own.get(key)) or _MAX_REQUEST_BYTES
+    if size > request:
+        sheet.error(
+            "rest.record_bytes",
+            f"records have {size} bytes, and the proxy's producer refuses more than {request}",
+            f"set {key} to {2 * size} in kafka_rest_settings, and max.message.bytes of the topics with it",
+        )
+    if distribution.streams is not None:  # MapR's streams are no topics of brokers
+        return
+    cluster = variables.cluster
+    if size > takes:
+        packed = str(own.get(f"{prefix}producer.compression.type", "none")) != "none"
+        report = sheet.warning if packed else sheet.error
+        report(
+            "rest.record_bytes",
+            f"cluster {cluster} takes messages of {takes} bytes{' by default' if by_default else ''}, and "
+            f"records have {size}: its brokers refuse them"
+            + (", unless they compress so far" if packed else ""),
+            f"raise it to {2 * size}, or max.message.bytes of the topics "
+            f"(kafka_clusters.{cluster}.message_max_bytes tells the plan)",
+        )
+
+
 def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None:
     """Find a workload that a proxy carries badly, and a host that is small for it."""
     workload = variables.workload
@@ -136,14 +165,6 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "rest.record_bytes",
             f"records have {size} bytes: above {_LARGE_BYTES} the throughput falls ({article})",
             "split them, or compare the measured throughput with the load",
-        )
-    request = number(variables.settings.get("producer.max.request.size")) or _MAX_REQUEST_BYTES
-    if size > request:
-        sheet.error(
-            "rest.record_bytes",
-            f"records have {size} bytes, and the proxy's producer refuses more than {request}",
-            f"set producer.max.request.size to {2 * size} in kafka_rest_settings, and max.message.bytes of "
-            "the topics with it",
         )
     per_request = workload.records_per_request
     if per_request == 1:

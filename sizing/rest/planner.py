@@ -15,11 +15,11 @@ from sizing.core.plan import Instance, Part
 from sizing.core.settings import Advice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostFacts, host_facts
-from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
+from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.values import check_values
 from sizing.rest.capacity import rest_headroom
-from sizing.rest.checks import check_bootstrap, check_settings, check_workload
+from sizing.rest.checks import check_bootstrap, check_record, check_settings, check_workload
 from sizing.rest.clients import check_clients
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import rest_takes
@@ -28,7 +28,7 @@ from sizing.rest.process import SERVICE, Process, check_cores, instance_count
 from sizing.rest.record import Distribution
 from sizing.rest.traffic import check_link
 from sizing.rest.variables import KafkaRest, ready_topic
-from sizing.topics.variables import topic_names
+from sizing.topics.variables import largest_message, topic_names
 
 
 def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Part:
@@ -58,6 +58,9 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
         check_clients(about, distribution, variables, service_levels(inventory))
         brings_java = distribution.java(variables.version) is None
         check_workload(about, variables, facts)
+        brokers_take = message_max_bytes(inventory, known[variables.cluster])
+        takes = largest_message(inventory, variables.cluster, known[variables.cluster])
+        check_record(about, distribution, variables, takes, by_default=brokers_take is None)
         check_link(about, variables.workload, facts)
         check_bootstrap(about, variables.cluster, servers[variables.cluster], fetched)
         _check_place(about, inventory, host, variables, known[variables.cluster])

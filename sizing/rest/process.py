@@ -25,7 +25,14 @@ from sizing.rest.memory import (
     measured_heap,
 )
 from sizing.rest.record import Distribution
-from sizing.rest.traffic import ARTICLE, ARTICLE_BYTES_PER_S, Requests, bytes_per_s
+from sizing.rest.traffic import (
+    ARTICLE,
+    ARTICLE_BYTES_PER_S,
+    READER_RECORDS,
+    Requests,
+    bytes_per_s,
+    readers_of,
+)
 from sizing.rest.variables import KafkaRest
 
 SERVICE: Final = "kafka_rest"
@@ -36,7 +43,6 @@ _PRODUCED: Final = {1: 2_006, 10: 56_400, 100: 193_000, 1000: 227_000}
 _COLD: Final = 2
 _CORES_MEASURED: Final = 2
 #: Measurements, Reading: what a reader of 100 records/s takes of a core, with fetch.min.bytes=1 and without.
-_READER_RECORDS: Final = 100
 _READER_AT_ONCE: Final = 0.23
 _READER: Final = 0.07
 
@@ -225,7 +231,7 @@ def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once
     What these hosts were measured to produce counts in place of others' figures.
     """
     workload = variables.workload
-    readers = workload.consumers if workload.readers is None else workload.readers
+    readers = readers_of(workload)
     each = _READER_AT_ONCE if at_once else _READER
     size = produced_per_s(workload.records_per_request)[1]
     produced = _CORES_MEASURED * (workload.records_per_s or 0) / _PRODUCED[size]
@@ -236,8 +242,9 @@ def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once
         return
     sheet.warning(
         "rest.cores.readers",
-        f"{readers} readers, assumed to read {_READER_RECORDS} records/s each, take {each} of a core each "
-        f"({MEASURED}, Reading)"
+        f"{readers} readers, "
+        + ("measured at" if workload.reader_records_per_s else "assumed to read")
+        + f" {READER_RECORDS} records/s each, take {each} of a core each ({MEASURED}, Reading)"
         + (f" and {workload.records_per_s} records/s of producers {produced:.1f}" if produced else "")
         + f": {needed:.0f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
         f"more cores ({GUIDE}, CPUs)",

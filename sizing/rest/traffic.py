@@ -15,6 +15,8 @@ ARTICLE_BYTES_PER_S: Final = 280_000_000
 ARTICLE: Final = "MapR article, Use an array of records as payload"
 #: JSON carries bytes as base64: four characters for three.
 BASE64: Final = 4 / 3
+#: Records a second of each reader, in the measurements of reading.
+READER_RECORDS: Final = 100
 #: p99 of a request with 100 records, times five: how long a request may take in a sizing.
 _REQUEST_S: Final = 0.1
 _MBIT: Final = 1_000_000 / 8
@@ -60,37 +62,63 @@ def requests_of(workload: RestWorkload, instances: int) -> Requests:
     concurrent = (
         math.ceil(in_flight / instances) if in_flight else max(1, math.ceil((per_s or 0) * _REQUEST_S))
     )
-    readers = workload.consumers if workload.readers is None else workload.readers
     return Requests(
         per_s,
         concurrent,
-        math.ceil(readers / instances),
+        math.ceil(readers_of(workload) / instances),
         workload.connections,
         bool(in_flight),
         request_bytes(workload),
     )
 
 
+def readers_of(workload: RestWorkload) -> int:
+    """Return how many consumers read at the same time."""
+    return workload.consumers if workload.readers is None else workload.readers
+
+
+def read_per_s(workload: RestWorkload) -> int:
+    """Return the bytes of records that readers fetch in a second; as they were measured where nobody says."""
+    each = workload.reader_records_per_s or READER_RECORDS
+    return readers_of(workload) * each * workload.record_bytes
+
+
 def check_link(sheet: Sheet, workload: RestWorkload, facts: HostFacts) -> None:
-    """Find bytes a second that the host's link does not carry."""
-    rate, link = bytes_per_s(workload), facts.link_mbit_per_s
-    if not rate or link is None:
+    """Find bytes a second that the host's link does not sustain."""
+    produced, read, link = bytes_per_s(workload), read_per_s(workload), facts.link_mbit_per_s
+    if not (produced or read) or link is None:
         return
-    # In and out at once: a link carries as much in each direction.
-    what = (
-        f"{workload.records_per_s} records/s of {workload.record_bytes} bytes are {rate / 1e6:.1f} MB/s, "
-        f"{rate * BASE64 / 1e6:.1f} as base64 in JSON, and host_link_mbit_per_s is {link}, "
-        f"{link * _MBIT / 1e6:g} MB/s each way"
-    )
-    hosts = math.ceil(rate * BASE64 / (link * _MBIT))
-    fix = (
-        f"spread the load over {hosts} times as many hosts, or use a link of "
-        f"{math.ceil(rate * BASE64 / _MBIT)} Mbit/s; correct host_link_mbit_per_s where it has more"
-    )
-    if rate > link * _MBIT:
+    # As much in as out: one side of each record is bytes for brokers, the other base64 for clients.
+    bytes_, encoded = produced + read, produced + read + (BASE64 - 1) * max(produced, read)
+    what = f"{_said(workload)}, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} MB/s each way"
+    times, mbit = math.ceil(encoded / (link * _MBIT)), math.ceil(encoded / _MBIT)
+    spread = f"spread the load over {times} times as many hosts, or use a link of {mbit} Mbit/s"
+    fix = f"{spread}; correct host_link_mbit_per_s where it has more"
+    if (produced + read if workload.reader_records_per_s else produced) > link * _MBIT:
         sheet.error("rest.link", f"{what}: no setting brings that through", fix)
-    elif rate * BASE64 > link * _MBIT:
+    elif bytes_ > link * _MBIT:
+        fix = f"say in kafka_rest_workload.reader_records_per_s what one reads, or {spread}"
+        sheet.warning("rest.link", f"{what}: too little, unless readers read less", fix)
+    elif encoded > link * _MBIT:
         sheet.warning("rest.link", f"{what}: enough towards the brokers, and not for clients' base64", fix)
+
+
+def _said(workload: RestWorkload) -> str:
+    """Say what the bytes of a host are made of."""
+
+    def said(rate: int) -> str:
+        return f"{rate / 1e6:.1f} MB/s, {rate * BASE64 / 1e6:.1f} as base64 in JSON"
+
+    produced, read = bytes_per_s(workload), read_per_s(workload)
+    own = workload.reader_records_per_s
+    parts = []
+    if produced:
+        size = f"{workload.records_per_s} records/s of {workload.record_bytes} bytes"
+        parts.append(f"{size} are {said(produced)}")
+    if read:
+        each = f"{own or READER_RECORDS} records/s each{'' if own else ' (assumed)'}"
+        parts.append(f"{readers_of(workload)} readers of {each} take {said(read)}")
+    return "; ".join(parts)
 
 
 def check_requests(sheet: Sheet, workload: RestWorkload, buffer: int, heap_mib: int, key: str) -> None:

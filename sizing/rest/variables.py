@@ -21,6 +21,8 @@ class RestWorkload(Strict):
     """Consumer instances that clients keep open."""
     readers: Count | None = None
     """How many of them read at the same time; all if not given."""
+    reader_records_per_s: Positive | None = None
+    """Records that one of them reads a second; 100 are assumed if not given."""
     largest_group: Count = 0
     """Members of the largest consumer group, over all hosts."""
     partitions: Annotated[int, Field(gt=0, le=100_000)] = 1

@@ -15,7 +15,14 @@ from sizing.core.plan import Instance, Part
 from sizing.core.settings import MIB, Advice, Sheet
 from sizing.core.values import number, value_of
 from sizing.host.variables import HostFacts, host_facts
-from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters
+from sizing.inventory.clusters import (
+    MESSAGE_MAX_BYTES,
+    KafkaCluster,
+    bootstrap,
+    cluster_names,
+    clusters,
+    message_max_bytes,
+)
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, every_key, known_keys, numbers
 from sizing.streams import memory as streams_memory
 from sizing.streams.capacity import application_headroom
@@ -30,6 +37,7 @@ from sizing.streams.properties import (
     plan_properties,
 )
 from sizing.streams.protocol import check_protocol
+from sizing.streams.records import check_records
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 
 SERVICE: Final = ROLE
@@ -48,6 +56,9 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
         usable = [h for h in hosts if h not in broken]
         if usable:
             findings += _app_findings(name, usable, variables, known, cluster_names(inventory))
+            if (cluster := known.get(variables[usable[0]].cluster)) is not None:
+                brokers = message_max_bytes(inventory, cluster)
+                findings += check_records(variables[usable[0]], brokers)
         known_facts: dict[str, HostFacts] = {}
         for host in usable:
             facts = host_facts(host, inventory.hosts[host])
@@ -64,7 +75,8 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
                 )
                 java = release_of(inventory.hosts[host])
                 fetched = fetches_of(inventory, known[spec.cluster], spec.settings, *CONSUMER_PREFIXES)
-                found = _host(host, spec, facts, len(hosts), away, servers, fetched, java, advice)
+                takes = message_max_bytes(inventory, known[spec.cluster]) or MESSAGE_MAX_BYTES
+                found = _host(host, spec, facts, len(hosts), away, servers, fetched, java, takes, advice)
                 findings += found.findings
                 services[host] = {SERVICE: found.services[host][SERVICE]}
             findings += _check_link(
@@ -84,13 +96,14 @@ def _host(
     servers: str,
     fetched: Fetches,
     java: int | None,
+    takes: int,
     advice: Advice,
 ) -> Part:
     instances = []
     findings: list[Finding] = []
     total = 0
     for index in range(spec.instances_per_host):
-        app = App(spec, host, facts, index, hosts, carriers, servers, advice, fetched, java)
+        app = App(spec, host, facts, index, hosts, carriers, servers, advice, fetched, java, takes)
         properties = app.sheet(dict(spec.settings))
         standbys, buffers = plan_properties(properties, app)
         state = app.state(standbys)

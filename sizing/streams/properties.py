@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sizing.clients.embedded import check_delivery, check_heartbeat
+from sizing.clients.embedded import check_batch, check_delivery, check_heartbeat, within
 from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import number, value_of
 from sizing.host.variables import HostFacts
+from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.streams import memory as streams_memory
 from sizing.streams.memory import SEGMENT_BYTES, SEGMENT_MS, Kept, State, planned_segment_ms
 from sizing.streams.protocol import PROTOCOL
@@ -39,6 +40,7 @@ _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _DAY_MS: Final = 86_400_000  # default of windowstore.changelog.additional.retention.ms
 _ADDITIONAL_MIN_MS: Final = 600_000
 SEGMENT: Final = "topic.segment.ms"
+MESSAGE_BYTES: Final = "topic.max.message.bytes"
 #: What keys of an application's consumers begin with.
 CONSUMER_PREFIXES: Final = ("consumer.", "main.consumer.", "restore.consumer.", "")
 
@@ -48,7 +50,7 @@ class App:
     """One instance of an application on its host, with what its rules ask for.
 
     ``carriers`` is how many instances the state is spread over while one host is away; ``fetches`` is how its
-    consumers fetch, ``java`` the host's release.
+    consumers fetch, ``java`` the host's release; ``takes`` is the largest message that its cluster takes.
     """
 
     variables: StreamsApp
@@ -61,6 +63,7 @@ class App:
     advice: Advice
     fetches: Fetches = field(default_factory=Fetches)
     java: int | None = None
+    takes: int = MESSAGE_MAX_BYTES
 
     @property
     def name(self) -> str:
@@ -259,7 +262,12 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
     )
     documented = Choice(_DOCUMENTED_BATCH, "1 MB, so that there are fewer requests", section, "documented")
     measured = Choice(batch, because, f"{section}; streams_app_record_bytes", "derived")
-    sheet.put(file, "producer.batch.size", "streams.batch", documented, measured)
+    # One size for all topics that it writes to: its own internal ones, and those of its results.
+    takes = min(app.takes, number(spec.settings.get(MESSAGE_BYTES)) or app.takes)
+    taker = f"a topic of cluster {spec.cluster}"
+    key = "producer.batch.size"
+    sheet.put(file, key, "streams.batch", *(within(of, takes, taker) for of in (documented, measured)))
+    check_batch(sheet, "the application", key, takes, taker, "streams.batch")
     linger = min(_DOCUMENTED_LINGER_MS, spec.latency_ms // 4)
     because = (
         f"{_DOCUMENTED_LINGER_MS} ms to fill a batch, a quarter of the {spec.latency_ms} ms wanted at most"

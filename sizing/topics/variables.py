@@ -11,6 +11,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.variables import Planned, Positive, Scalar, Strict, read_list
+from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, message_max_bytes
 
 Rate = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
@@ -144,6 +145,16 @@ def topic_names(inventory: Inventory) -> frozenset[tuple[str, str]]:
     declared = inventory.common("kafka_topics")
     entries = declared if isinstance(declared, list) else []
     return frozenset((str(t.get("cluster")), str(t.get("name"))) for t in entries if isinstance(t, Mapping))
+
+
+def largest_message(inventory: Inventory, name: str, cluster: KafkaCluster) -> int:
+    """Return the largest message that a topic of a cluster takes: by its brokers, or one by itself."""
+    own = [
+        int(bytes_)
+        for topic in topics(inventory)[0]
+        if topic.cluster == name and (bytes_ := str(topic.settings.get("max.message.bytes"))).isdecimal()
+    ]
+    return max([message_max_bytes(inventory, cluster) or MESSAGE_MAX_BYTES, *own])
 
 
 def _rates(topic: Topic) -> bool:

@@ -93,6 +93,7 @@ def _segments(topic: Mapping[str, Any], partitions: float, settings: Settings) -
 
 def of_clients(hosts: Hosts, plan: Plan) -> Iterator[Sum]:
     """Yield the buffers and requests of declared clients."""
+    about = next(iter(hosts.values())).get("kafka_clusters", {})
     for client in next(iter(hosts.values())).get("kafka_clients", []):
         settings = {s["key"]: s for s in plan["clients"].get(client["name"], {"settings": []})["settings"]}
         topics = [t for t in plan["topics"].get(client["cluster"], {}) if t in client["topics"]]
@@ -104,8 +105,11 @@ def of_clients(hosts: Hosts, plan: Plan) -> Iterator[Sum]:
             yield Sum("clients.buffer", client["name"], partitions * batch, value(settings, "buffer.memory", PRODUCER_BUFFER),
                       "a batch a partition within buffer.memory (throughput), bytes", "warning", ("clients.",))  # fmt: skip
             own = client.get("producer_settings", {}).get("max.request.size", 0)
+            of_cluster = about.get(client["cluster"], {}).get("message_max_bytes", MESSAGE_MAX)
             takes = min(
-                [max_message(plan, client["cluster"], t) or MESSAGE_MAX for t in topics], default=math.inf
+                [max_message(plan, client["cluster"], t) or of_cluster for t in topics], default=math.inf
             )
+            yield Sum("clients.batch", client["name"], batch, takes, "batch.size within max.message.bytes",
+                      "warning", ("clients.batch",))  # fmt: skip
             yield Sum("clients.request", client["name"], own, takes, "max.request.size within max.message.bytes",
                       "warning", ("clients.",))  # fmt: skip

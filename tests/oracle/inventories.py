@@ -123,6 +123,7 @@ def rest(draw: Draw) -> Spec:
         {
             "consumers": consumers,
             "readers": None if draw(st.booleans()) else draw(one_of((0, consumers // 10, consumers))),
+            "reader_records_per_s": rarely(draw, one_of((1, 100, 5_000))),
             "largest_group": rarely(draw, one_of((8, 49, 120))),
             "partitions": draw(one_of(PARTITIONS)),
             "full_reads": rarely(draw, one_of((0, consumers // 5, consumers))),
@@ -228,6 +229,7 @@ _STREAMS_KEYS: Mapping[str, tuple[Any, ...]] = {
     "num.stream.threads": (1, 16),
     "num.standby.replicas": (0, 1, 3),
     "producer.batch.size": (16_384, 4_194_304),
+    "producer.max.request.size": (4_000_000, 10_485_760),
     "producer.buffer.memory": (1_000_000, 500_000_000),
     "producer.linger.ms": (5, 100_000),
     "producer.delivery.timeout.ms": (10_000, 120_000),
@@ -438,6 +440,7 @@ EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
         _proxy(workload={"records_per_s": 20_000, "record_bytes": 100_000, "records_per_request": 500,
                          "concurrent_requests": 40}),
         _proxy(workload={"consumers": 1_500, "delivery_latency_ms": 50}),
+        _proxy(workload={"consumers": 1_500, "record_bytes": 100_000}, host_cores=1_000, host_link_mbit_per_s=1_000),
         _proxy(workload={"records_per_s": 2_000_000, "record_bytes": 10}, host_cores=4, kafka_rest_instances_per_host=1),
         _proxy("mapr", "5.1.2", workload={"consumers": 20, "full_reads": 20}),
         _proxy(workload={"consumers": 100, "partitions": 400}),
@@ -452,6 +455,7 @@ EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
         _flow(fill_ms_p95=20_001, priority="latency", latency_budget_ms=30_000),
         _flow(agg={"message_max_bytes": 10_485_760}, producer_settings={"max.request.size": 5_000_000}),
         _flow(java_8=True),
+        _flow(classic=False, mb_per_s=2_000),
     ),
     "streams": (
         _app({"name": "counts", "partitions": 54, "window_ms": 3_600_000, "records_per_s": 54, "record_bytes": 10_000}),

@@ -44,10 +44,12 @@ from tests.oracle.sums import (
     MBIT,
     MESSAGE_MAX,
     MIB,
+    MIRRORED,
     PRODUCED,
     PRODUCER_BUFFER,
     PROXY_LIVE,
     PROXY_OUTSIDE,
+    READ,
     READ_MAX,
     READER,
     READER_AT_ONCE,
@@ -114,6 +116,11 @@ def of_proxies(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
             yield Sum("rest.link", host, rate * size, link * MBIT, "records x bytes beside the link, bytes/s")
             yield Sum("rest.link.base64", host, rate * size * 4 / 3, link * MBIT,
                       "the same as base64, a third more", "warning", ("rest.",))  # fmt: skip
+            readers = load.get("readers", load.get("consumers", 0))
+            read = readers * load.get("reader_records_per_s", READ) * size
+            told = "error" if "reader_records_per_s" in load else "warning"
+            yield Sum("rest.link.readers", host, rate * size + read, link * MBIT,
+                      "records that are produced and read beside the link, bytes/s", told, ("rest.link",))  # fmt: skip
         yield Sum("rest.bytes", host, rate * size, 280e6 * len(instances), "280 MB/s a proxy (MapR), bytes/s",
                   "warning", ("rest.",))  # fmt: skip
         yield from _cores(host, variables, load, instances)
@@ -123,7 +130,7 @@ def of_proxies(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
             said = "several bootstrap servers, in case one goes down (guide)"
             yield Sum("rest.bootstrap", host, min(2, brokers or 1), servers, said, "note", _BOOTSTRAP)
         for name, settings in instances:
-            yield from _proxy(f"{host} {name}", variables, load, len(instances), brokers, settings)
+            yield from _proxy(f"{host} {name}", variables, load, len(instances), about, brokers, settings)
 
 
 def _cores(
@@ -147,6 +154,7 @@ def _proxy(
     variables: Mapping[str, Any],
     load: Mapping[str, Any],
     count: int,
+    about: Mapping[str, Any],
     brokers: int | None,
     settings: Settings,
 ) -> Iterator[Sum]:
@@ -161,6 +169,14 @@ def _proxy(
     yield Sum(
         "rest.record", where, load.get("record_bytes", 100), most, "a record beside max.request.size, bytes"
     )
+    takes = (
+        about.get("message_max_bytes", MESSAGE_MAX)
+        if variables["kafka_rest_distribution"] != "mapr"
+        else math.inf
+    )
+    packed = "warning" if "producer.compression.type" in settings else "error"
+    yield Sum("rest.record.cluster", where, load.get("record_bytes", 100), takes, "a record beside message.max.bytes",
+              packed, ("rest.record_bytes",))  # fmt: skip
     if not bridge:
         yield Sum("rest.request.buffer", where, request, buffer, "a request beside buffer.memory (MapR), bytes",
                   "warning", ("rest.producer.buffer", "rest.request", "rest.memory"))  # fmt: skip
@@ -256,6 +272,9 @@ def _flow(
     if link:
         yield Sum("mirror.link", name, rate, link * MBIT, "MB/s before compression beside the link, bytes/s",
                   "warning", ("mirror.link", "mirror.round_trip", "mirror.bandwidth"))  # fmt: skip
+    cores = sum(hosts[host]["host_cores"] for host in {host for host, _, _ in instances})
+    yield Sum("mirror.cores", name, rate / MIRRORED, cores, "cores that read, compress and write (measured)",
+              "warning", ("mirror.cores",))  # fmt: skip
     if classic:
         yield Sum("mirror.processes", name, len(instances), largest, "processes beside the largest topic (Salesforce)",
                   "warning", ("mirror.processes",))  # fmt: skip
@@ -393,7 +412,18 @@ def _instance(
     yield Sum(
         "streams.heap", where, buffers, heap, "a producer's buffer a thread within the heap, MiB", "error", ()
     )
-    _, brokers = cluster_of(hosts, groups, app["cluster"])
+    about, brokers = cluster_of(hosts, groups, app["cluster"])
+    size = app.get("record_bytes", 1_000)
+    written = max([s.get("record_bytes", size) for s in stores if s.get("changelog", True)], default=size)
+    request, takes = (
+        value(settings, "producer.max.request.size", REQUEST_SIZE),
+        about.get("message_max_bytes", MESSAGE_MAX),
+    )
+    yield Sum(
+        "streams.record", where, written, min(request, takes), "a record that is written beside what is taken"
+    )
+    yield Sum("streams.batch", where, value(settings, "producer.batch.size", 16_384), takes, "a batch beside message.max.bytes",
+              "warning", ("streams.batch",))  # fmt: skip
     read = sum(math.ceil(s["partitions"] / carriers) * (2 if s.get("kind") == "join" else 1) for s in stores)
     # Each thread has a consumer for its share of the partitions.
     fetched = threads * fetched_mib(brokers, read / threads, settings)

@@ -19,10 +19,12 @@ READ_MAX = 64 * MIB
 #: measured, REST proxy, two cores, warm: records in a request -> records a second of a process.
 PRODUCED = {1: 2_006, 10: 56_400, 100: 193_000, 1_000: 227_000}
 #: measured, REST proxy: a reader of 100 records/s takes this share of a core, with fetch.min.bytes=1 and without.
-READER_AT_ONCE, READER = 0.23, 0.07
+READ, READER_AT_ONCE, READER = 100, 0.23, 0.07
 #: measured, REST proxy: live heap and memory outside it of no instance; of an idle one; answers are three times
 #: consumer.request.max.bytes.
 PROXY_LIVE, PROXY_OUTSIDE, IDLE_LIVE, IDLE_OUTSIDE, ANSWER = 22, 220, 0.3, 0.2, 3
+#: measured, MirrorMaker: 435,224 records/s of 104.8 bytes on two cores, in bytes/s a core.
+MIRRORED = 22.8e6
 #: measured, Streams: descriptors a database; memtables of 1 MiB a writing database starved.
 DESCRIPTORS, STARVED_MIB = 7.4, 1
 #: Restoring where nobody measured it: what the plan assumes, and says so.

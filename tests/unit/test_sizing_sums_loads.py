@@ -1,0 +1,128 @@
+"""Sums of loads, sizes and links that several rules share: what one kind of a service asks, every kind does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sizing.plan import make_plan
+from tests.planned import (
+    CLUSTERS,
+    JOINS,
+    findings,
+    instances,
+    mirrors,
+    of_topics,
+    streams,
+    value,
+    without_none,
+)
+from tests.rest_inventories import rest
+
+LINK = {"host_link_mbit_per_s": 1000}
+
+# REST proxies
+
+
+def test_bytes_that_readers_fetch_are_held_against_the_link() -> None:
+    workload = {"consumers": 1_500, "record_bytes": 100_000, "delivery_latency_ms": 500}
+    (found,) = findings(rest(workload=workload, cores=1_000, common=LINK), "rest.link", "warning")
+    assert "1500 readers of 100 records/s each (assumed) take 15000.0 MB/s" in found.message
+    assert "say in kafka_rest_workload.reader_records_per_s what one reads" in found.fix
+    assert "160 times as many hosts" in found.fix
+    said = workload | {"reader_records_per_s": 100}
+    assert findings(rest(workload=said, cores=1_000, common=LINK), "rest.link", "error")
+    slow = workload | {"consumers": 900, "reader_records_per_s": 1}
+    assert findings(rest(workload=slow, cores=1_000, common=LINK), "rest.link") == []
+    # Produced and read together they are more: 90 and 40 MB/s.
+    both = slow | {"consumers": 400, "records_per_s": 900}
+    assert findings(rest(workload=both, cores=1_000, common=LINK), "rest.link", "error")
+
+
+# Mirrors
+
+
+@pytest.mark.parametrize("processes", [None, 1], ids=str)
+def test_a_worker_that_its_cores_do_not_sustain_is_found(processes: int | None) -> None:
+    flow = {"mb_per_s": 280, "processes": processes}
+    kind = {"kind": "mirror_maker_2", "version": "4.3.1"}
+    (found,) = findings(mirrors(1, cores=2, flow=flow, **kind), "mirror.cores", "warning")
+    assert "about 12 cores at 22.8 MB/s each, and its hosts have 2" in found.message
+    assert findings(mirrors(2, cores=16, flow=flow, **kind), "mirror.cores") == []
+
+
+# Sizes of records and batches
+
+
+def taking(message_bytes: int | None) -> dict[str, Any]:
+    return {"kafka_clusters": {"leaf": without_none(CLUSTERS["leaf"] | {"message_max_bytes": message_bytes})}}
+
+
+def test_a_record_that_brokers_refuse_is_found_whatever_the_producer_takes() -> None:
+    own = {"producer.max.request.size": 4_000_000}
+    large = {"record_bytes": 1_500_000}
+    (found,) = findings(rest(workload=large, settings=own), "rest.record_bytes", "error")
+    assert (
+        "cluster leaf takes messages of 1048588 bytes by default, and records have 1500000" in found.message
+    )
+    wide = rest(workload=large, settings=own, common=taking(3_000_000))
+    assert findings(wide, "rest.record_bytes", "error") == []
+    topic = {"name": "t", "cluster": "leaf", "partitions": 1, "settings": {"max.message.bytes": 3_000_000}}
+    declared = rest(workload=large, settings=own, common={"kafka_topics": [topic]})
+    assert findings(declared, "rest.record_bytes", "error") == []
+    packed = rest(workload=large, settings=own | {"producer.compression.type": "gzip"})
+    assert findings(packed, "rest.record_bytes", "error") == []
+    assert len(findings(packed, "rest.record_bytes", "warning")) == 1
+
+
+def test_the_producer_of_a_bridge_is_asked_by_its_own_key() -> None:
+    bridge = {"distribution": "strimzi", "version": "1.1.0", "common": taking(10_000_000)}
+    (found,) = findings(rest(workload={"record_bytes": 2_000_000}, **bridge), "rest.record_bytes", "error")
+    assert found.fix.startswith("set kafka.producer.max.request.size to 4000000")
+    own = {"kafka.producer.max.request.size": 4_000_000}
+    assert (
+        findings(rest(workload={"record_bytes": 2_000_000}, settings=own, **bridge), "rest.record", "error")
+        == []
+    )
+
+
+def test_a_record_that_an_application_cannot_write_is_found() -> None:
+    request, topic = findings(streams(record_bytes=3_000_000), "streams.record_bytes", "error")
+    assert "producer refuses more than 1048576" in request.message
+    assert "cluster leaf takes messages of 1048588 bytes by default" in topic.message
+    own = {"producer.max.request.size": 6_000_000, "topic.max.message.bytes": 6_000_000}
+    assert findings(streams(record_bytes=3_000_000, settings=own), "streams.record_bytes") == []
+    counted = [JOINS | {"record_bytes": 100}]
+    assert findings(streams(record_bytes=3_000_000, stores=counted), "streams.record_bytes") == []
+
+
+@pytest.mark.parametrize("advice", ["measured", "documented"])
+def test_a_batch_of_an_application_is_one_that_its_cluster_takes(advice: str) -> None:
+    common = taking(1_000_000) | {"advice": advice}
+    planned = instances(make_plan(streams(common=common)), "streams_app")["st1"][0]
+    assert value(planned, "producer.batch.size") == "1000000"
+    assert findings(streams(common=common), "streams.batch", "warning") == []
+    own = {"producer.batch.size": 4_194_304}
+    (found,) = findings(streams(common=common, settings=own), "streams.batch", "warning")
+    assert found.fix.startswith("set producer.batch.size to 1000000 or less")
+
+
+def test_a_batch_of_a_client_is_one_that_its_topics_take() -> None:
+    def app(**own: Any) -> dict[str, Any]:
+        client = {
+            "name": "app",
+            "cluster": "leaf",
+            "library": "java",
+            "version": "4.3.1",
+            "topics": ["t0", "t1"],
+        }
+        return client | {"profile": "throughput", "producer_settings": own}
+
+    topics = ({"partitions": 3}, {"partitions": 3, "settings": {"max.message.bytes": 10_000}})
+    plan = make_plan(of_topics(*topics, kafka_clients=[app()]))
+    (batch,) = [s for s in plan.clients["app"] if s.key == "batch.size"]
+    assert batch.value == "10000"
+    assert "the most that topic t1 takes; else 131072" in batch.because
+    (found,) = findings(of_topics(*topics, kafka_clients=[app(**{"batch.size": 131_072})]), "clients.batch")
+    assert found.fix.startswith("set batch.size to 10000 or less")
