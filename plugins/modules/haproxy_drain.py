@@ -195,14 +195,15 @@ def drain(module: AnsibleModule, name: str) -> None:
 
 
 def undrain(module: AnsibleModule, backend: str, name: str) -> None:
-    """Put the server back and wait until it is up."""
+    """Put the server back and wait until a check of its health has passed since."""
     p = module.params
 
     def status() -> str:
         return str(servers(p["socket"], backend)[name]["status"])
 
     change(module, "ready")
-    if not await_true(lambda: status().startswith("UP"), p["seconds"]):
+    # HAProxy takes a server that leaves maintenance for up, as "UP 1/3", before it has checked it.
+    if not await_true(lambda: status() == "UP", p["seconds"]):
         module.fail_json(
             msg=f"{p['server']} is not up {p['seconds']} s after it was put back: status {status()}. The "
             "other servers serve, and no further instance was touched. See its journal; the balancer takes "
