@@ -253,6 +253,7 @@ def test_a_server_whose_check_fails_is_not_taken_for_put_back(
     proxies[0].produced = ERROR_INSIDE
     with pytest.raises(RuntimeError, match="is not up 2 s after it was put back: status DOWN"):
         put_back(balancer, 2)
+    put_back(balancer, 0)
 
 
 def test_a_server_is_put_back_when_a_check_has_passed(balancer: Balancer) -> None:
