@@ -17,6 +17,7 @@ from sizing.rest.memory import (
     HEAP_LIMIT_MIB,
     MEASURED,
     MOST_INSTANCES,
+    REAL,
     Connection,
     Load,
     documented_heap,
@@ -166,9 +167,9 @@ def _from_cores(sheet: Sheet, facts: HostFacts, advice: Advice, load: int, *, de
     if advice == "measured" and facts.cores < 2 * _CORES_MEASURED:
         sheet.note(
             "rest.instances",
-            f"one instance on {facts.cores} cores by measurement (two processes did 0.85 to 0.99 of one "
-            f"where no core is idle; {MEASURED}, Producing), where MapR article, Cluster Architecture says "
-            "two or more",
+            f"one instance on {facts.cores} cores by measurement (two processes with half the heap each did "
+            f"0.63 of one where no core is idle; {REAL}, The advice on a fleet), where MapR article, "
+            "Cluster Architecture says two or more",
             "set kafka_rest_instances_per_host to 2 where one has to serve while the other restarts",
         )
         cores = 1

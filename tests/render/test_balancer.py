@@ -14,16 +14,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 
 from control.rendering import render_instance
 from plugins.module_utils.haproxy import former_workers, in_flight, worker
+from plugins.modules.haproxy_drain import undrain
 from sizing.plan import make_plan
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
+from tests.kafka.modules import run_module
 from tests.rest_inventories import rest
 
 UUID = "0b5f3c2e-8d4a-4a3e-9f67-1f2a3b4c5d6e"
@@ -233,6 +236,31 @@ def test_instance_whose_produce_fails_inside_a_200_is_taken_out(
     await_that(lambda: balancer.status("rest1:8082").startswith("UP"), "it is in again")
 
 
+def failed(msg: str) -> NoReturn:
+    raise RuntimeError(msg)
+
+
+def put_back(balancer: Balancer, seconds: int) -> None:
+    """Put a server back that was in maintenance, as the module does."""
+    params = {"socket": str(balancer.socket), "server": "rest/rest1:8082", "seconds": seconds}
+    balancer.ask("set server rest/rest1:8082 state maint")
+    undrain(SimpleNamespace(params=params, fail_json=failed), "rest", "rest1:8082")
+
+
+def test_a_server_whose_check_fails_is_not_taken_for_put_back(
+    balancer: Balancer, proxies: list[Proxy]
+) -> None:
+    proxies[0].produced = ERROR_INSIDE
+    with pytest.raises(RuntimeError, match="is not up 2 s after it was put back: status DOWN"):
+        put_back(balancer, 2)
+    put_back(balancer, 0)
+
+
+def test_a_server_is_put_back_when_a_check_has_passed(balancer: Balancer) -> None:
+    put_back(balancer, LIMIT_S)
+    assert balancer.status("rest1:8082") == "UP"
+
+
 def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answered(
     proxies: list[Proxy], tmp_path: Path
 ) -> None:
@@ -247,6 +275,10 @@ def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answer
         os.kill(balancer.pid, signal.SIGUSR2)
         await_that(lambda: balancer.socket.exists() and worker(path) != before, "a new worker runs")
         assert former_workers(path) == [before]
+        gone = {"socket": path, "server": "rest/rest9:8082", "state": "gone", "seconds": 1}
+        refused = run_module("haproxy_drain", gone)
+        assert refused["failed"]
+        assert "HAProxy's process from before its reload still runs after 1 s" in refused["msg"]
         for proxy in proxies:
             proxy.slow.set()
         assert answer.result().status_code == 200

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from bench.rest.__main__ import report
+from sizing.plan import make_plan
+from tests.rest_inventories import of_rule, rest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "measurements"
@@ -101,6 +103,11 @@ def test_what_is_said_of_rest_proxies_is_what_the_bench_measured() -> None:
         f"| {split} | |",
     ):
         assert said in page, said
+    plan = make_plan(rest(cores=2))
+    (one,) = of_rule(plan, "rest.instances")
+    assert f"two processes with half the heap each did {split} of one" in one.message
+    (flags,) = (s for s in plan.services["rest1"]["kafka_rest"][0].settings if s.rule == "rest.gc")
+    assert f"records/s were {region} times as many, within the spread" in flags.because
     assert f"reads {reads} times" in " ".join((ROOT / "README.md").read_text().split())
 
 

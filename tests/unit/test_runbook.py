@@ -6,6 +6,7 @@ import ast
 import contextlib
 import http.client
 import http.server
+import json
 import re
 import shlex
 import shutil
@@ -16,13 +17,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
 
 from plugins.module_utils.haproxy import ask, servers
-from plugins.modules import haproxy_drain
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from tests.kafka.modules import run_module
@@ -45,7 +45,7 @@ def literals() -> str:
         for file in (ROOT / package).rglob("*.py"):
             pieces += [n.value for n in ast.walk(ast.parse(file.read_text()))
                        if isinstance(n, ast.Constant) and isinstance(n.value, str)]  # fmt: skip
-    for file in (ROOT / "roles").glob("*/tasks/*.yml"):
+    for file in [*ROOT.glob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")]:
         pieces.append(" ".join(file.read_text().split()))
     return "\n".join(pieces)
 
@@ -114,7 +114,7 @@ def balancer(tmp_path: Path) -> Iterator[Balancer]:
         "defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n"
         f"listen rest\n bind 127.0.0.1:{port}\n option httpchk GET /\n"
         + "".join(
-            f" server rest1:{8082 + n} 127.0.0.1:{each.server_port} check inter 100ms fall 1 rise 1\n"
+            f" server rest1:{8082 + n} 127.0.0.1:{each.server_port} check inter 100ms fall 3 rise 1\n"
             for n, each in enumerate(proxies)
         )
     )
@@ -197,10 +197,9 @@ def test_a_request_that_never_ends_keeps_its_server_in_rotation(balancer: Balanc
 
 
 def test_a_server_whose_check_fails_is_named_when_it_is_put_back(balancer: Balancer) -> None:
-    # A server that is in maintenance is not checked, and counts as up when that ends.
-    ask(balancer.socket, "set server rest/rest1:8082 state drain")
+    # As a restart does: what is in maintenance is not checked, and HAProxy takes it for up when that ends.
+    ask(balancer.socket, "set server rest/rest1:8082 state maint")
     balancer.proxies[0].well = False
-    await_that(lambda: balancer.status("rest1:8082").startswith("DOWN"), "its check fails")
     told = drained(balancer, "ready", 1)
     assert told["failed"]
     assert "rest/rest1:8082 is not up 1 s after it was put back: status " in told["msg"]
@@ -209,22 +208,41 @@ def test_a_server_whose_check_fails_is_named_when_it_is_put_back(balancer: Balan
     await_that(lambda: balancer.status("rest1:8082").startswith("UP"), "it serves again")
 
 
+@pytest.mark.parametrize(
+    ("status", "verdicts", "said"),
+    [
+        (1, {"delivery": "fail", "gap": "pass", "spread": "unknown", "memory": "measured"},
+         "The verdict of this run is fail: delivery is fail, spread is unknown. The services run"),
+        (3, {"delivery": "measured"}, "The verdict of this run is measured: no check has a level. The services"),
+    ],
+)  # fmt: skip
+def test_a_verdict_that_is_no_pass_ends_verify_with_what_failed_and_where_the_report_is(
+    tmp_path: Path, status: int, verdicts: dict[str, str], said: str
+) -> None:
+    last = yaml.safe_load((ROOT / "verify.yml").read_text())[-1]["tasks"][-1]
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [last]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    (tmp_path / "report").mkdir()
+    checks = [{"name": name, "verdict": verdict} for name, verdict in verdicts.items()]
+    document = {"verdict": "fail" if status == 1 else "measured", "checks": checks}
+    (tmp_path / "report/verdicts.json").write_text(json.dumps(document))
+    known = {"kedge_run_dir": str(tmp_path), "audited": {"rc": status}}
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,"]
+    done = subprocess.run(
+        [*command, "-e", json.dumps(known), tmp_path / "play.yml"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert said in done.stdout, done.stdout
+    assert f"See {tmp_path}/report/report.html" in done.stdout
+
+
 def test_a_balancer_that_does_not_run_is_named(tmp_path: Path) -> None:
     told = run_module(
         "haproxy_drain", {"socket": str(tmp_path / "none"), "server": "rest/rest1:8082", "state": "drain"}
     )
     assert told["failed"]
     assert "HAProxy does not answer. rest/rest1:8082 was not stopped" in told["msg"]
-
-
-def test_a_former_process_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*, msg: str) -> NoReturn:
-        raise RuntimeError(msg)
-
-    monkeypatch.setattr(haproxy_drain, "former_workers", lambda _: ["7"])
-    params = {"socket": "", "server": "rest/rest1:8082", "seconds": 0}
-    with pytest.raises(RuntimeError, match=r"from before its reload still runs after 0 s.*was not stopped"):
-        haproxy_drain.await_former(SimpleNamespace(params=params, fail_json=fail))
 
 
 def test_the_commands_of_a_rollback_by_hand_put_the_last_good_release_back(tmp_path: Path) -> None:
