@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from control.rollback import refusal, steps
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
@@ -243,6 +244,16 @@ def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
     return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
 
 
+def rollback_refusal(found: Mapping[str, Mapping[str, Any]], service: str, releases: Iterable[str]) -> str:
+    """Return why a service's instances must not go back to what their hosts found, or nothing."""
+    return refusal(found, service.replace("_", "-"), list(releases))
+
+
+def rollback_steps(found: Mapping[str, Mapping[str, Any]], service: str) -> list[str]:
+    """Return what a rollback does to each instance of a service, a line each."""
+    return steps(found, service.replace("_", "-"))
+
+
 def turning_tls(staged: Mapping[str, Any], planned: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the running REST instances whose listener would be encrypted, or no longer be, at its port."""
     tls = {i["name"]: any(s["file"].endswith("/listener.pem") for s in i["settings"]) for i in planned}
@@ -402,6 +413,8 @@ class FilterModule:
             "rollout_batches": rollout_batches,
             "rollout_ahead": rollout_ahead,
             "rollout_refusal": rollout_refusal,
+            "rollback_refusal": rollback_refusal,
+            "rollback_steps": rollback_steps,
             "named": named,
             "rest_probe": rest_probe,
             "vendor_controls": vendor_controls,

@@ -75,6 +75,57 @@ def test_a_balancer_that_changes_with_its_proxies_is_reloaded_before_the_first_a
     assert called(tmp_path, "kedge_instance") == ["lb1", "rest1", "rest2", "lb1"]
 
 
+def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 10, racks=5)
+    calls = played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"])["calls"]
+    assert calls == {"gate": 2 * 10, "haproxy_drain": 2 * 10, "former": 10, "kedge_former": 10}
+    together = called(tmp_path, "former")
+    pairs = [together[at : at + 2] for at in range(0, 10, 2)]
+    assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs
+    assert "rest1 kafka-rest@8082: 000000000000 in place of 111111111111" in (tmp_path / "output").read_text()
+
+
+def test_where_one_instance_cannot_go_back_none_is_touched(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    said = (
+        r"Refusing to roll back: kafka-rest@8082 of rest1, kafka-rest@8082 of rest2: no previous release is "
+        r"there\. No instance was touched"
+    )
+    with pytest.raises(RuntimeError, match=said):
+        played(
+            tmp_path, ["rollback.yml", "-e", "service=kafka_rest"],
+            KEDGE_NO_WAY_BACK="no previous release is there",
+        )  # fmt: skip
+    assert {line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()} == {"kedge_former"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["-e", "service=kafka_rst"], "service=kafka_rst: no host of the inventory has instances of that"),
+        ([], "service=: no host of the inventory has instances of that"),
+        (["-e", "service=kafka_rest", "-e", "release=ab12,000000000000"],
+         "no instance has a release ab12: kafka-rest@8082 of rest1 has 000000000000, 111111111111"),
+    ],
+)  # fmt: skip
+def test_a_rollback_of_what_is_not_there_touches_nothing(tmp_path: Path, asked: list[str], said: str) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(RuntimeError, match=said):
+        played(tmp_path, ["rollback.yml", *asked])
+    assert called(tmp_path, "former") == []
+
+
+def test_a_balancer_serves_both_before_proxies_that_it_asks_otherwise_go_back(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], KEDGE_ASKED_OTHERWISE="yes")
+    lines = (tmp_path / "calls").read_text().splitlines()
+    assert [line for line in lines if "kedge_instance" in line or " former" in line] == [
+        "lb1 kedge_instance",
+        "rest1 former",
+        "rest2 former",
+    ]
+
+
 @pytest.mark.long
 def test_a_limit_that_mixes_waves_is_refused(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
