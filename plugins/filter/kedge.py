@@ -13,6 +13,7 @@ from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
 from sizing.review.kinds import MIRRORS, SIGNS
 from sizing.rollout import ahead, batches
+from sizing.services import SERVICES
 
 #: Services whose instances have no port of their own.
 _UNITS = ("mirror_maker", "streams_app")
@@ -115,6 +116,30 @@ def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> 
             return f"{seen[rack]} and {host} of rack {rack} would restart together"
         if rack:
             seen[rack] = host
+    return ""
+
+
+def services_to_leave(plan: Mapping[str, Any], host: str) -> list[str]:
+    """Return the services that run on a host, in the order in which they leave it: brokers last."""
+    names = sorted((s.name for s in SERVICES if s.plan), key=lambda name: name == "kafka_broker")
+    return [name for name in names if planned_instances(plan, host, name)]
+
+
+def reboot_hosts(plan: Mapping[str, Any], group: Iterable[str]) -> list[str]:
+    """Return those hosts of a group that run something, in the plan's order."""
+    wanted = set(group)
+    return [host for host in plan["hosts"] if host in wanted and services_to_leave(plan, host)]
+
+
+def reboot_refusal(plan: Mapping[str, Any], host: str, service: str) -> str:
+    """Return why clients would notice a reboot of a host, unless ``service`` asks for it by name, or nothing."""
+    services = services_to_leave(plan, host)
+    if "rest_balancer" in services and service != "rest_balancer":
+        return "clients that go through its balancer fail while it boots (-e service=rest_balancer)"
+    if "kafka_broker" in services and service != "kafka_broker":
+        cluster = str(planned_instances(plan, host, "kafka_broker")[0]["name"])
+        if brokers_of(plan, cluster) == 1:
+            return f"it is the one broker of {cluster} (-e service=kafka_broker)"
     return ""
 
 
@@ -413,6 +438,9 @@ class FilterModule:
             "rollout_batches": rollout_batches,
             "rollout_ahead": rollout_ahead,
             "rollout_refusal": rollout_refusal,
+            "services_to_leave": services_to_leave,
+            "reboot_hosts": reboot_hosts,
+            "reboot_refusal": reboot_refusal,
             "rollback_refusal": rollback_refusal,
             "rollback_steps": rollback_steps,
             "named": named,

@@ -171,6 +171,8 @@ class Instance:
 
     def stop(self) -> None:
         """Stop the process; systemd bounds how long that takes."""
+        if self.module.params["members"]:
+            delete_members(self.probe, self.module.params["members"])
         began = now_us()
         done = act("stop", self.unit, self.control)
         self.act("stop", began, done.returncode == 0)
@@ -335,8 +337,6 @@ class Instance:
         self.former = before if before != release else None
         gently = self.reloads() and self.takes(release)
         if state != "started" and not gently:
-            if self.module.params["members"]:
-                delete_members(self.probe, self.module.params["members"])
             self.stop()
         if state in FORMER:
             self.restore(release)

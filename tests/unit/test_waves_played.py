@@ -77,7 +77,9 @@ def test_a_balancer_that_changes_with_its_proxies_is_reloaded_before_the_first_a
 
 def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
-    calls = played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"])["calls"]
+    calls = played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], ANSIBLE_DISPLAY_OK_HOSTS="true")[
+        "calls"
+    ]
     assert calls == {"gate": 2 * 10, "haproxy_drain": 2 * 10, "former": 10, "kedge_former": 10}
     together = called(tmp_path, "former")
     pairs = [together[at : at + 2] for at in range(0, 10, 2)]
@@ -124,6 +126,65 @@ def test_a_balancer_serves_both_before_proxies_that_it_asks_otherwise_go_back(tm
         "rest1 former",
         "rest2 former",
     ]
+
+
+BOOTS = ["-e", json.dumps({"reboot_command": ["true"]})]
+
+
+def test_a_reboot_takes_one_host_after_the_other_out_with_all_its_instances(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2, instances=2)
+    played(tmp_path, ["reboot.yml", "-e", "service=kafka_rest", *BOOTS])
+    lines = (tmp_path / "calls").read_text().splitlines()
+    drained = ["lb1 haproxy_drain"] * 2
+    expected = []
+    for host in ("rest1", "rest2"):
+        gate = "localhost gate"
+        expected += [gate, *drained, f"{host} stopped", f"{host} ping", f"{host} kedge_instance"]
+        expected += [*drained, gate]
+    assert [line for line in lines if line.split()[1] in {one.split()[1] for one in expected}] == expected
+
+
+def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    played(
+        tmp_path,
+        ["reboot.yml", "--limit", "localhost,rest1", "-e", "packages=java,kernel,curl", *BOOTS],
+    )
+    lines = (tmp_path / "calls").read_text().splitlines()
+    own = [line.split()[1] for line in lines if line.startswith("rest1 ")]
+    assert own == ["stopped", "setup", "apt", "apt", "ping", "kedge_instance"]
+
+
+def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(
+        RuntimeError, match=r"rest1 was not rebooted, and its\s+instances serve again: a double"
+    ):
+        played(tmp_path, ["reboot.yml", "-e", "service=kafka_rest", *BOOTS], KEDGE_FAILS="rest1 stopped")
+    assert "rest1 ping" not in (tmp_path / "calls").read_text()
+    # It is started and put back.
+    assert called(tmp_path, "kedge_instance") == ["rest1"]
+    assert called(tmp_path, "haproxy_drain") == ["lb1", "lb1"]
+
+
+def test_a_host_that_does_not_come_back_stops_the_playbook_with_what_to_do(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    failing = ["-e", json.dumps({"reboot_command": ["false"]})]
+    said = r"rest1 does not come back: false rest1 ended with 1(.|\s)*The other\s+hosts serve, without kafka_rest"
+    with pytest.raises(RuntimeError, match=said):
+        played(tmp_path, ["reboot.yml", "-e", "service=kafka_rest", *failing])
+    assert set(called(tmp_path, "stopped")) == {"rest1"}
+
+
+def test_a_balancer_is_rebooted_only_where_it_is_asked_for_by_name(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(
+        RuntimeError, match=r"Refusing to reboot lb1: clients that go through its balancer fail"
+    ):
+        played(tmp_path, ["reboot.yml", *BOOTS])
+    assert (tmp_path / "calls").read_text() == ""
+    played(tmp_path, ["reboot.yml", "-e", "service=rest_balancer", *BOOTS])
+    assert called(tmp_path, "stopped") == ["lb1"]
 
 
 @pytest.mark.long

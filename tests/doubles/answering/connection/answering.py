@@ -55,7 +55,7 @@ class Connection(ConnectionBase):
         module = ast.literal_eval(found["module"]).rpartition(".")[2] if found else "command"
         given = _PARAMETERS.search(text)
         parameters = json.loads(ast.literal_eval(given["params"]))["ANSIBLE_MODULE_ARGS"] if given else {}
-        if parameters.get("state") in ("held", "back", "former"):
+        if parameters.get("state") in ("held", "back", "former", "stopped"):
             module = str(parameters["state"])
         with Path(os.environ["KEDGE_CALLS"]).open("a") as calls:
             calls.write(f"{self.host()} {module}\n")
@@ -130,10 +130,12 @@ def _kernel(given: dict[str, Any]) -> dict[str, Any]:
 
 
 _ANSWERS = {
+    "ping": lambda _: {"ping": "pong"},
     "kedge_release": _staged,
     "kedge_instance": _restarted,
     "back": _restarted,
     "former": _restarted,
+    "setup": lambda _: {"ansible_facts": {"ansible_os_family": "Debian", "ansible_architecture": "x86_64"}},
     "kedge_former": _former,
     "kedge_kernel": _kernel,
     "stat": lambda _: {"stat": {"exists": True, "isdir": True}},
