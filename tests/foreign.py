@@ -277,6 +277,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/modules/kafka_topics_present.py": _CLUSTER,
     "plugins/modules/kafka_users_present.py": _CLUSTER,
     "plugins/modules/kedge_deployed.py": _ON_HOST,
+    "plugins/modules/kedge_former.py": _NODE,
     "plugins/modules/kedge_instance.py": _NODE,
     "plugins/modules/kedge_kernel.py": _NODE,
     "spark_checks/ingest.py": _OWN,

@@ -1,4 +1,4 @@
-"""``python -m local.fleet up|down|status|ssh-config``."""
+"""``python -m local.fleet up|down|restart|status|ssh-config``."""
 
 import sys
 

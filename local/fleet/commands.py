@@ -1,6 +1,6 @@
 """The local fleet: systemd nodes in containers, named and addressed by an inventory, reached over SSH.
 
-python -m local.fleet up|down|status|ssh-config [--inventory PATH] [--limit a,b] [--with HOST]
+python -m local.fleet up|down|restart|status|ssh-config [--inventory PATH] [--limit a,b] [--with HOST]
 """
 
 from __future__ import annotations
@@ -150,6 +150,18 @@ def down(name: str | None, limit: Collection[str] = ()) -> None:
         nodes.close_connections()
 
 
+def restart(fleet: Fleet, names: Collection[str]) -> None:
+    """Restart nodes as a reboot restarts a host: every process ends, what is on disk stays."""
+    engine = find_engine()
+    with _lock(fleet.name):
+        for node in choose(fleet, names, ()):
+            began = time.monotonic()
+            nodes.restart(engine, fleet, node)
+            if node.link:
+                link.install(engine, fleet, node)
+            say(f"  {node.name}: restarted in {time.monotonic() - began:.1f} s")
+
+
 def status(fleet: Fleet) -> bool:
     """Print one line a node; return whether all that start with the fleet can be worked with."""
     engine = find_engine()
@@ -187,7 +199,8 @@ def _names(text: str) -> list[str]:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m local.fleet", description="Systemd nodes in containers.")
-    parser.add_argument("action", choices=["up", "down", "status", "ssh-config"])
+    parser.add_argument("action", choices=["up", "down", "restart", "status", "ssh-config"])
+    parser.add_argument("nodes", nargs="*", metavar="HOST", help="restart: these nodes")
     parser.add_argument("--inventory", type=Path, default=PROJECT / "inventories" / "local")
     parser.add_argument("--limit", type=_names, default=[], metavar="HOST,...", help="only these nodes")
     parser.add_argument(
@@ -211,6 +224,8 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.action == "down":
             chosen = choose(fleet, options.limit, ()) if options.limit else []
             down(fleet.name, [fleet.container(node) for node in chosen])
+        elif options.action == "restart":
+            restart(fleet, [*options.limit, *options.nodes])
         elif options.action == "status":
             return 0 if status(fleet) else 1
         else:

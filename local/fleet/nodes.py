@@ -116,6 +116,12 @@ def start(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event) -> st
     return wait(engine, fleet, node, stop)
 
 
+def restart(engine: Engine, fleet: Fleet, node: Node) -> str:
+    """Restart one node, with what is on its disk, and wait until it can be worked with."""
+    engine.run("restart", fleet.container(node))
+    return wait(engine, fleet, node, threading.Event())
+
+
 def wait(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event, seconds: float = ANSWER_S) -> str:
     """Wait until a node answers over SSH and has booted; raises Problem with its journal's end."""
     deadline = time.monotonic() + seconds

@@ -9,11 +9,13 @@ from typing import Any
 
 from border.foreign import shown
 from control.deployed import disagreed, left_together
+from control.rollback import refusal, steps
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
 from sizing.review.kinds import MIRRORS, SIGNS
 from sizing.rollout import ahead, batches
+from sizing.services import SERVICES
 
 #: Services whose instances have no port of their own.
 _UNITS = ("mirror_maker", "streams_app")
@@ -116,6 +118,30 @@ def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> 
             return f"{seen[rack]} and {host} of rack {rack} would restart together"
         if rack:
             seen[rack] = host
+    return ""
+
+
+def services_to_leave(plan: Mapping[str, Any], host: str) -> list[str]:
+    """Return the services that run on a host, in the order in which they leave it: brokers last."""
+    names = sorted((s.name for s in SERVICES if s.plan), key=lambda name: name == "kafka_broker")
+    return [name for name in names if planned_instances(plan, host, name)]
+
+
+def reboot_hosts(plan: Mapping[str, Any], group: Iterable[str]) -> list[str]:
+    """Return those hosts of a group that run something, in the plan's order."""
+    wanted = set(group)
+    return [host for host in plan["hosts"] if host in wanted and services_to_leave(plan, host)]
+
+
+def reboot_refusal(plan: Mapping[str, Any], host: str, service: str) -> str:
+    """Return why clients would notice a reboot of a host, unless ``service`` asks for it by name, or nothing."""
+    services = services_to_leave(plan, host)
+    if "rest_balancer" in services and service != "rest_balancer":
+        return "clients that go through its balancer fail while it boots (-e service=rest_balancer)"
+    if "kafka_broker" in services and service != "kafka_broker":
+        cluster = str(planned_instances(plan, host, "kafka_broker")[0]["name"])
+        if brokers_of(plan, cluster) == 1:
+            return f"it is the one broker of {cluster} (-e service=kafka_broker)"
     return ""
 
 
@@ -243,6 +269,16 @@ def mirror_gate(
 def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
     """Return the release that a deploy staged for an instance; None where nothing was staged in this run."""
     return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
+
+
+def rollback_refusal(found: Mapping[str, Mapping[str, Any]], service: str, releases: Iterable[str]) -> str:
+    """Return why a service's instances must not go back to what their hosts found, or nothing."""
+    return refusal(found, service.replace("_", "-"), list(releases))
+
+
+def rollback_steps(found: Mapping[str, Mapping[str, Any]], service: str) -> list[str]:
+    """Return what a rollback does to each instance of a service, a line each."""
+    return steps(found, service.replace("_", "-"))
 
 
 def turning_tls(staged: Mapping[str, Any], planned: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -404,6 +440,11 @@ class FilterModule:
             "rollout_batches": rollout_batches,
             "rollout_ahead": rollout_ahead,
             "rollout_refusal": rollout_refusal,
+            "services_to_leave": services_to_leave,
+            "reboot_hosts": reboot_hosts,
+            "reboot_refusal": reboot_refusal,
+            "rollback_refusal": rollback_refusal,
+            "rollback_steps": rollback_steps,
             "named": named,
             "rest_probe": rest_probe,
             "vendor_controls": vendor_controls,

@@ -40,6 +40,10 @@ options:
     elements: str
     default: []
     description: "Hosts of which an instance each restarts at the same time, and may be out."
+  whole:
+    type: bool
+    default: false
+    description: "Whether all servers of its host go, so that one of another host has to be up."
   seconds:
     type: int
     default: 60
@@ -94,18 +98,32 @@ def out_of_rotation(found: dict[str, dict[str, str]]) -> list[str]:
     return sorted(n for n, s in found.items() if s["status"].startswith(OUT))
 
 
-def lacking(name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()) -> list[str]:
+def host_of(name: str) -> str:
+    """Return the host of a server, HOST:PORT."""
+    return name.rpartition(":")[0]
+
+
+def lacking(
+    name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = (), *, whole: bool = False
+) -> list[str]:
     """Return the other servers that are not up.
 
-    Of each host that restarts ``beside`` one server may be out, which the plan has counted.
+    Of each host that restarts ``beside`` one server may be out, which the plan has counted; with ``whole``
+    all those of its own host.
     """
     down = sorted(n for n, s in found.items() if n != name and not s["status"].startswith("UP"))
-    counted = {host: next((n for n in down if n.rpartition(":")[0] == host), None) for host in beside}
+    down = [n for n in down if not whole or host_of(n) != host_of(name)]
+    counted = {host: next((n for n in down if host_of(n) == host), None) for host in beside}
     return [n for n in down if n not in counted.values()]
 
 
 def refusal(
-    state: str, name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()
+    state: str,
+    name: str,
+    found: dict[str, dict[str, str]],
+    beside: Sequence[str] = (),
+    *,
+    whole: bool = False,
 ) -> str | None:
     """Return why a server must not be taken out, or None: the others have to carry its requests."""
     if name not in found:
@@ -115,7 +133,14 @@ def refusal(
             f"Refusing to {state} {name}: the balancer has no such server. Nothing was stopped. Run "
             "deploy.yml, which adds it"
         )
-    down = lacking(name, found, beside)
+    if whole and not any(
+        s["status"].startswith("UP") for n, s in found.items() if host_of(n) != host_of(name)
+    ):
+        return (
+            f"Refusing to drain {name}: no instance of another host is up. Nothing was stopped, and {name} "
+            "serves. Start one on another host, then run the playbook again"
+        )
+    down = lacking(name, found, beside, whole=whole)
     if state == "drain" and down and not stays_down(found[name]):
         said = ", ".join(f"{other} is {found[other]['status']}" for other in down)
         return (
@@ -133,10 +158,13 @@ def _restore(name: str, status: str) -> str:
     return f"Restore it (`systemctl status kafka-rest@{instance}` on {host})"
 
 
-def may_come_back(name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = ()) -> bool:
+def may_come_back(
+    name: str, found: dict[str, dict[str, str]], beside: Sequence[str] = (), *, whole: bool = False
+) -> bool:
     """Return whether all that lack have been down only briefly; one that was taken out stays out."""
     # Of one that is down itself it is not known yet whether it carries something.
-    down = [found[name]] if is_down(found[name]) else [found[n] for n in lacking(name, found, beside)]
+    lack = lacking(name, found, beside, whole=whole)
+    down = [found[name]] if is_down(found[name]) else [found[n] for n in lack]
     brief = [is_down(server) and not stays_down(server) for server in down]
     return bool(brief) and all(brief)
 
@@ -240,6 +268,7 @@ def main() -> None:
             "proxy": {"type": "str"},
             "beside": {"type": "list", "elements": "str", "default": []},
             "others": {"type": "list", "elements": "str", "default": []},
+            "whole": {"type": "bool", "default": False},
             "seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -256,8 +285,9 @@ def main() -> None:
             statuses = {each: row["status"] for each, row in found.items()}
             module.exit_json(changed=bool(left), servers=left, found=statuses, kedge_actions=[])
         deadline = time.monotonic() + p["seconds"]
-        while wrong := refusal(p["state"], name, found, p["beside"]):
-            if time.monotonic() > deadline or not may_come_back(name, found, p["beside"]):
+        counted = {"beside": p["beside"], "whole": p["whole"]}
+        while wrong := refusal(p["state"], name, found, **counted):
+            if time.monotonic() > deadline or not may_come_back(name, found, **counted):
                 module.fail_json(msg=f"{p['server']}: {wrong}")
             time.sleep(POLL_SECONDS)
             found = servers(p["socket"], backend)

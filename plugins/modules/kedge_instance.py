@@ -38,11 +38,12 @@ options:
       - One that does not answer yet and goes on printing has not failed. It gets up to three times as long.
   state:
     type: str
-    choices: [started, restarted, reloaded, back, held, killed, stopped, absent]
+    choices: [started, restarted, reloaded, former, back, held, killed, stopped, absent]
     default: started
     description:
       - C(held) touches nothing; it fails where an instance ended since it was started, or is not ready.
-      - C(back) is a restart with a former release, with the unit and the probe that it had.
+      - C(former) is a restart with a former release, with the unit and the probe that it had; of a balancer a
+        reload. C(back) is the same away from a release that failed its soak, to which no rollback leads.
       - What becomes true. C(reloaded) has a running process take its release; where the unit changed, or no
         process runs, it is restarted. A balancer whose new configuration sees no server up, or loses one
         that is up, keeps the one that it has. C(stopped) keeps its releases, for who starts it again.
@@ -82,6 +83,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.owners import not_own
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
+from ansible.module_utils.releases import PROBE
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, run, warden_state
 
@@ -93,9 +95,9 @@ JOURNAL_LINES = 25
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
-STATES = ["started", "restarted", "reloaded", "back", "held", "killed", "stopped", "absent"]
-#: The file of a release that says how it was asked whether it is ready; it may hold a login.
-PROBE = ".probe"
+STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
+#: Those that give an instance a release which another plan made.
+FORMER = ("former", "back")
 
 
 def now_us() -> int:
@@ -169,6 +171,8 @@ class Instance:
 
     def stop(self) -> None:
         """Stop the process; systemd bounds how long that takes."""
+        if self.module.params["members"]:
+            delete_members(self.probe, self.module.params["members"])
         began = now_us()
         done = act("stop", self.unit, self.control)
         self.act("stop", began, done.returncode == 0)
@@ -208,13 +212,18 @@ class Instance:
 
     def blind(self, release: str) -> str | None:
         """Return why a running balancer would serve nobody, or fewer, with a release; None for others."""
-        if self.probe.get("kind") != "haproxy" or self.module.params["state"] != "reloaded":
+        if self.probe.get("kind") != "haproxy" or not self.reloads():
             return None
         if systemctl("is-active", "--quiet", self.unit).returncode:
             return None
         folder, seconds = self.home / "releases" / release, self.module.params["ready_seconds"]
         wrong: str | None = haproxy_trial.refusal(folder, self.probe, self.link, seconds)
         return wrong
+
+    def reloads(self) -> bool:
+        """Return whether its process takes a release by a reload, where it can."""
+        state = self.module.params["state"]
+        return state == "reloaded" or (state in FORMER and self.probe.get("kind") == "haproxy")
 
     def takes(self, release: str) -> bool:
         """Return whether the process can take a release without a new start: its unit is the same."""
@@ -313,6 +322,12 @@ class Instance:
         release = self.release or before
         if release is None:
             return "no release is staged for it. It was not touched. Run deploy.yml, which stages one"
+        state = self.module.params["state"]
+        if state in FORMER and not (self.home / "releases" / release).is_dir():
+            return (
+                f"its former release {release} is no longer there. It keeps the release that it runs. "
+                "Take the change of the inventory back, then run deploy.yml"
+            )
         if wrong := self.blind(release):
             return (
                 f"{wrong}. Its new configuration was not activated, and the balancer serves as before. See "
@@ -320,18 +335,11 @@ class Instance:
             )
         (self.home / "running").unlink(missing_ok=True)
         self.former = before if before != release else None
-        if self.module.params["state"] == "back":
-            if not (self.home / "releases" / release).is_dir():
-                return (
-                    f"its former release {release} is no longer there. It keeps the release that it runs. "
-                    "Take the change of the inventory back, then run deploy.yml"
-                )
-            self.restore(release)
-        gently = self.module.params["state"] == "reloaded" and self.takes(release)
-        if self.module.params["state"] != "started" and not gently:
-            if self.module.params["members"]:
-                delete_members(self.probe, self.module.params["members"])
+        gently = self.reloads() and self.takes(release)
+        if state != "started" and not gently:
             self.stop()
+        if state in FORMER:
+            self.restore(release)
         # Also where the link is right already: a run that was killed may have left out the limits.
         self.put_in_force(release)
         wrong = self.reload() if gently else self.start()
@@ -339,6 +347,8 @@ class Instance:
             if not self.control:
                 systemctl("enable", self.unit)
             self.mark(release)
+            if state == "back" and self.former:
+                (self.home / "releases" / self.former / PROBE).unlink(missing_ok=True)
             return None
         journal = self.journal()
         left = self.go_back(release, gently=gently)

@@ -74,15 +74,19 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
+from ansible.module_utils.releases import (
+    MARK,
+    MARKED,
+    MARKERS,
+    current,
+    difference,
+    marked,
+    ready_before,
+)
 from ansible.module_utils.service_control import is_active
 
 LOCK_SECONDS = 120
 SYSTEMD = Path("/etc/systemd/system")
-#: What stands in a file for a secret; and where a release keeps its files as they were with marks.
-MARK = re.compile(r"<secret [0-9a-f]{16}>")
-MARKED = ".marked"
-
-
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
 KEY: Path = ROOT / ".release-key"
 
@@ -115,43 +119,6 @@ def filled(instance: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
     pattern = re.compile("|".join(map(re.escape, values)) or "(?!)")
     files = {path: pattern.sub(lambda m: values[m[0]], text) for path, text in instance["files"].items()}
     return {**instance, "files": files, "marked": instance["files"]}
-
-
-def hidden(marked: str, text: str, other: str) -> str:
-    """Return a text as it may be printed: of a line with a secret its begin, of a file of secrets nothing.
-
-    ``marked`` is the file with marks, as it was rendered; ``other`` is the text that it is compared with.
-    """
-    begins = [line.partition("<secret ")[0] for line in marked.splitlines() if MARK.search(line)]
-    if not begins or not text:
-        return text
-    changed = " (another one)" if other and other != text else ""
-    if not all(begins):
-        return f"***{changed}\n"
-    same = set(other.splitlines())
-
-    def line_of(line: str) -> str:
-        begin = next((b for b in begins if line.startswith(b)), None)
-        return line if begin is None else f"{begin}***{'' if line in same else changed}"
-
-    return "".join(f"{line_of(line)}\n" for line in text.splitlines())
-
-
-def current(unit: str, name: str) -> Path | None:
-    """Return the release folder that is in force, if any."""
-    link = Path("/etc") / unit / name
-    return link.resolve() if link.is_symlink() and link.exists() else None
-
-
-#: Files that name a release: the one with which the process runs, the last one that became ready, and the one
-#: with which the process was started, for it may have taken others by reload since.
-MARKERS = ("running", "good", "started")
-
-
-def marked(unit: str, name: str, what: str) -> str | None:
-    """Return the release that a marker names, if any."""
-    marker = ROOT / unit / name / what
-    return marker.read_text().strip() if marker.exists() else None
 
 
 def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
@@ -190,38 +157,6 @@ def fill(new: Path, instance: dict[str, Any], group: int) -> None:
         os.chown(path, 0, group, follow_symlinks=False)
         if not path.is_symlink():
             path.chmod(0o750 if path.is_dir() else 0o640)
-
-
-def text_of(folder: Path | None, path: str) -> str:
-    """Return what a file of a release holds; nothing where there is no such release, or no such file."""
-    file = folder / path if folder else None
-    return file.read_text() if file and file.is_file() else ""
-
-
-def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
-    """Return what changes against the release in force, a pair of texts a file or link."""
-    found = {}
-    for path, after in instance["files"].items():
-        before = text_of(old, path)
-        if before == after:
-            continue
-        # A line that is to go may be a secret too.
-        marked = f"{text_of(old, f'{MARKED}/{path}')}\n{instance['marked'][path]}"
-        found[path] = (hidden(marked, before, ""), hidden(marked, after, before))
-    for name, target in instance["links"].items():
-        link = old / name if old else None
-        found[name] = (f"{link.readlink()}\n" if link and link.is_symlink() else "", f"{target}\n")
-    home = f"/etc/{unit}/{instance['name']}"
-    return [
-        {
-            "before": before,
-            "after": after,
-            "before_header": f"{home}/{path}",
-            "after_header": f"{home}/{path}",
-        }
-        for path, (before, after) in sorted(found.items())
-        if before != after
-    ]
 
 
 def stage(
@@ -338,6 +273,8 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
         diffs += diff
         if not module.check_mode:
             keep = {state["release"], state["current"], *(marked(unit, instance["name"], m) for m in MARKERS)}
+            # What is staged may never become ready, and rollback.yml goes back from what runs.
+            keep |= set(ready_before(unit, instance["name"])[:1])
             prune(unit, instance["name"], module.params["keep"], keep)
     diffs = install_units(module) + diffs
     known = ROOT / unit

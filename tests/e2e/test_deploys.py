@@ -53,7 +53,7 @@ def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() ->
     after = play("deploy.yml", inventory=INVENTORY)
     assert after.returncode == 0, after.stdout
     # Nothing but the first instance ran the broken release, and that one is back on the old one.
-    assert "Restart the instance with its planned release" not in after.stdout
+    assert "Restart the instance with its release" not in after.stdout
 
 
 def test_a_changed_setting_restarts_each_instance_once() -> None:
@@ -61,7 +61,7 @@ def test_a_changed_setting_restarts_each_instance_once() -> None:
         "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}', inventory=INVENTORY
     )
     assert changed.returncode == 0, changed.stdout
-    assert changed.stdout.count("TASK [instances : Restart the instance with its planned release") == 4
+    assert changed.stdout.count("TASK [instances : Restart the instance with its release") == 4
     again = play(
         "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}', inventory=INVENTORY
     )
@@ -140,7 +140,7 @@ def test_a_deploy_that_was_killed_is_finished_by_the_next() -> None:
     with begin("deploy.yml", *wanted, inventory=INVENTORY) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "Restart the instance with its planned release" in line:
+            if "Restart the instance with its release" in line:
                 process.kill()
                 break
     finished = play("deploy.yml", *wanted, inventory=INVENTORY)

@@ -19,7 +19,8 @@ from control import kafka_admin
 from control.rendering import render_instance, secrets_of
 from evidence.secrets import SecretsError, from_environment, merged
 from plugins.filter.kedge import load_spec
-from plugins.modules.kedge_release import filled, hidden
+from plugins.module_utils.releases import hidden
+from plugins.modules.kedge_release import filled
 from sizing.balancer.security import token
 from sizing.broker.security import scram_users
 from sizing.core.plan import Plan

@@ -326,6 +326,17 @@ def test_an_instance_is_not_drained_while_another_is_down() -> None:
     assert haproxy_drain.refusal("drain", "a:8082", {"a:8082": UP, "b:8082": UP}) is None
 
 
+def test_all_servers_of_a_host_are_drained_while_those_of_another_are_up() -> None:
+    servers = {"a:8082": UP, "a:8083": {**UP, "status": "MAINT"}, "b:8082": UP}
+    assert haproxy_drain.refusal("drain", "a:8082", servers, whole=True) is None
+    assert "a:8083 is MAINT" in str(haproxy_drain.refusal("drain", "a:8082", servers))
+    down = {**servers, "b:8083": {**UP, "status": "DOWN"}}
+    assert "b:8083 is DOWN" in str(haproxy_drain.refusal("drain", "a:8082", down, whole=True))
+    alone = {"a:8082": UP, "a:8083": UP, "b:8082": {**UP, "status": "MAINT"}}
+    said = str(haproxy_drain.refusal("drain", "a:8082", alone, whole=True))
+    assert "no instance of another host is up. Nothing was stopped, and a:8082 serves." in said
+
+
 def test_a_server_that_is_down_for_long_may_be_drained_as_the_way_out() -> None:
     long = {**UP, "status": "DOWN", "lastchg": "30"}
     brief = {**long, "lastchg": "3"}

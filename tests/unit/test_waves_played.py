@@ -75,6 +75,118 @@ def test_a_balancer_that_changes_with_its_proxies_is_reloaded_before_the_first_a
     assert called(tmp_path, "kedge_instance") == ["lb1", "rest1", "rest2", "lb1"]
 
 
+def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 10, racks=5)
+    calls = played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], ANSIBLE_DISPLAY_OK_HOSTS="true")[
+        "calls"
+    ]
+    assert calls == {"gate": 2 * 10, "haproxy_drain": 2 * 10, "former": 10, "kedge_former": 10}
+    together = called(tmp_path, "former")
+    pairs = [together[at : at + 2] for at in range(0, 10, 2)]
+    assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs
+    assert "rest1 kafka-rest@8082: 000000000000 in place of 111111111111" in (tmp_path / "output").read_text()
+
+
+def test_where_one_instance_cannot_go_back_none_is_touched(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    said = (
+        r"Refusing to roll back: kafka-rest@8082 of rest1, kafka-rest@8082 of rest2: no previous release is "
+        r"there\. No instance was touched"
+    )
+    with pytest.raises(RuntimeError, match=said):
+        played(
+            tmp_path, ["rollback.yml", "-e", "service=kafka_rest"],
+            KEDGE_NO_WAY_BACK="no previous release is there",
+        )  # fmt: skip
+    assert {line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()} == {"kedge_former"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["-e", "service=kafka_rst"], "service=kafka_rst: no host of the inventory has instances of that"),
+        ([], "service=: no host of the inventory has instances of that"),
+        (["-e", "service=kafka_rest", "-e", "release=ab12,000000000000"],
+         "no instance has a release ab12: kafka-rest@8082 of rest1 has 000000000000, 111111111111"),
+    ],
+)  # fmt: skip
+def test_a_rollback_of_what_is_not_there_touches_nothing(tmp_path: Path, asked: list[str], said: str) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(RuntimeError, match=said):
+        played(tmp_path, ["rollback.yml", *asked])
+    assert called(tmp_path, "former") == []
+
+
+def test_a_balancer_serves_both_before_proxies_that_it_asks_otherwise_go_back(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], KEDGE_ASKED_OTHERWISE="yes")
+    lines = (tmp_path / "calls").read_text().splitlines()
+    assert [line for line in lines if "kedge_instance" in line or " former" in line] == [
+        "lb1 kedge_instance",
+        "rest1 former",
+        "rest2 former",
+    ]
+
+
+BOOTS = ["-e", json.dumps({"reboot_command": ["true"]})]
+
+
+def test_a_reboot_takes_one_host_after_the_other_out_with_all_its_instances(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2, instances=2)
+    played(tmp_path, ["reboot.yml", "-e", "service=kafka_rest", *BOOTS])
+    lines = (tmp_path / "calls").read_text().splitlines()
+    drained = ["lb1 haproxy_drain"] * 2
+    expected = []
+    for host in ("rest1", "rest2"):
+        gate = "localhost gate"
+        expected += [gate, *drained, f"{host} stopped", f"{host} ping", f"{host} kedge_instance"]
+        expected += [*drained, gate]
+    assert [line for line in lines if line.split()[1] in {one.split()[1] for one in expected}] == expected
+
+
+def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    played(
+        tmp_path,
+        ["reboot.yml", "--limit", "localhost,rest1", "-e", "packages=java,kernel,curl", *BOOTS],
+    )
+    lines = (tmp_path / "calls").read_text().splitlines()
+    own = [line.split()[1] for line in lines if line.startswith("rest1 ")]
+    assert own == ["stopped", "setup", "apt", "apt", "ping", "kedge_instance"]
+
+
+def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(
+        RuntimeError, match=r"rest1 was not rebooted, and its\s+instances serve again: a double"
+    ):
+        played(tmp_path, ["reboot.yml", "-e", "service=kafka_rest", *BOOTS], KEDGE_FAILS="rest1 stopped")
+    assert "rest1 ping" not in (tmp_path / "calls").read_text()
+    # It is started and put back.
+    assert called(tmp_path, "kedge_instance") == ["rest1"]
+    assert called(tmp_path, "haproxy_drain") == ["lb1", "lb1"]
+
+
+def test_a_host_that_does_not_come_back_stops_the_playbook_with_what_to_do(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    failing = ["-e", json.dumps({"reboot_command": ["false"]})]
+    said = r"rest1 does not come back: false rest1 ended with 1(.|\s)*The other\s+hosts serve, without kafka_rest"
+    with pytest.raises(RuntimeError, match=said):
+        played(tmp_path, ["reboot.yml", "-e", "service=kafka_rest", *failing])
+    assert set(called(tmp_path, "stopped")) == {"rest1"}
+
+
+def test_a_balancer_is_rebooted_only_where_it_is_asked_for_by_name(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(
+        RuntimeError, match=r"Refusing to reboot lb1: clients that go through its balancer fail"
+    ):
+        played(tmp_path, ["reboot.yml", *BOOTS])
+    assert (tmp_path / "calls").read_text() == ""
+    played(tmp_path, ["reboot.yml", "-e", "service=rest_balancer", *BOOTS])
+    assert called(tmp_path, "stopped") == ["lb1"]
+
+
 @pytest.mark.long
 def test_a_limit_that_mixes_waves_is_refused(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)

@@ -31,7 +31,8 @@ class Connection(ConnectionBase):
     """Notes each call in the file that KEDGE_CALLS names; KEDGE_ANSWER_SCALE multiplies the times.
 
     ``KEDGE_FAILS`` is a host and a module that fails there. ``KEDGE_SAYS`` is a file of answers (JSON), by host and
-    module: what a host says that somebody else has.
+    module: what a host says that somebody else has. ``KEDGE_NO_WAY_BACK`` is why no instance has a
+    former release; with ``KEDGE_ASKED_OTHERWISE`` the former ones answer another health check.
     """
 
     transport = "answering"
@@ -55,7 +56,7 @@ class Connection(ConnectionBase):
         module = ast.literal_eval(found["module"]).rpartition(".")[2] if found else "command"
         given = _PARAMETERS.search(text)
         parameters = json.loads(ast.literal_eval(given["params"]))["ANSIBLE_MODULE_ARGS"] if given else {}
-        if parameters.get("state") in ("held", "back"):
+        if parameters.get("state") in ("held", "back", "former", "stopped"):
             module = str(parameters["state"])
         with Path(os.environ["KEDGE_CALLS"]).open("a") as calls:
             calls.write(f"{self.host()} {module}\n")
@@ -111,6 +112,16 @@ def _restarted(given: dict[str, Any]) -> dict[str, Any]:
     return {"changed": True, "kedge_actions": rows, **({"ansible_facts": former} if former else {})}
 
 
+def _former(given: dict[str, Any]) -> dict[str, Any]:
+    wrong = os.environ.get("KEDGE_NO_WAY_BACK", "")
+    found = [
+        {"name": name, "current": "1" * 12, "release": "0" * 12, "kept": ["0" * 12, "1" * 12], "wrong": wrong}
+        for name in given["names"]
+    ]
+    otherwise = bool(os.environ.get("KEDGE_ASKED_OTHERWISE"))
+    return {"instances": found, "restart": given["names"], "stale": [], "asked_otherwise": otherwise}
+
+
 def _kernel(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "container": False,
@@ -122,9 +133,13 @@ def _kernel(given: dict[str, Any]) -> dict[str, Any]:
 
 
 _ANSWERS = {
+    "ping": lambda _: {"ping": "pong"},
     "kedge_release": _staged,
     "kedge_instance": _restarted,
     "back": _restarted,
+    "former": _restarted,
+    "setup": lambda _: {"ansible_facts": {"ansible_os_family": "Debian", "ansible_architecture": "x86_64"}},
+    "kedge_former": _former,
     "kedge_kernel": _kernel,
     "kedge_deployed": lambda _: {"record": {}},
     "stat": lambda _: {"stat": {"exists": True, "isdir": True}},

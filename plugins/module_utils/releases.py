@@ -1,0 +1,110 @@
+"""Releases as they lie on a host: which is active, what is in one, and what of it may be shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.node_lock import ROOT
+
+ETC = Path("/etc")
+#: What stands in a file for a secret; and where a release keeps its files as they were with marks.
+MARK = re.compile(r"<secret [0-9a-f]{16}>")
+MARKED = ".marked"
+#: The file of a release that says how it was asked whether it is ready; it may hold a login.
+PROBE = ".probe"
+#: Files that name a release: the one with which the process runs, the last one that became ready, and the one
+#: with which the process was started, for it may have taken others by reload since.
+MARKERS = ("running", "good", "started")
+
+
+def marked(unit: str, name: str, what: str) -> str | None:
+    """Return the release that a marker names, if any."""
+    marker = ROOT / unit / name / what
+    return marker.read_text().strip() if marker.exists() else None
+
+
+def current(unit: str, name: str) -> Path | None:
+    """Return the release folder that is in force, if any."""
+    link = ETC / unit / name
+    return link.resolve() if link.is_symlink() and link.exists() else None
+
+
+def kept(unit: str, name: str) -> list[str]:
+    """Return all releases that an instance has."""
+    folder = ROOT / unit / name / "releases"
+    return sorted(f.name for f in folder.iterdir() if f.name[0] != ".") if folder.is_dir() else []
+
+
+def ready_before(unit: str, name: str) -> list[str]:
+    """Return the releases but the active one with which an instance became ready, the last one first."""
+    active = current(unit, name)
+    asked = (ROOT / unit / name / "releases" / release / PROBE for release in kept(unit, name))
+    found = [file for file in asked if file.is_file() and file.parent != active]
+    return [file.parent.name for file in sorted(found, key=lambda f: f.stat().st_mtime_ns, reverse=True)]
+
+
+def content(folder: Path | None) -> dict[str, Any]:
+    """Return what a release has, as an instance is staged: files, how they look with marks, and links."""
+    found: dict[str, dict[str, str]] = {"files": {}, "marked": {}, "links": {}}
+    for path in folder.rglob("*") if folder else ():
+        name = str(path.relative_to(folder or path))
+        if path.is_symlink():
+            found["links"][name] = str(path.readlink())
+        elif path.is_file() and name != PROBE and not name.startswith(f"{MARKED}/"):
+            found["files"][name] = path.read_text()
+            found["marked"][name] = text_of(folder, f"{MARKED}/{name}")
+    return found
+
+
+def hidden(marked: str, text: str, other: str) -> str:
+    """Return a text as it may be printed: of a line with a secret its begin, of a file of secrets nothing.
+
+    ``marked`` is the file with marks, as it was rendered; ``other`` is the text that it is compared with.
+    """
+    begins = [line.partition("<secret ")[0] for line in marked.splitlines() if MARK.search(line)]
+    if not begins or not text:
+        return text
+    changed = " (another one)" if other and other != text else ""
+    if not all(begins):
+        return f"***{changed}\n"
+    same = set(other.splitlines())
+
+    def line_of(line: str) -> str:
+        begin = next((b for b in begins if line.startswith(b)), None)
+        return line if begin is None else f"{begin}***{'' if line in same else changed}"
+
+    return "".join(f"{line_of(line)}\n" for line in text.splitlines())
+
+
+def text_of(folder: Path | None, path: str) -> str:
+    """Return what a file of a release holds; nothing where there is no such release, or no such file."""
+    file = folder / path if folder else None
+    return file.read_text() if file and file.is_file() else ""
+
+
+def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
+    """Return what changes against the release in force, a pair of texts a file or link."""
+    found = {}
+    for path, after in instance["files"].items():
+        before = text_of(old, path)
+        if before == after:
+            continue
+        # A line that is to go may be a secret too.
+        marked = f"{text_of(old, f'{MARKED}/{path}')}\n{instance['marked'][path]}"
+        found[path] = (hidden(marked, before, ""), hidden(marked, after, before))
+    for name, target in instance["links"].items():
+        link = old / name if old else None
+        found[name] = (f"{link.readlink()}\n" if link and link.is_symlink() else "", f"{target}\n")
+    home = f"/etc/{unit}/{instance['name']}"
+    return [
+        {
+            "before": before,
+            "after": after,
+            "before_header": f"{home}/{path}",
+            "after_header": f"{home}/{path}",
+        }
+        for path, (before, after) in sorted(found.items())
+        if before != after
+    ]

@@ -1,0 +1,285 @@
+"""The way back on real folders: which release is the previous one, what would change, and what is no way back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.module_utils import releases
+
+from control.rollback import refusal, steps
+from plugins.modules import kedge_former, kedge_instance, kedge_release
+
+UNIT = "[Service]\nExecStart=/usr/bin/java {}\n"
+MARK = "<secret 0123456789abcdef>"
+
+
+class Host:
+    """A host's folders, with the switch of the module; a process is not started."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.did = folder, list[str]()
+        self.clock = 1_000_000_000
+        for module in (releases, kedge_former, kedge_release, kedge_instance):
+            monkeypatch.setattr(module, "ROOT", folder / "kedge", raising=False)
+        monkeypatch.setattr(releases, "ETC", folder / "etc")
+        monkeypatch.setattr(kedge_instance, "SYSTEMD", folder / "systemd")
+        (folder / "systemd").mkdir()
+
+        def systemctl(*words: str) -> subprocess.CompletedProcess[str]:
+            self.did.append(words[0])
+            return subprocess.CompletedProcess(words, 0, "", "")
+
+        monkeypatch.setattr(kedge_instance, "systemctl", systemctl)
+        monkeypatch.setattr(kedge_instance, "act", lambda action, *_: systemctl(action))
+
+    def stage(self, release: str, unit: str = "proxy", **files: str) -> None:
+        texts = {"kafka-rest.properties": f"release={release}\n", "unit.service": UNIT.format(unit), **files}
+        marked = {path: text for path, text in texts.items() if MARK in text}
+        real = {path: text.replace(MARK, f"secret-of-{release}") for path, text in texts.items()}
+        instance = {
+            "name": "8082",
+            "files": real,
+            "marked": texts | marked,
+            "links": {"dist": str(self.folder)},
+        }
+        kedge_release.write_release(self.home / "releases" / release, instance, os.getgid())
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "kedge" / "kafka-rest" / "8082"
+
+    def switch(self, release: str, state: str = "restarted", fails: str = "", **probe: str) -> str | None:
+        """Give the instance a release as a restart does."""
+        ready = {"8082": {"kind": "none", **probe}}
+        params = {
+            "unit": "kafka-rest", "service": "kafka_rest", "ready": ready, "secrets": {}, "controls": {},
+            "foreign": "", "members": [], "state": state, "ready_seconds": 0.1,
+        }  # fmt: skip
+        instance = kedge_instance.Instance(SimpleNamespace(params=params), "8082", release)
+        instance.link = self.folder / "etc" / "kafka-rest" / "8082"
+        instance.journal = lambda: "last words"
+        instance.wait_ready = lambda **_: "it answers 500" if instance.current() == fails else None
+        wrong: str | None = instance.run()
+        for file in self.home.glob("releases/*/.probe"):
+            if file.parent.name == instance.current():
+                self.clock += 1
+                os.utime(file, (self.clock, self.clock))
+        return wrong
+
+    def find(self, **params: Any) -> dict[str, Any]:
+        given = {"unit": "kafka-rest", "names": ["8082"], "releases": [], "foreign": "", "balanced": True}
+        return kedge_former.find(given | params)
+
+    def former(self, **params: Any) -> tuple[str, str]:
+        found = self.find(**params)["instances"][0]
+        return found["release"], found["wrong"]
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(tmp_path, monkeypatch)
+
+
+def test_the_previous_release_is_the_one_that_ran_before_and_a_second_rollback_goes_forward(
+    host: Host,
+) -> None:
+    for release in ("first", "second", "third"):
+        host.stage(release)
+        assert host.switch(release) is None
+    assert host.former() == ("second", "")
+    assert host.switch("second", "former") is None
+    assert host.former() == ("third", "")
+    assert host.switch("third", "former") is None
+    assert host.former() == ("second", "")
+
+
+def test_a_rollback_stops_switches_and_starts_with_the_unit_of_the_release(host: Host) -> None:
+    for release in ("old", "new"):
+        host.stage(release, unit=release)
+        host.switch(release)
+    host.did.clear()
+    assert host.switch("old", "former") is None
+    assert (host.folder / "etc" / "kafka-rest" / "8082").resolve().name == "old"
+    assert (host.folder / "systemd" / "kafka-rest@.service").read_text() == UNIT.format("old")
+    stopped, read, started = (host.did.index(word) for word in ("stop", "daemon-reload", "start"))
+    assert stopped < read < started
+
+
+def test_a_restart_is_no_change_of_what_was_before(host: Host) -> None:
+    for release in ("first", "second"):
+        host.stage(release)
+        host.switch(release)
+    host.switch("second")
+    assert host.former() == ("first", "")
+
+
+def test_what_never_became_ready_is_not_gone_back_to(host: Host) -> None:
+    host.stage("first")
+    host.switch("first")
+    host.stage("broken")
+    assert "the previous release first is back" in str(host.switch("broken", fails="broken"))
+    assert host.former() == ("", "no previous release is there")
+
+
+def test_a_release_that_failed_its_soak_is_not_gone_back_to(host: Host) -> None:
+    for release in ("first", "second", "slow"):
+        host.stage(release)
+        host.switch(release)
+    assert host.switch("second", "back") is None
+    assert host.former() == ("first", "")
+
+
+def test_a_former_release_that_does_not_become_ready_leaves_what_ran(host: Host) -> None:
+    for release in ("old", "new"):
+        host.stage(release, unit=release)
+        host.switch(release)
+    assert "the previous release new is back and running" in str(host.switch("old", "former", fails="old"))
+    assert (host.folder / "systemd" / "kafka-rest@.service").read_text() == UNIT.format("new")
+
+
+def test_a_release_that_is_gone_stops_nothing(host: Host) -> None:
+    host.stage("first")
+    host.switch("first")
+    host.did.clear()
+    assert "its former release gone is no longer there" in str(host.switch("gone", "former"))
+    assert host.did == []
+
+
+def test_a_named_release_is_given_to_the_instance_that_has_it_alone(host: Host) -> None:
+    for release in ("first", "second", "third"):
+        host.stage(release)
+        host.switch(release)
+    assert host.former(releases=["another", "first"]) == ("first", "")
+    found = host.find(releases=["another"])
+    assert found["instances"][0]["release"] == ""
+    assert (found["instances"][0]["wrong"], found["restart"], found["diff"]) == ("", [], [])
+    # What runs already is named: nothing is to be done.
+    assert host.find(releases=["third"])["restart"] == []
+
+
+def test_an_instance_that_was_never_deployed_is_no_instance_to_roll_back(host: Host) -> None:
+    assert host.former() == ("", "nothing is deployed")
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "wrong"),
+    [
+        ("", {"foreign": "org.other.Main"}, "runs org.other.Main, which must not run beside"),
+        ("dist", {}, "which is no longer there"),
+        ("tls", {}, "turns TLS on or off at a port in use"),
+        ("tls", {"balanced": False}, ""),
+        ("unit", {}, "has no unit"),
+    ],
+)
+def test_what_is_no_way_back_is_said(host: Host, change: str, given: dict[str, Any], wrong: str) -> None:
+    host.stage("old", unit="org.other.Main")
+    host.switch("old", url="http://h:8082")
+    host.stage("new")
+    host.switch("new", url="https://h:8082" if change == "tls" else "http://h:8082")
+    if change == "dist":
+        (host.home / "releases" / "old" / "dist").unlink()
+        (host.home / "releases" / "old" / "dist").symlink_to(host.folder / "gone")
+    if change == "unit":
+        (host.home / "releases" / "old" / "unit.service").unlink()
+    said = host.former(**given)[1]
+    assert wrong in said
+    assert bool(said) is bool(wrong)
+
+
+def test_the_difference_has_the_files_that_change_and_no_secret(host: Host) -> None:
+    host.stage("old", **{"users.properties": f"anna={MARK}\n"})
+    host.switch("old")
+    host.stage(
+        "new", **{"users.properties": f"anna={MARK}\n", "jaas.conf": f'password="{MARK}"\n', "same": "1\n"}
+    )
+    host.switch("new")
+    found = host.find()
+    shown = {
+        each["after_header"].rpartition("/")[2]: (each["before"], each["after"]) for each in found["diff"]
+    }
+    assert shown["kafka-rest.properties"] == ("release=new\n", "release=old\n")
+    assert shown["users.properties"] == ("anna=***\n", "anna=*** (another one)\n")
+    # What only the active release has goes.
+    assert shown["jaas.conf"] == ('password="***\n', "")
+    assert shown["same"] == ("1\n", "")
+    assert "secret-of" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "otherwise"),
+    [
+        ({"user": "anna", "login": "x"}, {}, True),
+        ({"kind": "none"}, {"kind": "other"}, True),
+        ({"topic": "a"}, {"topic": "b"}, False),
+    ],
+)
+def test_a_release_that_another_health_check_suits_is_noticed(
+    host: Host, before: dict[str, str], after: dict[str, str], otherwise: bool
+) -> None:
+    for release, probe in (("old", before), ("new", after)):
+        host.stage(release)
+        host.switch(release)
+        (host.home / "releases" / release / ".probe").write_text(json.dumps({"kind": "none", **probe}))
+        os.utime(host.home / "releases" / release / ".probe", (host.clock, host.clock))
+    assert host.find()["asked_otherwise"] is otherwise
+
+
+def test_the_release_before_the_one_that_runs_is_kept_however_many_are_staged(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for release in ("first", "second"):
+        host.stage(release)
+        host.switch(release)
+    for n in range(6):
+        host.stage(f"failed{n}")
+    monkeypatch.setattr(kedge_release, "release_key", lambda **_: b"key")
+    monkeypatch.setattr(kedge_release, "is_active", lambda *_: True)
+    monkeypatch.setattr(kedge_release, "install_units", lambda _: [])
+    for n, folder in enumerate([host.home / "releases" / "first", host.home / "releases" / "second"]):
+        os.utime(folder, (n, n))
+    instance = {"name": "8082", "files": {"a": "1\n"}, "marked": {"a": "1\n"}, "links": {}}
+    params = {"unit": "kafka-rest", "instances": [instance], "secrets": {}, "controls": {}, "keep": 3}
+    kedge_release.stage_all(SimpleNamespace(params=params, check_mode=False), os.getgid())
+    assert {"first", "second"} <= set(releases.kept("kafka-rest", "8082"))
+    assert len(releases.kept("kafka-rest", "8082")) < 8
+
+
+def found(**instances: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    empty = {"name": "8082", "current": "b", "release": "a", "kept": ["a", "b"], "wrong": ""}
+    return {host: {"instances": [empty | instance]} for host, instance in instances.items()}
+
+
+def test_the_reasons_of_a_refusal_are_one_line_however_many_hosts_have_them() -> None:
+    hosts = {f"rest{n}": {"wrong": "no previous release is there"} for n in range(50)}
+    said = refusal(found(**hosts, other={"wrong": "nothing is deployed"}), "kafka-rest", [])
+    assert said.startswith("kafka-rest@8082 of rest0, kafka-rest@8082 of rest1, ")
+    assert "rest5 and 44 more: no previous release is there; " in said
+    assert said.endswith("kafka-rest@8082 of other: nothing is deployed")
+
+
+def test_each_named_release_has_to_be_somewhere() -> None:
+    two = found(rest1={"kept": ["a"]}, rest2={"kept": ["b"]})
+    assert refusal(two, "kafka-rest", ["a", "b"]) == ""
+    said = refusal(two, "kafka-rest", ["a", "x"])
+    assert (
+        said == "no instance has a release x: kafka-rest@8082 of rest1 has a; kafka-rest@8082 of rest2 has b"
+    )
+
+
+def test_what_is_done_is_a_line_an_instance() -> None:
+    said = steps(
+        found(rest1={"kept": ["a", "b", "c"]}, rest2={"release": ""}, rest3={"release": "b"}), "kafka-rest"
+    )
+    assert said == [
+        "rest1 kafka-rest@8082: a in place of b; also kept: c",
+        "rest2 kafka-rest@8082: keeps b",
+        "rest3 kafka-rest@8082: keeps b",
+    ]
+    # A host that --limit leaves out has no answer.
+    assert steps({"rest4": {}}, "kafka-rest") == []
