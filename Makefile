@@ -56,7 +56,7 @@ fleet-up: ## start the local fleet
 fleet-down: ## stop and remove every fleet of this project
 	@$(PYTHON) -m local.fleet down --all
 
-lint: ## ruff, mypy, import-linter, yamllint, ansible-lint
+lint: ## ruff, mypy, vermin, import-linter, yamllint, ansible-lint
 	$(SET_UP)
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
@@ -64,6 +64,7 @@ lint: ## ruff, mypy, import-linter, yamllint, ansible-lint
 
 # The two slow ones side by side.
 lint-code:
+	$(RUN) vermin --quiet --no-tips --violations --target=3.9- plugins/modules plugins/module_utils verify/watch/on_host.py
 	$(RUN) mypy evidence border comparison sizing control spark_checks verify trials local plugins
 	$(RUN) lint-imports --no-cache --no-logo
 

@@ -58,7 +58,7 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with what runs."),
 }
 #: Roles without a model: those whose variables an inventory may set, and those that get them from others.
-_SETTABLE: Final = ("java", "kafka")
+_SETTABLE: Final = ("java", "kafka", "occupied")
 _INSIDE_KIT: Final = ("plan", "instances", "jar_set", "unpacked", "local_ca")
 _TYPES: Final = {
     "integer": "int",

@@ -13,14 +13,17 @@ from control.rollback import refusal, steps
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
-from sizing.review.kinds import MIRRORS, SIGNS
+from sizing.review.kinds import MIRROR_MAINS, SIGNS
 from sizing.rollout import ahead, batches
 from sizing.services import SERVICES
 
 #: Services whose instances have no port of their own.
 _UNITS = ("mirror_maker", "streams_app")
-#: What the processes of a service are started as, by whomever.
-_MAINS = {"kafka_rest": [signs.started for signs in SIGNS.values()], "mirror_maker": list(MIRRORS.values())}
+#: The main classes of the processes of a service, whoever starts them.
+_MAINS = {
+    "kafka_rest": sorted({signs.main for signs in SIGNS.values()}),
+    "mirror_maker": list(MIRROR_MAINS.values()),
+}
 
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from ansible.module_utils.service_control import run
 
 PROC = Path("/proc")
+UNSEEN = "something that /proc does not show"
 #: State of a socket that listens, as the kernel writes it.
 LISTENS = "0A"
+#: Options of java whose value is the next word.
+WITH_VALUE = (
+    *("-cp", "-classpath", "--class-path", "-p", "--module-path", "--upgrade-module-path", "--add-modules"),
+    *("--add-exports", "--add-opens", "--add-reads", "--limit-modules", "--patch-module"),
+)
 UNIT = re.compile(r"([^/]+\.service)(?:/|$)")
 
 
@@ -17,6 +24,12 @@ def holders(port: int) -> list[str]:
     """Return the ids of the processes that listen on a TCP port; none where the kernel does not tell."""
     sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
     return [pid for pid in processes() if sockets & _descriptors(pid)] if sockets else []
+
+
+def unseen(port: int) -> bool:
+    """Return whether somebody listens on a TCP port of whom no process is shown, as of another namespace."""
+    # A process may have ended between the two looks.
+    return bool(_inodes(port)) and not holders(port) and bool(_inodes(port))
 
 
 def _inodes(port: int) -> set[str]:
@@ -93,14 +106,31 @@ def words_of(pid: str) -> list[str]:
         return []
 
 
+def main_class(words: list[str]) -> str:
+    """Return the main class of a JVM's command line; empty where it is no JVM's, or a jar names the class."""
+    if Path(words[0] if words else "").name != "java":
+        return ""
+    rest = iter(words[1:])
+    for word in rest:
+        if word in WITH_VALUE:
+            next(rest, None)
+        elif word == "-jar":
+            return ""
+        elif word and word[0] not in "-@":
+            return word
+    return ""
+
+
 def name_of(pid: str) -> str:
     """Return the name of a process's program."""
     return Path(words_of(pid)[0]).name if words_of(pid)[:1] else "a process"
 
 
 def not_own(port: int, unit: str) -> str | None:
-    """Return who listens on a port in the place of a unit; None where the unit does, or nobody is seen."""
+    """Return who listens on a port in the place of a unit; None where the unit does, or nobody listens."""
     found = holders(port)
+    if not found and os.geteuid() == 0 and unseen(port):
+        return f"port {port} is held by {UNSEEN}, and not by its own"
     if not found or any(unit_of(pid) == unit for pid in found):
         return None
     return f"port {port} is held by {told(found[0])}, and not by its own"

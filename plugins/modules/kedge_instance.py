@@ -445,7 +445,8 @@ def main() -> None:
     except TimeoutError as error:
         module.fail_json(msg=str(error))
     actions = [a for i in instances for a in i.actions]
-    failed = [f"{i.unit}: {wrong}" for i, wrong in zip(instances, outcomes, strict=True) if wrong]
+    # zip's strict came with 3.10, and hosts may have 3.9.
+    failed = [f"{i.unit}: {wrong}" for i, wrong in zip(instances, outcomes) if wrong]  # noqa: B905
     if failed:
         module.fail_json(msg="\n".join(failed), changed=True, kedge_actions=actions)
     former = {f"kedge_former_{module.params['service']}_{i.name}": i.former for i in instances if i.former}

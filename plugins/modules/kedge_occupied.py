@@ -15,8 +15,13 @@ options:
     elements: dict
     required: true
     description:
-      - What is planned on the host. Each has C(unit), C(user) (empty where none is made), C(mains) (regular
-        expressions of what the processes are started as) and C(instances) (name, port).
+      - What is planned on the host. Each has C(unit), C(user) (empty where none is made), C(mains) (main
+        classes of its JVMs) and C(instances) (name, port).
+  known:
+    type: list
+    elements: str
+    default: []
+    description: Proxies and mirrors of somebody else's that stay, by unit or argument of the command line.
 author: Kedge
 """
 
@@ -26,7 +31,7 @@ EXAMPLES = r"""
     services:
       - unit: kafka-rest
         user: kafka-rest
-        mains: ['io\.confluent\.kafkarest\.KafkaRestMain']
+        mains: [io.confluent.kafkarest.KafkaRestMain]
         instances: [{name: "8082", port: 8082}]
   register: occupied
 """
@@ -39,15 +44,25 @@ occupied:
   elements: str
 """
 
+import os
 import pwd
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT
-from ansible.module_utils.owners import holders, processes, told, unit_of, words_of
+from ansible.module_utils.owners import (
+    UNSEEN,
+    holders,
+    main_class,
+    processes,
+    told,
+    unit_of,
+    unseen,
+    words_of,
+)
+from ansible.module_utils.service_control import is_active
 
 ETC = Path("/etc")
 UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
@@ -65,22 +80,26 @@ def is_ours(unit: str, known: list[str]) -> bool:
     return unit.partition("@")[0] in known and "@" in unit
 
 
-def in_the_way(service: dict[str, Any], known: list[str]) -> Iterator[str]:
-    """Yield what is in the way of one service."""
+def in_the_way(service: dict[str, Any], known: list[str], stays: Collection[str] = ()) -> Iterator[str]:
+    """Yield what is in the way of one service; ``stays`` names neighbours that may run beside it."""
     unit, seen = service["unit"], set()
     for instance in service["instances"]:
-        port = instance.get("port")
-        for pid in holders(int(port)) if port else ():
+        port = int(instance.get("port") or 0)
+        held = f"port {port} of {unit}@{instance['name']} is held by"
+        for pid in holders(port) if port else ():
             if not is_ours(unit_of(pid), known):
                 seen.add(pid)
-                yield f"port {port} of {unit}@{instance['name']} is held by {told(pid)}"
-        folder = ETC / unit / instance["name"]
-        if folder.exists() and not folder.is_symlink():
-            yield f"{folder} is a {'folder' if folder.is_dir() else 'file'} that Kedge did not make"
+                yield f"{held} {told(pid)}"
+        # Without the rights of root, the processes of our own units are not shown either.
+        runs = unit in known and is_active(f"{unit}@{instance['name']}.service", {})
+        if port and not runs and unseen(port):
+            yield f"{held} {UNSEEN}: see what `ss -ltnp` says as root, and what containers publish"
+        yield from _folder(unit, instance["name"])
     for pid in processes() if service["mains"] else ():
-        words = " ".join(words_of(pid))
-        started = next((main for main in service["mains"] if re.search(main, words)), None)
-        if started and pid not in seen and not is_ours(unit_of(pid), known):
+        words = words_of(pid)
+        if main_class(words) not in service["mains"] or pid in seen or is_ours(unit_of(pid), known):
+            continue
+        if not {unit_of(pid), *words} & set(stays):
             yield f"{told(pid)} is of the kind of {unit}, and Kedge did not start it"
     if unit in known:
         return
@@ -89,6 +108,17 @@ def in_the_way(service: dict[str, Any], known: list[str]) -> Iterator[str]:
             yield f"{folder}/{unit}@.service is there, and is not Kedge's"
             break
     yield from _user(service["user"], unit)
+
+
+def _folder(unit: str, name: str) -> Iterator[str]:
+    """Yield what is in the place of an instance's files, and no link to one of its releases."""
+    place = ETC / unit / name
+    if place.is_symlink():
+        target = Path(os.path.realpath(place))
+        if target.parent != Path(os.path.realpath(ROOT)) / unit / name / "releases":
+            yield f"{place} is a link to {target} that Kedge did not make"
+    elif place.exists():
+        yield f"{place} is a {'folder' if place.is_dir() else 'file'} that Kedge did not make"
 
 
 def _user(name: str, unit: str) -> Iterator[str]:
@@ -104,11 +134,14 @@ def _user(name: str, unit: str) -> Iterator[str]:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={"services": {"type": "list", "elements": "dict", "required": True}},
+        argument_spec={
+            "services": {"type": "list", "elements": "dict", "required": True},
+            "known": {"type": "list", "elements": "str", "default": []},
+        },
         supports_check_mode=True,
     )
-    known = ours()
-    found = [line for service in module.params["services"] for line in in_the_way(service, known)]
+    known, stays = ours(), module.params["known"]
+    found = [line for service in module.params["services"] for line in in_the_way(service, known, stays)]
     module.exit_json(changed=False, occupied=list(dict.fromkeys(found)))
 
 

@@ -108,7 +108,7 @@ def release_key(*, make: bool) -> bytes:
         new.write_bytes(secrets.token_bytes(32))
         # Of two services that are staged at the same time, the first one's key counts.
         with contextlib.suppress(FileExistsError):
-            KEY.hardlink_to(new)
+            os.link(new, KEY)
         new.unlink()
     key: bytes = KEY.read_bytes()
     return key

@@ -28,6 +28,7 @@ COMMON: Final = (
     "java_packages",
     "kafka_cache",
     "kafka_lock",
+    "occupied_known",
     "plan_archives",
     "plan_diff",
     "plan_show",

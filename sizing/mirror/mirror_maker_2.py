@@ -14,6 +14,7 @@ from sizing.mirror.producer import (
     ARTICLE,
     SET_BY_MIRRORS,
     Flow,
+    check_kept,
     plan_login,
     plan_producer,
     socket_buffer,
@@ -41,6 +42,9 @@ def mirror_maker_2(flow: Flow) -> Planned:
     put_profile(sheet, file, prefix, "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
     sheet.rest_of_own(file, "mirror.own")
     check_delivery(sheet, f"flow {flow.name}", f"{flow.flow.target}.producer.", flow.version)
+    # Connect also takes a connector's own values for its producer.
+    override = f"{flow.flow.source}->{flow.flow.target}.producer.override."
+    check_kept(sheet, flow, f"{flow.flow.target}.producer.", override)
     check_heartbeat(sheet, f"flow {flow.name}", prefix, flow.version)
     environment = flow.sheet(flow.flow.environment)
     because = "only this target's workers: the other direction is no flow"

@@ -18,7 +18,14 @@ from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, broker_count, cluster_names, clusters
 from sizing.inventory.service_levels import service_levels
-from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, known_keys, numbers
+from sizing.keys.catalogue import (
+    LOCKED_KAFKA,
+    NEWER_KAFKA,
+    OF_KAFKA,
+    check_keys,
+    known_keys,
+    numbers,
+)
 from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom, processes_for
 from sizing.mirror.classic import classic
 from sizing.mirror.limits import Limits, limits, matching
@@ -105,6 +112,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
     flows = {name: variables[hosts[0]].flows[name] for name, hosts in sorted(hosts_of.items())}
     role = next(iter(variables.values()))
     findings += [*_role_findings(role, flows), *check_flow(role, flows)]
+    findings += _lock_findings(role, [inventory.hosts[host] for host in variables])
     instances: dict[str, list[Instance]] = {host: [] for host in variables}
     for name, flow in flows.items():
         sheet = Sheet(f"flow {name}", advice, {})
@@ -179,7 +187,7 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[F
         sheet.error(
             "mirror.version",
             f"mirror_maker_version is {role.version}, and MirrorMaker 2 came with 2.4",
-            "set mirror_maker_version to 2.4 or later, or mirror_maker_kind to classic",
+            f"set mirror_maker_version to {LOCKED_KAFKA[-1]}, or mirror_maker_kind to classic",
         )
     for name, flow in flows.items():
         variable = f"mirror_maker_flows.{name}"
@@ -212,6 +220,22 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[F
                     f"{flow.source} to {flow.target}: every record would be copied twice",
                     "take it out of one of the two",
                 )
+    return sheet.findings
+
+
+def _lock_findings(role: MirrorMaker, hosts: Iterable[Mapping[str, object]]) -> list[Finding]:
+    """Find a version whose jars nothing names, before a deploy has changed proxies and comes to mirrors."""
+    sheet = Sheet("mirror_maker", "measured", {})
+    last = "3.9.2" if role.kind == "classic" else LOCKED_KAFKA[-1]
+    least, beyond = ((0,), (4,)) if role.kind == "classic" else ((2, 4), NEWER_KAFKA)
+    has_it = least <= numbers(role.version) < beyond
+    if has_it and role.version not in LOCKED_KAFKA and not all("kafka_lock" in own for own in hosts):
+        sheet.error(
+            "mirror.lock",
+            f"mirror_maker_version is {role.version}, and nothing names its jars and their checksums; there "
+            f"are locks of {' and '.join(LOCKED_KAFKA)}",
+            f"set mirror_maker_version to {last}, or kafka_lock to a lock of {role.version}",
+        )
     return sheet.findings
 
 

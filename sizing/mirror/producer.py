@@ -153,6 +153,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         plan_login(sheet, flow, "target", file, "")
         sheet.rest_of_own(file, "mirror.own")
         check_delivery(sheet, f"flow {flow.name}", "", flow.version)
+        check_kept(sheet, flow, "")
     _check_producer(sheet, flow, prefix, number(request), number(batch))
     return number(buffer)
 
@@ -354,19 +355,28 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             if "linger.ms" in spec.producer_settings
             else f"{raised}, or take advice: documented out: by measurement linger.ms follows the budget",
         )
-    acks = value_of(sheet, f"{prefix}acks")
-    if acks not in ("", "all", "-1"):
-        sheet.error(
-            "mirror.producer.acks",
-            f"acks of flow {name} is {acks}: records are lost when a leader fails, and their offsets are "
-            "committed all the same",
-            "take acks out: MirrorMaker sets all",
-        )
-    in_flight = value_of(sheet, f"{prefix}max.in.flight.requests.per.connection")
-    if in_flight not in ("", "1"):
-        sheet.warning(
-            "mirror.producer.order",
-            f"max.in.flight.requests.per.connection of flow {name} is {in_flight}: a batch that is sent "
-            "again comes after later ones",
-            "take it out: MirrorMaker sets 1",
-        )
+
+
+def check_kept(sheet: Sheet, flow: Flow, *prefixes: str) -> None:
+    """Report a producer that loses or reorders records, under any prefix that its keys may have.
+
+    To be called when a person's own values are taken over: no rule puts these keys, so they come last.
+    """
+    name = flow.name
+    for prefix in prefixes:
+        acks = value_of(sheet, f"{prefix}acks")
+        if acks not in ("", "all", "-1"):
+            sheet.error(
+                "mirror.producer.acks",
+                f"{prefix}acks of flow {name} is {acks}: records are lost when a leader fails, and their "
+                "offsets are committed all the same",
+                f"take {prefix}acks out: MirrorMaker sets all",
+            )
+        in_flight = value_of(sheet, f"{prefix}max.in.flight.requests.per.connection")
+        if in_flight not in ("", "1"):
+            sheet.warning(
+                "mirror.producer.order",
+                f"{prefix}max.in.flight.requests.per.connection of flow {name} is {in_flight}: a batch that "
+                "is sent again comes after later ones",
+                "take it out: MirrorMaker sets 1",
+            )

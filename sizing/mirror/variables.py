@@ -139,7 +139,7 @@ class MirrorMaker(Strict):
     kind: Literal["classic", "mirror_maker_2"]
     """Kafka's own tool (classic, of which 3.9 is the last), or MirrorMaker 2 in dedicated mode."""
     version: Version
-    """Version of Kafka's jars; roles/jar_set/files has a lock for each."""
+    """Version of Kafka's jars: 3.9.2 or 4.3.1, or one of which kafka_lock names the jars."""
     flows: Annotated[
         dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")], MirrorFlow], Field(min_length=1)
     ]

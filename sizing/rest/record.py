@@ -137,6 +137,7 @@ class Signs:
         title: what a review calls it.
         versions: the newest of each line that the rules know, the newest line first.
         started: a regular expression that its command line, or its start script's, has in it.
+        main: the main class of its JVM.
         keys: of its configuration, that no other one has.
         file: a regular expression of the file's name, where its keys are not its alone.
         images: words of which the name of its image has one.
@@ -147,6 +148,7 @@ class Signs:
     title: str
     versions: tuple[str, ...]
     started: str
+    main: str
     keys: tuple[str, ...] = ()
     file: str = ""
     images: tuple[str, ...] = ()

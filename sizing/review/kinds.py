@@ -73,6 +73,11 @@ MIRRORS: Final[Mapping[Kind, str]] = {
     "classic": r"kafka\.tools\.MirrorMaker\b|kafka-mirror-maker(?:\.sh)?\b",
     "mm2": r"org\.apache\.kafka\.connect\.mirror\.MirrorMaker\b|connect-mirror-maker(?:\.sh)?\b",
 }
+#: The main class of a mirror's JVM.
+MIRROR_MAINS: Final[Mapping[Kind, str]] = {
+    "classic": "kafka.tools.MirrorMaker",
+    "mm2": "org.apache.kafka.connect.mirror.MirrorMaker",
+}
 # A build of another's program has a place of its own, and is asked for first.
 _MAIN: Final = {**{name: SIGNS[name].started for name in reversed(list(SIGNS))}, **MIRRORS}
 #: Keys that only one kind of configuration has; those of a REST proxy stand in its record.

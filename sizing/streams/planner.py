@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from sizing.clients.embedded import check_acks
 from sizing.clients.fetches import Fetches, fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
@@ -23,6 +24,7 @@ from sizing.inventory.clusters import (
     clusters,
     message_max_bytes,
 )
+from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, every_key, known_keys, numbers
 from sizing.streams import memory as streams_memory
 from sizing.streams.capacity import application_headroom
@@ -59,6 +61,7 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
             if (cluster := known.get(variables[usable[0]].cluster)) is not None:
                 brokers = message_max_bytes(inventory, cluster)
                 findings += check_records(variables[usable[0]], brokers)
+            findings += _acks_findings(name, variables[usable[0]], service_levels(inventory))
         known_facts: dict[str, HostFacts] = {}
         for host in usable:
             facts = host_facts(host, inventory.hosts[host])
@@ -220,6 +223,16 @@ def _app_findings(
         )
     _check_changelogs(sheet, spec)
     return sheet.findings + _key_findings(spec)
+
+
+def _acks_findings(name: str, spec: StreamsApp, levels: Mapping[str, Any]) -> list[Finding]:
+    """Find acks with which results and changelogs are lost; a key with its prefix goes before one without."""
+    sheet = Sheet(f"application {name}", "measured", {})
+    key = next((k for k in ("producer.acks", "acks") if k in spec.settings), None)
+    if key:
+        fix = f"take {key} out of streams_app_settings: Kafka Streams sets all"
+        check_acks(sheet, "the application", str(spec.settings[key]), levels, fix, "streams.acks")
+    return sheet.findings
 
 
 def _check_version(sheet: Sheet, spec: StreamsApp) -> None:

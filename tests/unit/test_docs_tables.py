@@ -195,6 +195,7 @@ def test_what_the_example_has_in_a_comment_may_be_taken_in(name: str, value: Any
             "java_packages",
             "kafka_cache",
             "kafka_lock",
+            "occupied_known",
         } or name in {of for service in SERVICES for of in service.of_role}
         return
     errors = wrong(MODELS[begin], {name[len(begin) :]: value}, name[len(begin) :])

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,39 @@ from tests.planned import mirrors
 from tests.rest_inventories import rest
 
 ROOT = Path(__file__).resolve().parents[2]
-MAIN = r"io\.confluent\.kafkarest\.KafkaRestMain"
+MAIN = "io.confluent.kafkarest.KafkaRestMain"
 LISTEN = (
     "import socket,sys\ns=socket.socket()\ns.bind(('127.0.0.1',0))\ns.listen()\n"
     "print(s.getsockname()[1],flush=True)\nsys.stdin.read()"
 )
 
 
+@contextmanager
+def running(folder: Path, *words: str, program: str = "java") -> Iterator[subprocess.Popen[str]]:
+    """A stub of a program with this command line, which listens on a port and prints it."""
+    (folder / MAIN).write_text(LISTEN)
+    argv = [program, "-u", *words]
+    # Under another name it does not find its library by itself.
+    library = os.environ | {"PYTHONHOME": sys.base_prefix}
+    with subprocess.Popen(
+        argv,
+        executable=sys.executable,
+        env=library,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.communicate("")
+
+
 @pytest.fixture
-def stranger() -> Iterator[tuple[str, int]]:
-    """A process of somebody else's that listens; its arguments are those of a proxy. Its id and port."""
-    argv = [sys.executable, "-c", LISTEN, "io.confluent.kafkarest.KafkaRestMain", "password=sesame-sesame"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def stranger(tmp_path: Path) -> Iterator[tuple[str, int]]:
+    """A stub of somebody else's proxy that listens. Its id and port."""
+    with running(tmp_path, MAIN, "/etc/theirs.properties", "password=sesame-sesame") as process:
         assert process.stdout
         yield str(process.pid), int(process.stdout.readline())
-        process.communicate("")
 
 
 @pytest.fixture
@@ -64,7 +83,7 @@ def test_the_process_that_holds_a_port_is_named_without_its_arguments(
     pid, port = stranger
     assert owners.holders(port) == [pid]
     (said,) = found(instances=[{"name": "8082", "port": port}])
-    assert said.startswith(f"port {port} of kafka-rest@8082 is held by process {pid} (python")
+    assert said.startswith(f"port {port} of kafka-rest@8082 is held by process {pid} (java")
     assert "sesame" not in said
 
 
@@ -100,8 +119,84 @@ def test_a_folder_in_the_place_of_a_release_is_somebodys_and_a_link_is_ours(host
     (said,) = found(["kafka-rest"])
     assert said == f"{place}/8082 is a folder that Kedge did not make"
     (place / "8082").rmdir()
-    (place / "8082").symlink_to(host)
+    release = host / "root" / "kafka-rest" / "8082" / "releases" / "abc"
+    release.mkdir(parents=True)
+    (place / "8082").symlink_to(release)
     assert found(["kafka-rest"]) == []
+
+
+@pytest.mark.parametrize("target", ["elsewhere", "root/kafka-rest/8083/releases/abc", "not-there"])
+def test_a_link_to_anything_but_a_release_of_the_instance_is_somebodys(host: Path, target: str) -> None:
+    place = host / "etc" / "kafka-rest"
+    place.mkdir()
+    if target != "not-there":
+        (host / target).mkdir(parents=True)
+    (place / "8082").symlink_to(host / target)
+    assert found(["kafka-rest"]) == [f"{place}/8082 is a link to {host / target} that Kedge did not make"]
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("tail", ["-F", f"/var/log/{MAIN}/mm.log"]),
+        ("vim", [MAIN]),
+        ("java", ["-cp", MAIN, "com.acme.Wrapper", MAIN]),
+        ("java", ["-jar", "ours.jar", MAIN]),
+    ],
+)
+def test_a_command_line_that_has_the_name_in_it_is_no_proxy(program: str, words: list[str]) -> None:
+    assert owners.main_class([program, *words]) != MAIN
+
+
+def test_the_main_class_of_a_jvm_stands_after_its_options() -> None:
+    words = [
+        "/usr/lib/jvm/java-17/bin/java",
+        "-Xmx1g",
+        "-cp",
+        "/a/*:/b/*",
+        "--add-opens",
+        "java.base/x=ALL",
+        MAIN,
+        "x",
+    ]
+    assert owners.main_class(words) == MAIN
+    assert owners.main_class([]) == owners.main_class([""]) == ""
+
+
+def test_an_editor_of_a_file_of_the_name_stops_nothing(host: Path, tmp_path: Path) -> None:
+    with running(tmp_path, MAIN, program="vim") as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert [said for said in found(mains=[MAIN]) if f"process {process.pid} " in said] == []
+
+
+def test_a_neighbour_that_the_inventory_names_stays_and_its_port_does_not(
+    host: Path, stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid, port = stranger
+
+    def said(*stays: str, **more: Any) -> list[str]:
+        return [s for s in kedge_occupied.in_the_way(service(mains=[MAIN], **more), [], stays) if pid in s]
+
+    assert len(said()) == 1
+    assert said("/etc/theirs.properties") == []
+    assert len(said("/etc/others.properties")) == 1
+    assert len(said("/etc/theirs.properties", instances=[{"name": "8082", "port": port}])) == 1
+    monkeypatch.setattr(kedge_occupied, "unit_of", lambda _: "theirs.service")
+    assert said("theirs.service") == []
+
+
+def test_a_port_whose_holder_is_not_shown_is_held_by_something_unknown(
+    host: Path, stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (owners, sys.modules[kedge_occupied.unseen.__module__]):
+        monkeypatch.setattr(module, "processes", list)  # of another namespace, or without the rights
+    (said,) = found(instances=[{"name": "8082", "port": stranger[1]}])
+    assert "is held by something that /proc does not show" in said
+    monkeypatch.setattr(owners.os, "geteuid", lambda: 0)
+    assert "does not show" in str(owners.not_own(stranger[1], "kafka-rest@8082.service"))
+    monkeypatch.setattr(kedge_occupied, "is_active", lambda *_: True)
+    assert found(["kafka-rest"], instances=[{"name": "8082", "port": stranger[1]}]) == []
 
 
 def test_a_unit_is_somebodys_where_no_release_of_ours_is(host: Path) -> None:

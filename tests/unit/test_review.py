@@ -365,3 +365,16 @@ def test_the_command_prints_a_review_and_ends_with_1_for_an_error(tmp_path: Path
     reviewed = json.loads(done.stdout)["reviewed"]
     assert reviewed[0]["title"].startswith("kafka-rest")
     assert {"today", "documented", "planned", "because", "basis", "source"} <= reviewed[0]["rows"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (MM2 + "west.producer.acks = 1\n", "west.producer.acks is 1"),
+        (MM2 + "east->west.producer.override.acks = 0\n", "east->west.producer.override.acks is 0"),
+        ("application.id=a\nbootstrap.servers=k:9092\nacks=1\n", "acks=1"),
+        ("application.id=a\nbootstrap.servers=k:9092\nproducer.acks=0\n", "acks=0"),
+    ],
+)
+def test_acks_that_lose_records_are_found_wherever_they_stand(tmp_path: Path, text: str, word: str) -> None:
+    assert about(one(tmp_path, today__properties=text), word).severity == "error"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from control.rendering import render_instance
 from sizing.core.placement import place, quotas
 from sizing.inventory.secrets import seal
+from sizing.keys.catalogue import LOCKED_KAFKA
 from sizing.mirror.producer import bandwidth_delay_bytes
 from sizing.mirror.variables import MirrorFlow
 from sizing.plan import make_plan
@@ -540,3 +542,41 @@ def test_a_heartbeat_that_comes_after_the_session_is_an_error(kind: dict[str, An
     assert error.fix.startswith("take ")
     own = {"consumer_settings": {"heartbeat.interval.ms": 8_999, "session.timeout.ms": 9_000}}
     assert findings(mirrors(1, own, **kind), "clients.heartbeat") == []
+
+
+@pytest.mark.parametrize("prefix", ["agg.producer.", "leaf->agg.producer.override."])
+def test_settings_of_mirror_maker_2_that_lose_records_are_an_error(prefix: str) -> None:
+    flow: dict[str, Any] = {"settings": {f"{prefix}acks": 1}}
+    (error,) = findings(mirrors(1, flow, **MM2), "mirror.producer.acks")
+    assert (error.severity, error.fix) == ("error", f"take {prefix}acks out: MirrorMaker sets all")
+    flow["settings"] = {f"{prefix}max.in.flight.requests.per.connection": 5}
+    (warning,) = findings(mirrors(1, flow, **MM2), "mirror.producer.order")
+    assert "is 5" in warning.message
+    flow["settings"] = {f"{prefix}acks": "all", f"{prefix}max.in.flight.requests.per.connection": 1}
+    assert findings(mirrors(1, flow, **MM2), "mirror.producer") == []
+
+
+def test_acks_of_mirror_maker_2_among_the_producers_own_values_are_found_too() -> None:
+    own = {"producer_settings": {"acks": "0"}}
+    assert findings(mirrors(1, own, **MM2), "mirror.producer.acks", "error")
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "last"), [("classic", "3.8.1", "3.9.2"), ("mirror_maker_2", "4.2.0", "4.3.1")]
+)
+def test_a_version_whose_jars_nothing_names_is_an_error_of_the_plan(
+    kind: str, version: str, last: str
+) -> None:
+    inventory = mirrors(1, kind=kind, version=version)
+    (error,) = findings(inventory, "mirror.lock", "error")
+    assert error.fix == f"set mirror_maker_version to {last}, or kafka_lock to a lock of {version}"
+    named = mirrors(1, kind=kind, version=version, common={"kafka_lock": "/srv/kafka.lock"})
+    assert findings(named, "mirror.lock") == []
+    assert findings(mirrors(1, kind=kind, version=last), "mirror.lock") == []
+
+
+def test_the_plan_knows_the_locks_that_there_are() -> None:
+    there = {
+        file.stem.removeprefix("kafka-") for file in Path("roles/jar_set/files").glob("kafka-[0-9]*.lock")
+    }
+    assert set(LOCKED_KAFKA) == there

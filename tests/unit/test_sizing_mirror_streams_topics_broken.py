@@ -103,7 +103,7 @@ CASES = [
         "second of 2.0",
         mirrors(1, kind="mirror_maker_2", version="2.0"),
         "mirror_maker_version is 2.0",
-        "2.4",
+        "4.3.1",
     ),
     Broken(
         "version of a vendor",

@@ -296,3 +296,22 @@ def test_a_fix_of_standbys_names_the_key_that_counts() -> None:
     (key,) = findings(streams(standbys=1, settings={"num.standby.replicas": 3}), "streams.standbys")
     assert variable.fix == "set streams_app_standbys to 0 or less"
     assert key.fix == "set num.standby.replicas to 0 or less"
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"acks": 1}, "acks"),
+        ({"producer.acks": "0"}, "producer.acks"),
+        ({"producer.acks": 1, "acks": "all"}, "producer.acks"),
+    ],
+)
+def test_acks_that_lose_results_are_an_error(settings: dict[str, Any], key: str) -> None:
+    (error,) = findings(streams(settings=settings), "streams.acks", "error")
+    assert error.fix.startswith(f"take {key} out of streams_app_settings")
+
+
+def test_acks_of_all_replicas_and_loss_that_is_allowed_are_no_finding() -> None:
+    assert findings(streams(settings={"acks": 1, "producer.acks": "all"}), "streams.acks") == []
+    allowed = {"service_levels": {"delivery": {"lost": 5}}}
+    assert findings(streams(common=allowed, settings={"acks": 1}), "streams.acks") == []

@@ -51,6 +51,7 @@ CONFLUENT: Final = Distribution(
         "kafka-rest, Confluent's REST proxy",
         ("8.3.1", "7.9.9"),
         r"io\.confluent\.kafkarest\.KafkaRestMain|kafka-rest-start\b",
+        "io.confluent.kafkarest.KafkaRestMain",
         keys=(
             "consumer.instance.timeout.ms",
             "consumer.request.max.bytes",

@@ -216,6 +216,7 @@ MAPR: Final = Distribution(
         "kafka-rest, MapR's build of it",
         ("5.1.2", "4.1.0"),
         r"/opt/mapr/kafka-rest/",
+        "io.confluent.kafkarest.KafkaRestMain",
         keys=("streams.buffer.max.time.ms", "streams.default.stream", "streams.default.streams"),
     ),
 )

@@ -293,6 +293,7 @@ STRIMZI: Final = Distribution(
         "Strimzi's HTTP bridge",
         ("1.1.0", "0.33.1"),
         r"io\.strimzi\.kafka\.bridge\.Application|kafka_bridge_run\.sh",
+        "io.strimzi.kafka.bridge.Application",
         keys=("bridge.id", "http.consumer.enabled", "http.port", "kafka.bootstrap.servers"),
     ),
 )
