@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from evidence.nearest import nearest
-from sizing.against import Change, at_commit, changes, document, read_kept, shown
+from sizing.against import Change, at_commit, changes, document, moved, nothing, read_kept, shown
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Advice, Basis
@@ -48,9 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
         plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
-        before = [_older(one, options) for one in options.against]
-        planned = bool(before) and not plan.has_errors
-        found = _changes(before, document(plan.to_json(), inventory)) if planned else None
+        now = document(plan.to_json(), inventory, options.advice)
+        before = [_older(one, options, now) for one in options.against]
+        found = _changes(before, now) if before and not plan.has_errors else None
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
@@ -130,7 +130,7 @@ def _print(
     elif options.basis and not plan.has_errors:
         print(resting_on(plan, list(dict.fromkeys(options.basis))))
     elif options.format == "json":
-        print(json.dumps(document(_printable(plan.to_json()), inventory), indent=2))
+        print(json.dumps(document(_printable(plan.to_json()), inventory, options.advice), indent=2))
     elif options.format == "html":
         print(page(plan, ", ".join(map(str, options.inventory))), end="")
     elif options.format == "markdown":
@@ -142,20 +142,26 @@ def _print(
         print(what_changes(inventory, plan, options.advice), end="")
 
 
-def _older(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def _older(name: str, options: argparse.Namespace, now: dict[str, Any]) -> dict[str, Any]:
     """Return the document of a plan that was kept, or what this kit plans of the inventory at a commit."""
     if Path(name).is_file():
         return read_kept(Path(name))
     with ExitStack() as stack:
         then = [stack.enter_context(at_commit(one, name)) for one in options.inventory]
-        inventory = read_inventory(then, SERVICES, options.extra_vars)
-    plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
+        laid_out = [one for one in then if one]
+        if not laid_out:
+            return nothing(now)
+        inventory = read_inventory([path for path, _, _ in laid_out], SERVICES, options.extra_vars)
+        for _, made, place in laid_out:
+            inventory = moved(inventory, made, place)
+    # Archives of another day need not be here any more.
+    plan = make_plan(inventory, options.advice)
     if plan.has_errors:
         first = next(f for f in plan.findings if f.severity == "error")
         raise InventoryError(
             f"--against {name}: that inventory has errors, the first at {first.where}: {first.message}"
         )
-    return document(plan.to_json(), inventory)
+    return document(plan.to_json(), inventory, options.advice)
 
 
 def _changes(before: Sequence[dict[str, Any]], now: dict[str, Any]) -> list[Change]:

@@ -19,19 +19,23 @@ from evidence.release import PLAN_SCHEMA, VERSION
 from sizing.core.inventory import Inventory
 from sizing.core.naming import compact
 from sizing.inventory.secrets import Known
+from sizing.inventory.versions import with_software
 from sizing.inventory.yaml_files import InventoryError
+from sizing.services import SERVICES
 from sizing.text import wrapped
 
-#: Whose change a difference is. ``either``: kit and inventory both changed, and nothing tells which it was.
-Whose = Literal["inventory", "kit", "either"]
-_WHO: Final[Mapping[Whose, str]] = {
+#: What a plan is made of, and who can have changed it.
+Author = Literal["kit", "inventory", "advice"]
+_ALONE: Final[Mapping[Author, str]] = {
+    "kit": "Kedge's rule changed",
     "inventory": "your inventory changed",
-    "kit": "the kit's rule changed",
-    "either": "the kit or your inventory changed",
+    "advice": "the advice changed",
 }
+_AMONG: Final[Mapping[Author, str]] = {"kit": "Kedge", "inventory": "your inventory", "advice": "the advice"}
 #: What to do where nobody can tell.
 TELL: Final = (
-    "kit and inventory both changed: give --against a commit of the inventory as well, to tell them apart"
+    "Kedge and the inventory both changed: give --against a commit of the inventory as well, to tell them "
+    "apart"
 )
 _HIDDEN: Final = "***"
 
@@ -46,7 +50,7 @@ class Change:
         key: the setting's key; empty where the whole place comes or goes.
         before: its value in the older plan; None where that has none.
         after: its value today; None where there is none any more.
-        whose: who changed it.
+        whose: who can have changed it: one author, or several where nothing tells which it was.
         rule: the rule that sets it today, or did.
         because: the reason of today's value, or of the one that went.
     """
@@ -56,14 +60,25 @@ class Change:
     key: str
     before: str | None
     after: str | None
-    whose: Whose
+    whose: tuple[Author, ...]
     rule: str = ""
     because: str = ""
 
     @property
     def who(self) -> str:
         """Say whose change it is."""
-        return _WHO[self.whose]
+        if len(self.whose) == 1:
+            return _ALONE[self.whose[0]]
+        if not self.whose:
+            return "neither Kedge nor your inventory changed: the older plan was altered"
+        return f"{' or '.join(_AMONG[one] for one in self.whose)} changed"
+
+    @property
+    def why(self) -> str:
+        """Say whose change it is, by which rule, and its reason."""
+        return (
+            f"{self.who}{f' ({self.rule})' if self.rule else ''}{f': {self.because}' if self.because else ''}"
+        )
 
     @property
     def subject(self) -> str:
@@ -71,20 +86,36 @@ class Change:
         return self.where.partition(" ")[2].partition("@")[0]
 
 
-def document(plan: Mapping[str, Any], inventory: Inventory) -> dict[str, Any]:
-    """Return a plan's JSON with what tells later who changed what: the kit, its rules, the inventory.
+def document(plan: Mapping[str, Any], inventory: Inventory, advice: str | None = None) -> dict[str, Any]:
+    """Return a plan's JSON with what tells later who changed what: the kit, its rules, inventory and advice.
 
     Args:
         plan: as ``Plan.to_json`` returns it.
         inventory: that the plan was made of.
+        advice: the one that was asked for; None for the inventory's own.
     """
-    kit = {"version": VERSION, "rules": _rules()}
-    return {"schema": PLAN_SCHEMA, "kit": kit, "inventory": _fingerprint(inventory), **plan}
+    return {
+        "schema": PLAN_SCHEMA,
+        "kit": {"version": VERSION, "rules": _rules()},
+        "inventory": _fingerprint(inventory),
+        "advice": advice or str(inventory.common("advice", "measured")),
+        **plan,
+        "hosts": with_software(plan["hosts"], inventory, SERVICES),
+    }
+
+
+def nothing(now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of the plan of an inventory that was not there, by today's kit and advice."""
+    return {**{key: now[key] for key in ("schema", "kit", "advice")}, "inventory": "", "hosts": {}}
 
 
 def _fingerprint(inventory: Inventory) -> str:
-    """Return a hash of all that rules read of an inventory, secrets left out."""
-    seen = json.dumps([inventory.hosts, inventory.groups], sort_keys=True, default=str)
+    """Return a hash of all that rules read of an inventory, without secrets and the advice."""
+    hosts = {
+        host: {name: value for name, value in variables.items() if name != "advice"}
+        for host, variables in inventory.hosts.items()
+    }
+    seen = json.dumps([hosts, inventory.groups], sort_keys=True, default=str)
     return hashlib.sha256(Known(inventory).masked(seen).encode()).hexdigest()[:16]
 
 
@@ -113,17 +144,21 @@ def read_kept(path: Path) -> dict[str, Any]:
         raise InventoryError(f"{path}: no plan; keep one with --format json")
     schema = kept.get("schema", PLAN_SCHEMA)
     if not isinstance(schema, int) or schema > PLAN_SCHEMA:
-        newer = (kept.get("kit") or {}).get("version", "a newer one")
+        kit = kept.get("kit")
+        newer = kit.get("version", "of a newer form") if isinstance(kit, dict) else "of a newer form"
         raise InventoryError(f"{path}: a plan of Kedge {newer}; this is {VERSION}: compare with that kit")
     return kept
 
 
 @contextmanager
-def at_commit(inventory: Path, reference: str) -> Iterator[Path]:
-    """Lay out an inventory as it was at a commit of the repository that holds it; gone afterwards.
+def at_commit(inventory: Path, reference: str) -> Iterator[tuple[Path, Path, Path] | None]:
+    """Lay out the repository that holds an inventory as it was at a commit; gone afterwards.
+
+    Yields the inventory there, the folder that the repository lies in there, and the one where it lies today;
+    None where that commit has no such inventory.
 
     Raises:
-        InventoryError: when it lies in no repository, or that has no such commit or no such inventory there.
+        InventoryError: when it lies in no repository, that has no such commit, or a link leads out of it.
     """
     folder = inventory if inventory.is_dir() else inventory.parent
     top = _git(folder, "rev-parse", "--show-toplevel")
@@ -136,20 +171,56 @@ def at_commit(inventory: Path, reference: str) -> Iterator[Path]:
         raise InventoryError(
             f"--against {reference}: neither a file nor a commit of the repository of {inventory}"
         )
-    root = Path(top.decode().strip())
-    inside = folder.resolve().relative_to(root.resolve())
-    packed = _git(root, "archive", commit.decode().strip(), "--", str(inside))
+    root = Path(top.decode().strip()).resolve()
+    # Where the inventory is itself a link, the repository has what it leads to.
+    inside = inventory.resolve().relative_to(root)
+    packed = _git(root, "archive", commit.decode().strip())
     if packed is None:
-        raise InventoryError(f"--against {reference}: {inventory} is not there at that commit")
+        raise InventoryError(f"--against {reference}: the repository of {inventory} cannot be read there")
     with TemporaryDirectory(prefix="kedge-against-") as made:
+        there = Path(made).resolve()
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-            tar.extractall(made, members=_within(tar))  # noqa: S202 - git's own, links and others left out
-        then = Path(made) / inside
-        yield then if inventory.is_dir() else then / inventory.name
+            outside = _unpack(tar, there)
+        then = there / inside
+        if then.exists():
+            _check_links(then, there, outside, reference)
+        yield (then, there, root) if then.exists() else None
 
 
-def _within(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    yield from (one for one in tar if one.isfile() or one.isdir())
+def _unpack(tar: tarfile.TarFile, folder: Path) -> list[str]:
+    """Unpack what git packed; return the links that were left out since they lead out of the repository."""
+    outside = []
+    for member in tar:
+        try:
+            tar.extract(member, folder, filter="data")
+        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
+            outside.append(member.name)
+    return outside
+
+
+def _check_links(then: Path, folder: Path, outside: Sequence[str], reference: str) -> None:
+    """Refuse links out of the repository where the inventory, or what its own links lead to, has them."""
+    links = (path for path in then.rglob("*") if path.is_symlink()) if then.is_dir() else ()
+    read = [then if then.is_dir() else then.parent, *(link.resolve() for link in links)]
+    for name in outside:
+        if any((folder / name).is_relative_to(one) for one in read):
+            raise InventoryError(
+                f"--against {reference}: {name} is a link out of the repository at that commit, and nothing "
+                "says what it led to; compare with a plan that --format json kept"
+            )
+
+
+def moved(inventory: Inventory, made: Path, place: Path) -> Inventory:
+    """Return an inventory with the paths of a copy, such as ``inventory_dir``, as they are in its place."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, str):
+            return value.replace(str(made), str(place))
+        if isinstance(value, Mapping):
+            return {key: of(one) for key, one in value.items()}
+        return [of(one) for one in value] if isinstance(value, list | tuple) else value
+
+    return replace(inventory, hosts={host: of(variables) for host, variables in inventory.hosts.items()})
 
 
 def _git(folder: Path, *arguments: str) -> bytes | None:
@@ -171,23 +242,26 @@ def changes(
         between: what today's kit plans of the older inventory; with it each change has one author.
     """
     if between is not None:
-        kit = {(c.where, c.file, c.key): c for c in _apart(before, between, "kit")}
-        mine = _apart(between, after, "inventory")
+        kit = {(c.where, c.file, c.key): c for c in _apart(before, between, ("kit",))}
+        mine = _apart(between, after, ("inventory",))
         # Changed by both: what counts is the value that was, and the last author.
         joined = [replace(c, before=kit.pop((c.where, c.file, c.key), c).before) for c in mine]
-        return [*kit.values(), *joined]
+        return [*kit.values(), *(c for c in joined if c.before != c.after)]
     return _apart(before, after, _whose(before, after))
 
 
-def _whose(before: Mapping[str, Any], after: Mapping[str, Any]) -> Whose:
-    if "inventory" in before and before["inventory"] == after["inventory"]:
-        return "kit"
-    return "inventory" if "kit" in before and before["kit"] == after["kit"] else "either"
+def _whose(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Author, ...]:
+    """Return what is not the same of two plans; a plan that does not say it counts as different."""
+    authors: tuple[Author, ...] = ("kit", "inventory")
+    differ: tuple[Author, ...] = tuple(
+        one for one in authors if one not in before or before[one] != after[one]
+    )
+    return (*differ, "advice") if before.get("advice", after["advice"]) != after["advice"] else differ
 
 
-def _apart(before: Mapping[str, Any], after: Mapping[str, Any], whose: Whose) -> list[Change]:
+def _apart(before: Mapping[str, Any], after: Mapping[str, Any], whose: tuple[Author, ...]) -> list[Change]:
     old, new = _flat(before), _flat(after)
-    found = []
+    found: list[Change] = []
     for where in dict.fromkeys([*new, *old]):
         if where not in old or where not in new:
             at = ("planned" if where in old else None, "planned" if where in new else None)
@@ -199,7 +273,22 @@ def _apart(before: Mapping[str, Any], after: Mapping[str, Any], whose: Whose) ->
                 said = now or was or {}
                 why = str(said.get("rule", "")), str(said.get("because", ""))
                 found.append(Change(where, file, key, _value(was), _value(now), whose, *why))
-    return found
+    return [*_software(before, after, whose), *found]
+
+
+def _software(
+    before: Mapping[str, Any], after: Mapping[str, Any], whose: tuple[Author, ...]
+) -> Iterator[Change]:
+    """Yield how the software differs of services that both plans have; an older kit named none."""
+    for host, part in after["hosts"].items():
+        for service, of_service in part["services"].items():
+            of_before = before["hosts"].get(host, {}).get("services", {}).get(service, {})
+            if "software" not in of_before or "software" not in of_service:
+                continue
+            old, new = of_before["software"], of_service["software"]
+            for key in dict.fromkeys([*new, *old]):
+                if old.get(key) != new.get(key):
+                    yield Change(f"{host} {service}", "", key, old.get(key), new.get(key), whose)
 
 
 def _value(setting: Mapping[str, Any] | None) -> str | None:
@@ -245,20 +334,26 @@ def shown(found: Sequence[Change]) -> str:
             continue
         lines += [where, f"    {one.file.rpartition('/')[2]}  {one.key}".rstrip()]
         lines += wrapped(f"{_said(one.before)} -> {_said(one.after)}", 8)
-        lines += wrapped(f"{one.who} ({one.rule}): {one.because}", 8)
+        lines += wrapped(one.why, 8)
     lines.append(count(found))
-    if any(one.whose == "either" for one in found):
+    if untold(found):
         lines.append(TELL)
     return "\n".join(lines)
 
 
+def untold(found: Sequence[Change]) -> bool:
+    """Return whether a commit of the inventory would tell whose change one of them is."""
+    return any({"kit", "inventory"} <= {*one.whose} for one in found)
+
+
 def together(found: Sequence[Change]) -> list[list[Change]]:
-    """Group the same change of several places."""
-    groups: dict[tuple[str, ...], list[Change]] = {}
+    """Group the same change, for the same reason, of several places."""
+    groups: dict[tuple[object, ...], list[Change]] = {}
     for one in found:
         name, said = one.file.rpartition("/")[2], (_said(one.before), _said(one.after))
         alike = ("",) if one.key else ("place", one.subject)
-        groups.setdefault((*alike, name, one.key, *said, one.whose, one.rule), []).append(one)
+        same = (*alike, name, one.key, *said, one.whose, one.rule, one.because)
+        groups.setdefault(same, []).append(one)
     return list(groups.values())
 
 
@@ -275,4 +370,4 @@ def count(found: Sequence[Change]) -> str:
 
 
 def _said(value: str | None) -> str:
-    return "(not set)" if value is None else value
+    return "(not set)" if value is None else value or "(empty)"

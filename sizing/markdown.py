@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from sizing.against import TELL, Change, count, together
+from sizing.against import TELL, Change, count, together, untold
 from sizing.core.findings import Finding
 from sizing.core.naming import compact
 from sizing.core.plan import Plan
 
-#: So many rows are shown open; a service with more is folded.
+#: So many rows of a table are shown open; of one with more findings, only errors are.
 _OPEN = 10
 
 
@@ -25,7 +26,7 @@ def markdown(plan: Plan, found: Sequence[Change] | None = None) -> str:
         lines += ["", f"{sum(1 for _ in plan.settings())} settings are planned."]
     else:
         lines += ["", f"**{count(found) if found else 'No value changes'}.**", *_by_service(found)]
-        if any(one.whose == "either" for one in found):
+        if untold(found):
             lines += ["", f"{TELL[0].upper()}{TELL[1:]}."]
     return "\n".join(lines)
 
@@ -34,10 +35,22 @@ def _findings(found: Sequence[Finding]) -> Iterator[str]:
     if not found:
         yield "No findings."
         return
-    yield from _table(
-        ("severity", "where", "what", "fix"),
-        [(f.severity, f"{f.where} (`{f.rule}`)", f.message, f.fix) for f in found],
-    )
+    rows = [(f.severity, f"{f.where} (`{f.rule}`)", f.message, f.fix) for f in found]
+    heads = ("severity", "where", "what", "fix")
+    errors = [row for row in rows if row[0] == "error"]
+    if len(rows) <= _OPEN:
+        yield from _table(heads, rows)
+        return
+    if errors:
+        yield from (*_table(heads, errors), "")
+    others = rows[len(errors) :]  # findings come by severity
+    number = Counter(row[0] for row in others)
+    title = ", ".join(f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in number.items())
+    yield from _folded(title, _table(heads, others))
+
+
+def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
 def _by_service(found: Sequence[Change]) -> Iterator[str]:
@@ -47,11 +60,9 @@ def _by_service(found: Sequence[Change]) -> Iterator[str]:
     for service, groups in services.items():
         rows = [_row(same) for same in groups]
         title = f"{service}: {len(rows)} change{'' if len(rows) == 1 else 's'}"
-        folded = len(rows) > _OPEN
-        yield from (("", f"<details><summary>{title}</summary>", "") if folded else ("", f"### {title}", ""))
-        yield from _table(("where", "key", "before", "after", "why"), rows)
-        if folded:
-            yield from ("", "</details>")
+        table = _table(("where", "key", "before", "after", "why"), rows)
+        yield ""
+        yield from _folded(title, table) if len(rows) > _OPEN else (f"### {title}", "", *table)
 
 
 def _row(same: Sequence[Change]) -> tuple[str, ...]:
@@ -59,8 +70,13 @@ def _row(same: Sequence[Change]) -> tuple[str, ...]:
     if not one.key:
         return where, "", one.before or "", one.after or "", one.who
     key = f"`{one.key}`" + (f" in {one.file.rpartition('/')[2]}" if one.file else "")
-    said = [f"`{value}`" if value else "(not set)" for value in (one.before, one.after)]
-    return where, key, *said, f"{one.who} (`{one.rule}`): {one.because}"
+    return where, key, _value(one.before), _value(one.after), one.why
+
+
+def _value(value: str | None) -> str:
+    if value is None:
+        return "(not set)"
+    return f"`{value}`" if value else "(empty)"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
