@@ -117,7 +117,7 @@ def _apart(was: str | None, is_: str | None) -> tuple[str, str]:
 
 
 def hide_secrets(before: str, after: str) -> tuple[str, str]:
-    """Return two texts of a rendered file with secrets and control characters taken out; a change stays visible."""
+    """Return two texts of a file without secrets and control characters; a change stays visible."""
     old = read(before)
 
     def masked(line: str, changed: str) -> str:

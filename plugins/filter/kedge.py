@@ -137,7 +137,7 @@ def reboot_hosts(plan: Mapping[str, Any], group: Iterable[str]) -> list[str]:
 
 
 def reboot_refusal(plan: Mapping[str, Any], host: str, service: str) -> str:
-    """Return why clients would notice a reboot of a host, unless ``service`` asks for it by name, or nothing."""
+    """Return why clients would notice a reboot of a host, unless ``service`` asks for it, or nothing."""
     services = services_to_leave(plan, host)
     if "rest_balancer" in services and service != "rest_balancer":
         return "clients that go through its balancer fail while it boots (-e service=rest_balancer)"
