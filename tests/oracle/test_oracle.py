@@ -73,6 +73,7 @@ LIMITS = {
     "topics.min_insync": "topics",
     "topics.partitions": "topics",
     "topics.cluster": "topics",
+    "topics.growth": "topics",
     "topics.leaders": "topics",
     "topics.handles": "topics",
     "topics.handles.seen": "topics",

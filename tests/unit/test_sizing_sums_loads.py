@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -126,3 +127,37 @@ def test_a_batch_of_a_client_is_one_that_its_topics_take() -> None:
     assert "the most that topic t1 takes; else 131072" in batch.because
     (found,) = findings(of_topics(*topics, kafka_clients=[app(**{"batch.size": 131_072})]), "clients.batch")
     assert found.fix.startswith("set batch.size to 10000 or less")
+
+
+# Topics
+
+
+def test_a_topic_from_which_nothing_is_deleted_is_found_with_what_grows_how_fast() -> None:
+    rates = {"target_mb_per_s": 77, "production_mb_per_s": 10, "consumption_mb_per_s": 10}
+    (found,) = findings(of_topics(rates | {"settings": {"retention.ms": -1}}), "topics.retention", "warning")
+    # 77 MB/s in three copies for a day, in segments of 1 GiB.
+    a_day = 3 * 77e6 * 86_400
+    assert f"its 3 copies grow by {a_day / 1e9:.0f} GB" in found.message
+    assert f"and {math.ceil(2 * a_day / 2**30)} files a day" in found.message
+    assert "set retention.ms to 604800000 in the settings of topic t0" in found.fix
+    for ends in ({"retention.bytes": 10**12}, {"cleanup.policy": "compact"}, {"retention.ms": 1_000}):
+        settings = {"retention.ms": -1} | ends
+        assert findings(of_topics(rates | {"settings": settings}), "topics.retention") == []
+    assert findings(of_topics({"partitions": 3, "settings": {"retention.ms": -1}}), "topics.retention") == []
+
+
+# What mirrors write to
+
+
+@pytest.mark.parametrize(
+    ("pattern", "asked"),
+    [("metrics[.].*", True), ("metrics.a", False), (r"metrics\.a", False), ("metrics[.]a", False)],
+)
+def test_a_mirror_whose_pattern_may_match_more_than_is_declared_asks(pattern: str, asked: bool) -> None:
+    topic = {"name": "metrics.a", "partitions": 20}
+    declared = {"kafka_topics": [topic | {"cluster": "leaf"}, topic | {"cluster": "agg"}]}
+    flow = {"topics": [pattern], "largest_topic_partitions": None}
+    found = findings(mirrors(flow=flow, common=declared), "mirror.target_partitions", "note")
+    assert ["1 declared topics match" in f.message for f in found] == ([True] if asked else [])
+    agg = {"kafka_clusters": {**CLUSTERS, "agg": CLUSTERS["agg"] | {"other_partitions": 400}}}
+    assert findings(mirrors(flow=flow, common=declared | agg), "mirror.target_partitions") == []
