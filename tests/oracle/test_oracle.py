@@ -49,6 +49,8 @@ LIMITS = {
     "rest.heap.answers": "rest",
     "rest.memory": "rest",
     "mirror.link": "mirrors",
+    "mirror.link.host": "mirrors",
+    "mirror.link.whole": "mirrors",
     "mirror.cores": "mirrors",
     "mirror.processes": "mirrors",
     "mirror.round_trip": "mirrors",
