@@ -79,10 +79,12 @@ def limits(
     in_all = max(sum(known.values()), largest)
     written = max(in_all, sum(planned_partitions(s) for s in target.values()))
     partitions, counted = _target_partitions(flow, name, written, topics, clusters[flow.target])
-    if not source and partitions == written and not flow.target_partitions:
+    unknown = not flow.target_partitions and not clusters[flow.target].other_partitions
+    if unknown and partitions == written and (not source or _matches_more(flow)):
+        declared = f"{len(source)} declared topics match" if source else "no declared topic matches"
         sheet.note(
             "mirror.target_partitions",
-            f"no declared topic matches {', '.join(flow.topics)}, and the buffer of flow {name} counts "
+            f"{declared} {', '.join(flow.topics)}, others may, and the buffer of flow {name} counts "
             f"{partitions} partitions: it has to hold a batch for each that the flow writes to on "
             f"{flow.target}",
             f"set mirror_maker_flows.{name}.target_partitions, or "
@@ -130,6 +132,11 @@ def matching(flow: MirrorFlow, topics: Mapping[str, tuple[Setting, ...]]) -> dic
     """Return the topics that one of the flow's patterns matches whole."""
     patterns = [re.compile(p) for p in flow.topics]
     return {t: s for t, s in topics.items() if any(p.fullmatch(t) for p in patterns)}
+
+
+def _matches_more(flow: MirrorFlow) -> bool:
+    """Tell whether a pattern of the flow is more than one name, whose dots may be written plainly."""
+    return any(set(re.sub(r"\[\.\]|\\\.", ".", pattern)) & set(r"*+?{}()|[]^$\\") for pattern in flow.topics)
 
 
 def _copies(inventory: Inventory, cluster: KafkaCluster) -> int:

@@ -29,6 +29,7 @@ from sizing.keys.catalogue import (
 from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom, processes_for
 from sizing.mirror.classic import classic
 from sizing.mirror.limits import Limits, limits, matching
+from sizing.mirror.links import Share, check_host_links, check_path
 from sizing.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
 from sizing.mirror.producer import (
     ARTICLE,
@@ -114,6 +115,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
     findings += [*_role_findings(role, flows), *check_flow(role, flows)]
     findings += _lock_findings(role, [inventory.hosts[host] for host in variables])
     instances: dict[str, list[Instance]] = {host: [] for host in variables}
+    shares: dict[str, list[Share]] = {}
     for name, flow in flows.items():
         sheet = Sheet(f"flow {name}", advice, {})
         bounds = _bounds(sheet, inventory, name, flow, known, topics, role)
@@ -148,8 +150,9 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
             count = _count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers, here)
             if here is not None:
                 sheet.findings += flow_headroom(here, name, flow, hosts_of[name], count)
-            findings += _add(instances, planned, hosts_of[name], count, inventory, role)
+            findings += _add(instances, shares, planned, hosts_of[name], count, inventory, role)
         findings += sheet.findings
+    findings += check_host_links(shares, {host: facts[host].link_mbit_per_s or 0 for host in facts})
     services = {host: {SERVICE: tuple(found)} for host, found in instances.items()}
     return Part(services=services, findings=tuple(findings))
 
@@ -430,13 +433,14 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
 
 def _add(
     instances: dict[str, list[Instance]],
+    shares: dict[str, list[Share]],
     flow: Flow,
     hosts: list[str],
     count: int,
     inventory: Inventory,
     role: MirrorMaker,
 ) -> list[Finding]:
-    """Add a flow's processes to their hosts; return what their settings raise."""
+    """Add a flow's processes to their hosts, and what these carry of it; return what their settings raise."""
     load = {host: len(instances[host]) for host in hosts}
     if role.kind == "classic":
         settings, findings = classic(flow)
@@ -445,12 +449,17 @@ def _add(
         settings, findings = mirror_maker_2(flow)
         # Workers of one flow are alike: numbers that begin at 0 on each host stay when hosts come and go.
         placed = {host: tuple(range(n)) for host, n in quotas(count, hosts, load).items()}
+    codec = next((s.value for s in settings if s.key.endswith("compression.type")), "")
+    path = Sheet(f"flow {flow.name}", flow.advice, {})
+    check_path(path, flow, codec)
     for host, numbers_here in placed.items():
+        if (rate := (flow.flow.mb_per_s or 0) * 1e6) and numbers_here:
+            shares.setdefault(host, []).append(Share(flow.name, rate * len(numbers_here) / count, codec))
         address = inventory.address(host)
         for number in numbers_here:
             own = tuple(_filled(settings, str(number), address))
             instances[host].append(Instance(f"{flow.name}-{number}", own))
-    return findings + _key_findings(flow, role)
+    return findings + path.findings + _key_findings(flow, role)
 
 
 def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:

@@ -31,8 +31,6 @@ LINGER_MS: Final = {"bulk": 30_000, "latency": 15_000}
 FETCH_WAIT_MS: Final = int(JAVA_DEFAULTS["fetch.max.wait.ms"])
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _UNPACKED: Final = 2
-#: Compressed size over size, zstd and gzip: of logs and of metrics.
-_COMPRESSED: Final = (0.08, 0.19)
 
 #: MirrorMaker gives its clients these by itself, so that no record is lost or changes its place.
 SET_BY_MIRRORS: Final = frozenset(
@@ -269,31 +267,6 @@ def bandwidth_delay_bytes(flow: MirrorFlow) -> int:
     return math.ceil((flow.link_mbit_per_s or 0) * 1e6 / 8 * flow.round_trip_ms / 1000)
 
 
-def _check_link(sheet: Sheet, flow: Flow, codec: str) -> None:
-    """Hold what a flow carries before compression against what its link does."""
-    spec = flow.flow
-    if not spec.mb_per_s or not spec.link_mbit_per_s:
-        return
-    link = spec.link_mbit_per_s * 1e6 / 8 / 1e6
-    if spec.mb_per_s <= link:
-        return
-    name, share = f"mirror_maker_flows.{flow.name}", link / spec.mb_per_s
-    what = (
-        f"flow {flow.name} carries {spec.mb_per_s:g} MB/s before compression, and {name}.link_mbit_per_s is "
-        f"{spec.link_mbit_per_s:g}, {link:g} MB/s"
-    )
-    fix = f"use a link of {math.ceil(spec.mb_per_s * 8)} Mbit/s, or mirror fewer topics over it"
-    if codec in ("", "none"):
-        sheet.error("mirror.link", f"{what}: nothing compresses it (compression.type {codec or 'none'})", fix)
-        return
-    sheet.warning(
-        "mirror.link",
-        f"{what}: it fits where batches compress to {share:.0%} of their size; {codec} was measured at "
-        f"{_COMPRESSED[0]:.0%} to {_COMPRESSED[1]:.0%} of metrics and logs ({BENCH})",
-        f"{fix}; verify.yml measures how batches compress",
-    )
-
-
 def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
     spec, limits = flow.flow, flow.limits
     name, ratio = flow.name, spec.max_compression_ratio
@@ -343,7 +316,6 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"({limits.target_source}) x {batch} bytes are {needed}: send() will block",
             f"set buffer.memory to {needed} or more, or leave it out",
         )
-    _check_link(sheet, flow, value_of(sheet, f"{prefix}compression.type"))
     linger = number(value_of(sheet, f"{prefix}linger.ms"))
     if linger > spare_ms(spec):
         budget = math.ceil(spec.latency_budget_ms - spare_ms(spec)) + linger

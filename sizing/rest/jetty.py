@@ -139,7 +139,7 @@ def _check_threads(sheet: Sheet, most: int | None, least: int | None, own: int, 
             "jetty.threads",
             f"thread.pool.max is {most}, and Jetty keeps {own} threads for itself: the proxy would start and "
             "answer nothing",
-            f"set thread.pool.max to {wanted} or more",
+            f"set thread.pool.max to {max(wanted, own + 2)} or more",
         )
     elif most < wanted:
         sheet.warning(

@@ -8,7 +8,8 @@ from typing import Any
 
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
-from sizing.streams.properties import additional_retention_ms
+from sizing.streams.memory import SEGMENT_BYTES, SEGMENT_MS, windows_of
+from sizing.streams.properties import kept_of
 from sizing.streams.variables import StreamsApp
 
 
@@ -18,30 +19,41 @@ class Needs:
 
     Attributes:
         windowed_ms: the longest that a windowed changelog has to keep a record; 0 without windows.
-        window_ms: of it, the window itself, without what is added against clocks that differ.
+        window_ms: the shortest window, without what is added against clocks that differ.
         keyed: whether a store keeps keys without a window.
+        segment_ms, segment_bytes: after so long, or with so much, the plan has a segment closed.
     """
 
     windowed_ms: int
     window_ms: int
     keyed: bool
+    segment_ms: int = SEGMENT_MS
+    segment_bytes: int = SEGMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Changelog:
-    """A changelog topic as the cluster has it; ``retention_ms`` is -1 without an end."""
+    """A changelog topic as the cluster has it; ``retention_ms`` is -1 without an end.
+
+    A segment is closed after ``segment_ms`` or with ``segment_bytes``; None where the cluster does not say.
+    """
 
     topic: str
     cleanup_policy: str
     retention_ms: int
+    segment_ms: int | None = None
+    segment_bytes: int | None = None
 
 
 def needs(spec: StreamsApp) -> Needs:
     """Return what the stores of an application ask of their changelogs."""
     logged = [store for store in spec.stores if store.changelog]
-    window = max((store.retention_ms for store in logged), default=0)
     keyed = any(store.kind == "key_value" for store in logged)
-    return Needs(window + additional_retention_ms(spec) if window else 0, window, keyed)
+    if not (windows := windows_of(spec.stores)):
+        return Needs(0, 0, keyed)
+    kept = kept_of(spec)
+    longest = windows[-1] + kept.additional_ms
+    return Needs(longest, windows[0], keyed, kept.segment_ms, kept.segment_bytes)
 
 
 def is_changelog(topic: str, app: str, apps: Iterable[str]) -> bool:
@@ -94,12 +106,40 @@ def check_changelogs(app: str, needed: Needs, found: Iterable[Changelog]) -> lis
                 f"restore reads and takes {more}",
                 f"set retention.ms={needed.windowed_ms} on it, as Kafka Streams would",
             )
+        _check_segments(sheet, needed, each)
     return sheet.findings
+
+
+def _check_segments(sheet: Sheet, needed: Needs, found: Changelog) -> None:
+    """Find segments that stay open for longer than planned: retention takes closed ones alone.
+
+    Kafka Streams sets them when it makes a topic, and leaves those that are there as they are.
+    """
+    if found.segment_ms is None or found.segment_bytes is None:
+        return
+    # What closes them in the plan is enough: the other one is the default there.
+    by_time = needed.segment_ms < SEGMENT_MS and found.segment_ms > needed.segment_ms
+    by_size = needed.segment_bytes < SEGMENT_BYTES and found.segment_bytes > needed.segment_bytes
+    wanted = [f"segment.ms={needed.segment_ms}"] if by_time else []
+    wanted += [f"segment.bytes={needed.segment_bytes}"] if by_size else []
+    if wanted:
+        sheet.warning(
+            "streams.changelog.segment",
+            f"{found.topic} closes a segment after {found.segment_ms} ms or with {found.segment_bytes} bytes"
+            f", where the plan has {' and '.join(wanted)}: retention takes closed segments alone, and a "
+            "restore reads more than planned",
+            f"set {' and '.join(wanted)} on it with kafka-configs: Kafka Streams leaves a topic as it is",
+        )
 
 
 def from_configs(configs: Mapping[str, Mapping[str, Any]]) -> list[Changelog]:
     """Return the changelogs of topic -> key -> value."""
     return [
-        Changelog(topic, str(values["cleanup.policy"]), int(values["retention.ms"]))
+        Changelog(
+            topic,
+            str(values["cleanup.policy"]),
+            int(values["retention.ms"]),
+            *(int(values[key]) if key in values else None for key in ("segment.ms", "segment.bytes")),
+        )
         for topic, values in sorted(configs.items())
     ]

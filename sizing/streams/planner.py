@@ -20,6 +20,7 @@ from sizing.inventory.clusters import (
     MESSAGE_MAX_BYTES,
     KafkaCluster,
     bootstrap,
+    broker_count,
     cluster_names,
     clusters,
     message_max_bytes,
@@ -28,7 +29,14 @@ from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, every_key, known_keys, numbers
 from sizing.streams import memory as streams_memory
 from sizing.streams.capacity import application_headroom
-from sizing.streams.memory import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB, State
+from sizing.streams.memory import (
+    FLOOR_MIB,
+    LEFT,
+    MEMTABLE_SHARE,
+    STARVED_MIB,
+    State,
+    changelog_files,
+)
 from sizing.streams.process import HOST_MIB, plan_memory
 from sizing.streams.properties import (
     BENCH,
@@ -41,6 +49,7 @@ from sizing.streams.properties import (
 from sizing.streams.protocol import check_protocol
 from sizing.streams.records import check_records
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
+from sizing.topics.cluster import HANDLES_SEEN
 
 SERVICE: Final = ROLE
 
@@ -57,7 +66,7 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
     for name, hosts in sorted(by_app.items()):
         usable = [h for h in hosts if h not in broken]
         if usable:
-            findings += _app_findings(name, usable, variables, known, cluster_names(inventory))
+            findings += _app_findings(name, usable, variables, known, inventory)
             if (cluster := known.get(variables[usable[0]].cluster)) is not None:
                 brokers = message_max_bytes(inventory, cluster)
                 findings += check_records(variables[usable[0]], brokers)
@@ -175,9 +184,9 @@ def _app_findings(
     hosts: list[str],
     variables: Mapping[str, StreamsApp],
     known: Mapping[str, KafkaCluster],
-    names: frozenset[str],
+    inventory: Inventory,
 ) -> list[Finding]:
-    spec = variables[hosts[0]]
+    spec, names = variables[hosts[0]], cluster_names(inventory)
     sheet = Sheet(f"application {name}", "measured", {})
     for host in hosts[1:]:
         other = variables[host]
@@ -222,6 +231,8 @@ def _app_findings(
             f"set it to {math.ceil(2 * takes)}",
         )
     _check_changelogs(sheet, spec)
+    if spec.cluster in known:
+        _check_files(sheet, spec, broker_count(inventory, known[spec.cluster]))
     return sheet.findings + _key_findings(spec)
 
 
@@ -301,6 +312,22 @@ def _check_changelogs(sheet: Sheet, spec: StreamsApp) -> None:
             f"takes {factor:.0f} times as much",
             "take it out of streams_app_settings: Kafka Streams sets the window and "
             "windowstore.changelog.additional.retention.ms",
+        )
+
+
+def _check_files(sheet: Sheet, spec: StreamsApp, brokers: int | None) -> None:
+    """Find changelogs that are cut into more files than brokers were seen to keep open."""
+    of = brokers or 1
+    kept = kept_of(spec)
+    files = math.ceil(changelog_files(spec.stores, kept) * min(3, of) / of)
+    if files > HANDLES_SEEN:
+        sheet.warning(
+            "streams.changelog.files",
+            f"the changelogs of {spec.name} are about {files} files on each of {of} brokers, in {min(3, of)} "
+            f"copies with segments of {kept.segment_ms} ms or {kept.segment_bytes} bytes, above the "
+            f"{HANDLES_SEEN} seen in production",
+            "use more brokers, larger segments (topic.segment.ms and topic.segment.bytes in "
+            "streams_app_settings), or fewer partitions",
         )
 
 

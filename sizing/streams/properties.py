@@ -14,7 +14,14 @@ from sizing.core.values import number, value_of
 from sizing.host.variables import HostFacts
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.streams import memory as streams_memory
-from sizing.streams.memory import SEGMENT_BYTES, SEGMENT_MS, Kept, State, planned_segment_ms
+from sizing.streams.memory import (
+    SEGMENT_BYTES,
+    SEGMENT_MS,
+    Kept,
+    State,
+    planned_segment_bytes,
+    planned_segment_ms,
+)
 from sizing.streams.protocol import PROTOCOL
 from sizing.streams.variables import StreamsApp
 
@@ -40,6 +47,7 @@ _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _DAY_MS: Final = 86_400_000  # default of windowstore.changelog.additional.retention.ms
 _ADDITIONAL_MIN_MS: Final = 600_000
 SEGMENT: Final = "topic.segment.ms"
+SEGMENT_SIZE: Final = "topic.segment.bytes"
 MESSAGE_BYTES: Final = "topic.max.message.bytes"
 #: What keys of an application's consumers begin with.
 CONSUMER_PREFIXES: Final = ("consumer.", "main.consumer.", "restore.consumer.", "")
@@ -192,7 +200,7 @@ def _changelogs(sheet: Sheet, app: App, file: str, kept: Kept) -> None:
 
     day, week = (read(replace(kept, additional_ms=days * _DAY_MS)) for days in (1, 7))
     because = (
-        "as long as the longest window is kept, 10 minutes at least, against clocks that differ; a restore "
+        "as long as the shortest window is kept, 10 minutes at least, against clocks that differ; a restore "
         f"reads {read(kept)} at most, with the default of a day {day}, with the brokers' 7 days {week}"
     )
     section = f"{ARTICLE}, Stateful Operation and Change log restore process"
@@ -201,27 +209,42 @@ def _changelogs(sheet: Sheet, app: App, file: str, kept: Kept) -> None:
     sheet.put(file, key, "streams.changelog", Choice(kept.additional_ms, because, section, basis))
     stock = replace(kept, segment_ms=SEGMENT_MS, segment_bytes=SEGMENT_BYTES)
     because = (
-        "half of what its changelogs keep: retention takes closed segments alone, and by default one is "
-        f"closed with 1 GiB or after 7 days, so that a restore would read up to {read(stock)} instead of "
-        f"{read(kept)}; topics that are there already keep what they have: set segment.ms on them"
+        "retention takes closed segments alone, and by default one is closed with 1 GiB or after 7 days, so "
+        f"that a restore would read up to {read(stock)} instead of {read(kept)}; topics that are there "
+        "already keep what they have: set it on them"
     )
-    planned = planned_segment_ms(_longest_ms(spec), kept.additional_ms)
-    segment = Choice(planned, because, f"{section}; Kafka documentation, Topic configurations", "estimate")
-    sheet.put(file, SEGMENT, "streams.changelog.segment", segment)
+    source, rule = f"{section}; Kafka documentation, Topic configurations", "streams.changelog.segment"
+    windows = streams_memory.windows_of(spec.stores)
+    if size := planned_segment_bytes(spec.stores, kept.additional_ms):
+        what = (
+            "half of what a partition of its changelogs keeps on average, since one value reaches all of them"
+        )
+        sheet.put(file, SEGMENT_SIZE, rule, Choice(size, f"{what}: {because}", source, "estimate"))
+    else:
+        planned = planned_segment_ms(windows[-1], kept.additional_ms)
+        what = "half of what its changelogs keep"
+        sheet.put(file, SEGMENT, rule, Choice(planned, f"{what}: {because}", source, "estimate"))
+    if size is None and len(windows) > 1:
+        sheet.note(
+            rule,
+            f"windows that are kept for {windows[0]} to {windows[-1]} ms share one {SEGMENT}, "
+            f"{kept.segment_ms} ms: a changelog of the shortest keeps up to so much more for a restore",
+            "say records_per_s and record_bytes of the stores in streams_app_stores, for a size instead, or "
+            "give the store segment.ms of its own in the application (Materialized.withLoggingEnabled)",
+        )
 
 
 def kept_of(spec: StreamsApp) -> Kept:
     """Return what the windowed changelogs of an application keep, a person's own values first."""
     additional = additional_retention_ms(spec)
+    size = planned_segment_bytes(spec.stores, additional)
+    windows = streams_memory.windows_of(spec.stores)
+    planned = planned_segment_ms(windows[-1], additional) if windows and size is None else SEGMENT_MS
     return Kept(
         additional,
-        number(spec.settings.get(SEGMENT)) or planned_segment_ms(_longest_ms(spec), additional),
-        number(spec.settings.get("topic.segment.bytes")) or SEGMENT_BYTES,
+        number(spec.settings.get(SEGMENT)) or planned,
+        number(spec.settings.get(SEGMENT_SIZE)) or size or SEGMENT_BYTES,
     )
-
-
-def _longest_ms(spec: StreamsApp) -> int:
-    return max((s.retention_ms for s in spec.stores if s.changelog), default=0)
 
 
 def additional_retention_ms(spec: StreamsApp) -> int:
@@ -229,8 +252,8 @@ def additional_retention_ms(spec: StreamsApp) -> int:
     own = spec.settings.get("windowstore.changelog.additional.retention.ms")
     if own is not None:
         return number(own)
-    longest = max((s.retention_ms for s in spec.stores), default=0)
-    return min(_DAY_MS, max(_ADDITIONAL_MIN_MS, longest))
+    shortest = min(streams_memory.windows_of(spec.stores), default=0)
+    return min(_DAY_MS, max(_ADDITIONAL_MIN_MS, shortest))
 
 
 def _latency(sheet: Sheet, app: App, file: str) -> None:
@@ -265,8 +288,10 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
     # One size for all topics that it writes to: its own internal ones, and those of its results.
     takes = min(app.takes, number(spec.settings.get(MESSAGE_BYTES)) or app.takes)
     taker = f"a topic of cluster {spec.cluster}"
-    key = "producer.batch.size"
-    sheet.put(file, key, "streams.batch", *(within(of, takes, taker) for of in (documented, measured)))
+    key, fits = "producer.batch.size", within(documented, takes, taker)
+    if fits is not documented:  # no longer what the document says
+        documented = measured = fits if sheet.advice == "documented" else within(measured, takes, taker)
+    sheet.put(file, key, "streams.batch", documented, measured)
     check_batch(sheet, "the application", key, takes, taker, "streams.batch")
     linger = min(_DOCUMENTED_LINGER_MS, spec.latency_ms // 4)
     because = (

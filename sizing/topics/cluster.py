@@ -32,6 +32,9 @@ ADDED_MS_PER_PARTITION: Final = 20 / 1000
 _SEGMENT_BYTES: Final = 2**30  # default of segment.bytes
 #: Defaults of retention.ms and segment.ms, and of brokers: Kafka documentation, Topic configurations.
 _WEEK_MS: Final = 604_800_000
+#: What ends the life of a record of a topic that deletes, with their defaults.
+_RETENTION: Final = (("retention.ms", str(_WEEK_MS)), ("retention.bytes", "-1"))
+_DAY_S: Final = 86_400
 _MBIT: Final = 1_000_000 / 8
 
 
@@ -67,6 +70,7 @@ def check_cluster(inventory: Inventory, of: ClusterTopics) -> list[Finding]:
             f"cluster {name} has {total} partitions; low tens of thousands are the most that is advised",
             "use fewer partitions a topic, or another cluster",
         )
+    _growth(sheet, of)
     if brokers is None:
         return sheet.findings
     copies = _median_replication(planned)
@@ -151,6 +155,26 @@ def _handles(sheet: Sheet, inventory: Inventory, of: ClusterTopics, brokers: int
     _maps(sheet, inventory, name, of.cluster, handles)
 
 
+def _growth(sheet: Sheet, of: ClusterTopics) -> None:
+    """Find topics at a rate from which nothing is ever deleted: the disks are full one day."""
+    for topic, rate in sorted(of.rates.items()):
+        settings = of.planned.get(topic, ())
+        ends = [number(_value(settings, key, end)) for key, end in _RETENTION]
+        if not settings or max(ends) >= 0 or _value(settings, "cleanup.policy", "delete") != "delete":
+            continue
+        copies = int(_value(settings, "replication.factor", "1"))
+        files = 2 * copies * rate * 1e6 * _DAY_S
+        files /= _segment_bytes(settings, rate * 1e6 / planned_partitions(settings))
+        sheet.warning(
+            "topics.retention",
+            f"topic {topic} of cluster {of.name} has retention.ms {ends[0]} and no retention.bytes: nothing "
+            f"of it is ever deleted, and at {rate:g} MB/s its {copies} copies grow by "
+            f"{rate * copies * _DAY_S / 1000:.0f} GB and {math.ceil(files)} files a day",
+            f"set retention.ms to {_WEEK_MS} in the settings of topic {topic}, or retention.bytes to what "
+            "disks have for a partition",
+        )
+
+
 def _links(sheet: Sheet, inventory: Inventory, of: ClusterTopics, brokers: int) -> None:
     """Find targets whose copies the brokers' links do not carry."""
     given = (number(inventory.hosts[h].get("host_link_mbit_per_s")) for h in _hosts(inventory, of.cluster))
@@ -216,9 +240,14 @@ def segments_of(settings: tuple[Setting, ...], rate_mb_per_s: float | None) -> i
         by_bytes = number(_value(settings, "retention.bytes", "-1"))
         return math.ceil(by_bytes / size) + 1 if by_bytes > 0 else 1
     bytes_per_s, kept_bytes = kept
+    return math.ceil(kept_bytes / _segment_bytes(settings, bytes_per_s)) + 1
+
+
+def _segment_bytes(settings: tuple[Setting, ...], bytes_per_s: float) -> float:
+    """Return with how much a segment of a partition is closed: by its size, or at a rate by its age."""
+    size = number(_value(settings, "segment.bytes", str(_SEGMENT_BYTES)))
     by_age = bytes_per_s * number(_value(settings, "segment.ms", str(_WEEK_MS))) / 1000
-    each = min(size, by_age) if by_age > 0 else size
-    return math.ceil(kept_bytes / each) + 1
+    return min(size, by_age) if by_age > 0 else size
 
 
 def _kept_bytes(settings: tuple[Setting, ...], rate_mb_per_s: float | None) -> tuple[float, float] | None:

@@ -34,6 +34,13 @@ def of_clusters(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
             topic, settings = declared[cluster, name], {s["key"]: s for s in planned["settings"]}
             partitions, copies = value(settings, "partitions", 1), value(settings, "replication.factor", 1)
             total += partitions
+            ends = [
+                value(settings, key, default)
+                for key, default in (("retention.ms", 0), ("retention.bytes", -1))
+            ]
+            if max(ends) < 0:
+                yield Sum("topics.growth", name, topic.get("target_mb_per_s", 0) * 1e6, 0, "bytes/s that nothing deletes",
+                          "warning", ("topics.retention",))  # fmt: skip
             segments += partitions * copies * _segments(topic, partitions, settings)
             written += topic.get("target_mb_per_s", 0) * copies * 1e6
             if brokers:
@@ -84,7 +91,7 @@ def _segments(topic: Mapping[str, Any], partitions: float, settings: Settings) -
         / 1_000
     )
     by_bytes = value(settings, "retention.bytes", -1)
-    if "target_mb_per_s" not in topic:
+    if "target_mb_per_s" not in topic or kept < 0:
         kept = by_bytes if by_bytes > 0 else 0
     elif by_bytes > 0:
         kept = min(kept, by_bytes)

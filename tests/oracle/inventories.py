@@ -295,7 +295,7 @@ def streams(draw: Draw) -> Spec:
 
 
 _TOPIC_KEYS: Mapping[str, tuple[Any, ...]] = {
-    "retention.ms": (3_600_000, 604_800_000, 31_536_000_000),
+    "retention.ms": (3_600_000, 604_800_000, 31_536_000_000, -1),
     "retention.bytes": (1_073_741_824, 1_000_000_000_000),
     "segment.bytes": (16_777_216, 1_073_741_824),
     "min.insync.replicas": (1, 2, 3),
@@ -464,6 +464,7 @@ EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
     ),
     "topics": (
         _declared({"target_mb_per_s": 77, "settings": {"retention.ms": 604_800_000}} | _FAST),
+        _declared({"target_mb_per_s": 77, "settings": {"retention.ms": -1}} | _FAST),
         _declared({"partitions": 15_060}, brokers=5),
         _declared({"partitions": 48}, client={"buffer.memory": 1_000_000}),
         _declared({"partitions": 48, "settings": {"max.message.bytes": 100_000}}, client={"max.request.size": 5_000_000}),

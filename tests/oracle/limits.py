@@ -253,6 +253,23 @@ def of_mirrors(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
         classic = hosts[host]["mirror_maker_kind"] == "classic"
         yield from _flow(name, flow, hosts, groups, plan, instances, classic)
         yield from _mirror(name, flow, hosts, groups, plan, settings, classic)
+    for host in {host for instances in by_flow.values() for host, _, _ in instances}:
+        if link := hosts[host].get("host_link_mbit_per_s"):
+            yield from _mirrored(host, link, hosts[host]["mirror_maker_flows"], by_flow)
+
+
+def _mirrored(host: str, link: float, flows: Mapping[str, Any], by_flow: Mapping[str, Any]) -> Iterator[Sum]:
+    """Yield what a host's processes carry, of each flow its part of them, beside the link: in as well as out."""
+    whole = carried = 0.0
+    for name, instances in by_flow.items():
+        here = [settings for h, _, settings in instances if h == host]
+        rate = flows.get(name, {}).get("mb_per_s", 0) * 1e6 * len(here) / len(instances)
+        carried += rate
+        codec = [s["value"] for k, s in here[0].items() if k.endswith("compression.type")] if here else []
+        whole += rate if codec in ([], ["none"]) else 0
+    yield Sum("mirror.link.host", host, carried, link * MBIT, "MB/s before compression beside the host's link, bytes/s",
+              "warning", ("mirror.link",))  # fmt: skip
+    yield Sum("mirror.link.whole", host, whole, link * MBIT, "MB/s that nothing compresses, bytes/s")
 
 
 def _flow(

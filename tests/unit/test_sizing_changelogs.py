@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.streams.changelogs import Changelog, Needs, check_changelogs, is_changelog, needs
+from sizing.streams.changelogs import Changelog, Needs, check_changelogs, from_configs, is_changelog, needs
 from sizing.streams.variables import streams_apps
 from sizing.streams.verified import applications_json
 from tests.planned import JOINS, streams
@@ -24,7 +24,7 @@ def needed(*stores: dict[str, Any]) -> Needs:
 
 
 def test_what_a_changelog_keeps_follows_from_the_windows() -> None:
-    assert needed(JOINS) == Needs(WINDOWED_MS, WINDOW_MS, keyed=False)
+    assert needed(JOINS) == Needs(WINDOWED_MS, WINDOW_MS, keyed=False, segment_ms=WINDOWED_MS // 2)
     assert needed(KEYED) == Needs(0, 0, keyed=True)
     assert needed(JOINS | {"changelog": False}) == Needs(0, 0, keyed=False)
     assert applications_json(streams())["joins"]["changelogs"]["windowed_ms"] == WINDOWED_MS
@@ -64,6 +64,25 @@ def test_a_changelog_that_keeps_too_much_or_too_little_is_a_finding(
     assert (said is None) == (texts == [])
     if said is not None:
         assert said in texts[0]
+
+
+def test_a_segment_that_stays_open_for_longer_than_planned_is_a_warning() -> None:
+    log = {"cleanup.policy": "compact,delete", "retention.ms": str(WINDOWED_MS)}
+
+    def found(**segments: int) -> list[str]:
+        configs = {"joins-a-changelog": log | {k.replace("_", "."): str(v) for k, v in segments.items()}}
+        return [f.fix for f in check_changelogs("joins", needed(JOINS), from_configs(configs))]
+
+    (fix,) = found(segment_ms=WEEK_MS, segment_bytes=2**30)
+    assert fix.startswith(f"set segment.ms={WINDOWED_MS // 2} on it with kafka-configs")
+    assert found(segment_ms=WINDOWED_MS // 2, segment_bytes=2**30) == []
+    assert found() == []
+
+
+def test_the_shorter_of_two_windows_may_keep_less_than_the_longer_one() -> None:
+    long = JOINS | {"name": "long", "window_ms": WEEK_MS}
+    short = Changelog("joins-a-changelog", "compact,delete", WINDOWED_MS)
+    assert check_changelogs("joins", needed(JOINS, long), [short]) == []
 
 
 def test_a_topic_belongs_to_the_application_with_the_longest_name_that_fits() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import pytest
 
+from sizing.core.plan import Instance
 from sizing.plan import make_plan
 from tests.planned import (
     CLUSTERS,
@@ -50,6 +53,19 @@ def test_a_worker_that_its_cores_do_not_sustain_is_found(processes: int | None) 
     (found,) = findings(mirrors(1, cores=2, flow=flow, **kind), "mirror.cores", "warning")
     assert "about 12 cores at 22.8 MB/s each, and its hosts have 2" in found.message
     assert findings(mirrors(2, cores=16, flow=flow, **kind), "mirror.cores") == []
+
+
+@pytest.mark.parametrize("kind", ["classic", "mirror_maker_2"])
+def test_flows_are_held_against_the_links_of_their_hosts(kind: str) -> None:
+    role = {"kind": kind, "version": "3.9.2" if kind == "classic" else "4.3.1", "common": LINK}
+    none = {"mb_per_s": 500, "producer_settings": {"compression.type": "none"}}
+    (whole,) = findings(mirrors(2, flow=none, **role), "mirror.link", "error")
+    assert "flow metrics carry 250.0 MB/s before compression through the host" in whole.message
+    assert whole.where == "mm[1-2] mirror_maker"
+    assert "use 2 times as many hosts, or a link of 2000 Mbit/s" in whole.fix
+    assert findings(mirrors(4, flow=none, **role), "mirror.link") == []
+    (packed,) = findings(mirrors(1, flow={"mb_per_s": 500}, **role), "mirror.link", "warning")
+    assert "it fits where batches compress to 25% of their size" in packed.message
 
 
 # Sizes of records and batches
@@ -126,3 +142,83 @@ def test_a_batch_of_a_client_is_one_that_its_topics_take() -> None:
     assert "the most that topic t1 takes; else 131072" in batch.because
     (found,) = findings(of_topics(*topics, kafka_clients=[app(**{"batch.size": 131_072})]), "clients.batch")
     assert found.fix.startswith("set batch.size to 10000 or less")
+
+
+# Topics
+
+
+def test_a_topic_from_which_nothing_is_deleted_is_found_with_what_grows_how_fast() -> None:
+    rates = {"target_mb_per_s": 77, "production_mb_per_s": 10, "consumption_mb_per_s": 10}
+    (found,) = findings(of_topics(rates | {"settings": {"retention.ms": -1}}), "topics.retention", "warning")
+    # 77 MB/s in three copies for a day, in segments of 1 GiB.
+    a_day = 3 * 77e6 * 86_400
+    assert f"its 3 copies grow by {a_day / 1e9:.0f} GB" in found.message
+    assert f"and {math.ceil(2 * a_day / 2**30)} files a day" in found.message
+    assert "set retention.ms to 604800000 in the settings of topic t0" in found.fix
+    for ends in ({"retention.bytes": 10**12}, {"cleanup.policy": "compact"}, {"retention.ms": 1_000}):
+        settings = {"retention.ms": -1} | ends
+        assert findings(of_topics(rates | {"settings": settings}), "topics.retention") == []
+    assert findings(of_topics({"partitions": 3, "settings": {"retention.ms": -1}}), "topics.retention") == []
+
+
+# What mirrors write to
+
+
+@pytest.mark.parametrize(
+    ("pattern", "asked"),
+    [("metrics[.].*", True), ("metrics.a", False), (r"metrics\.a", False), ("metrics[.]a", False)],
+)
+def test_a_mirror_whose_pattern_may_match_more_than_is_declared_asks(pattern: str, asked: bool) -> None:
+    topic = {"name": "metrics.a", "partitions": 20}
+    declared = {"kafka_topics": [topic | {"cluster": "leaf"}, topic | {"cluster": "agg"}]}
+    flow = {"topics": [pattern], "largest_topic_partitions": None}
+    found = findings(mirrors(flow=flow, common=declared), "mirror.target_partitions", "note")
+    assert ["1 declared topics match" in f.message for f in found] == ([True] if asked else [])
+    agg = {"kafka_clusters": {**CLUSTERS, "agg": CLUSTERS["agg"] | {"other_partitions": 400}}}
+    assert findings(mirrors(flow=flow, common=declared | agg), "mirror.target_partitions") == []
+
+
+# Windows that share one value
+
+MINUTE = {
+    "name": "minute",
+    "partitions": 54,
+    "window_ms": 60_000,
+    "records_per_s": 5_400,
+    "record_bytes": 1_000,
+}
+WEEK = {"name": "week", "partitions": 54, "window_ms": 604_800_000, "records_per_s": 1, "record_bytes": 100}
+
+
+def app_of(*stores: dict[str, Any]) -> Instance:
+    return instances(make_plan(streams(stores=list(stores))), "streams_app")["st1"][0]
+
+
+def test_a_short_window_beside_a_long_one_is_restored_as_fast_as_alone() -> None:
+    both = app_of(MINUTE, WEEK)
+    assert value(both, "windowstore.changelog.additional.retention.ms") == "600000"
+    assert "topic.segment.ms" not in {s.key for s in both.settings}
+    (segment,) = [s for s in both.settings if s.key == "topic.segment.bytes"]
+    kept = 5.4e6 * 660 + 100 * (604_800 + 600)
+    assert int(segment.value) == int(kept / 108 / 2)
+    said = re.search(r"up to (\d+) MB instead of (\d+) MB", segment.because)
+    assert said is not None
+    # 54 open segments of up to 1 GiB by default; 7 GB are 350 s.
+    assert int(said[1]) > 60_000
+    assert int(said[2]) < 8_000
+
+
+def test_keys_beside_a_window_are_not_cut_by_its_time() -> None:
+    keys = {"name": "keys", "kind": "key_value", "partitions": 400, "keys": 1_000_000, "record_bytes": 100}
+    assert "topic.segment.ms" not in {s.key for s in app_of(MINUTE, keys).settings}
+    assert findings(streams(stores=[MINUTE, keys]), "streams.changelog.files") == []
+    own = {"topic.segment.ms": 300_000}
+    (found,) = findings(streams(stores=[WEEK, keys], settings=own), "streams.changelog.files", "warning")
+    assert "above the 30000 seen in production" in found.message
+
+
+def test_windows_of_which_nobody_says_the_rates_are_asked_for_them() -> None:
+    silent = [{k: v for k, v in store.items() if k != "records_per_s"} for store in (MINUTE, WEEK)]
+    (found,) = findings(streams(stores=silent), "streams.changelog.segment", "note")
+    assert "windows that are kept for 60000 to 604800000 ms share one topic.segment.ms" in found.message
+    assert findings(streams(stores=[MINUTE, WEEK]), "streams.changelog.segment", "note") == []
