@@ -107,7 +107,9 @@ def _restarted(given: dict[str, Any]) -> dict[str, Any]:
     ]
     # After a deploy there is a former release; a restart alone has none.
     former = {
-        f"kedge_former_{given['service']}_{i['name']}": "1" * 12 for i in given["instances"] if i["release"]
+        f"kedge_former_{given['service']}_{i['name']}": "1" * 12
+        for i in given["instances"]
+        if i.get("release")
     }
     return {"changed": True, "kedge_actions": rows, **({"ansible_facts": former} if former else {})}
 
