@@ -138,7 +138,7 @@ def test_a_reboot_takes_one_host_after_the_other_out_with_all_its_instances(tmp_
     drained = ["lb1 haproxy_drain"] * 2
     expected = []
     for host in ("rest1", "rest2"):
-        gate = "localhost gate"
+        gate = f"{host} gate"
         expected += [gate, *drained, f"{host} stopped", f"{host} ping", f"{host} kedge_instance"]
         expected += [*drained, gate]
     assert [line for line in lines if line.split()[1] in {one.split()[1] for one in expected}] == expected

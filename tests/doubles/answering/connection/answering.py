@@ -134,13 +134,19 @@ def _kernel(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_FACTS = {
+    "ansible_distribution": "Debian",
+    "ansible_os_family": "Debian",
+    "ansible_architecture": "x86_64",
+    "ansible_pkg_mgr": "apt",
+}
 _ANSWERS = {
     "ping": lambda _: {"ping": "pong"},
     "kedge_release": _staged,
     "kedge_instance": _restarted,
     "back": _restarted,
     "former": _restarted,
-    "setup": lambda _: {"ansible_facts": {"ansible_os_family": "Debian", "ansible_architecture": "x86_64"}},
+    "setup": lambda _: {"ansible_facts": _FACTS},
     "kedge_former": _former,
     "kedge_kernel": _kernel,
     "kedge_deployed": lambda _: {"record": {}},
