@@ -55,11 +55,18 @@ FILLED: Final = {
 #: Variables of a command line, of a playbook each; the inventory does not have them.
 EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "service": ("rolling_restart.yml", "str", "`kafka_rest`", "The service whose instances are restarted."),
+    "release": (
+        "rollback.yml",
+        "str",
+        "",
+        "The releases to go back to, separated by commas; the previous ones without it.",
+    ),
+    "packages": ("reboot.yml", "str", "", "Packages to update; `java` and `kernel` are the host's own."),
     "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with what runs."),
 }
 #: Roles without a model: those whose variables an inventory may set, and those that get them from others.
 _SETTABLE: Final = ("java", "kafka", "occupied")
-_INSIDE_KIT: Final = ("plan", "instances", "jar_set", "unpacked", "local_ca")
+_INSIDE_KIT: Final = ("plan", "instances", "reboot", "jar_set", "unpacked", "local_ca")
 _TYPES: Final = {
     "integer": "int",
     "number": "float",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -104,6 +105,56 @@ def test_a_change_that_was_killed_between_is_taken_back_by_the_next_deploy() -> 
         back = play("deploy.yml", inventory=INVENTORY)
     assert back.returncode == 0, back.stdout
     none_failed(answers)
+
+
+HEAP = ("-e", json.dumps({"kafka_rest_heap_mib": 768}))
+ROLLBACK = ("-e", "service=kafka_rest")
+RESTS = ("rest1", "rest2")
+
+
+def heaps() -> set[str]:
+    """What the running proxies were started with."""
+    lines = [on_node("kedge", host, "pgrep -af Xmx.*kafka-rest | grep -o 'Xmx[0-9]*m'") for host in RESTS]
+    return set("".join(lines).split())
+
+
+def test_a_changed_heap_is_rolled_back_and_forward_again_without_a_failed_request() -> None:
+    before = heaps()
+    assert play("deploy.yml", *HEAP, inventory=INVENTORY).returncode == 0
+    changed = heaps()
+    assert changed != before
+    asked = play("rollback.yml", *ROLLBACK, "--check", "--diff", inventory=INVENTORY)
+    assert asked.returncode == 0, asked.stdout
+    assert "-Xmx768m" in asked.stdout
+    assert heaps() == changed
+    with asking() as answers:
+        back = play("rollback.yml", *ROLLBACK, inventory=INVENTORY)
+    assert back.returncode == 0, back.stdout
+    none_failed(answers)
+    assert heaps() == before
+    # The inventory with the change is planned as before, and a deploy of it goes on.
+    shown = play("plan.yml", *HEAP, inventory=INVENTORY)
+    assert "differs; a deploy would restart it" in shown.stdout
+    forward = play("rollback.yml", *ROLLBACK, inventory=INVENTORY)
+    assert forward.returncode == 0, forward.stdout
+    assert heaps() == changed
+    again = play("deploy.yml", inventory=INVENTORY)
+    assert again.returncode == 0, again.stdout
+    assert heaps() == before
+
+
+def test_a_node_restarts_for_a_boot_without_a_failed_request() -> None:
+    command = [sys.executable, "-m", "local.fleet", "restart"]
+    boot = ("-e", json.dumps({"reboot_command": command}), "--limit", "localhost,rest1")
+    began = on_node("kedge", "rest1", "stat -c %Y /proc/1")
+    with asking() as answers:
+        done = play("reboot.yml", *boot, inventory=INVENTORY)
+    assert done.returncode == 0, done.stdout
+    none_failed(answers)
+    assert on_node("kedge", "rest1", "stat -c %Y /proc/1") != began
+    again = play("deploy.yml", inventory=INVENTORY)
+    assert again.returncode == 0, again.stdout
+    assert recap(again.stdout)["rest1"]["changed"] == 0, again.stdout
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ ELSEWHERE = {
     ".venv/bin/ansible-playbook -i inventories/mine plan.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/ansible-playbook -i inventories/mine deploy.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/ansible-playbook -i inventories/mine rolling_restart.yml": "verify.yml imports it",
+    ".venv/bin/ansible-playbook -i inventories/mine rollback.yml -e service=kafka_rest": "tests/e2e/test_changes.py",
+    ".venv/bin/ansible-playbook -i inventories/mine reboot.yml --limit localhost,rest1": "tests/e2e/test_changes.py",
     ".venv/bin/ansible-playbook -i inventories/mine verify.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/python -m spark_checks --evidence runs/latest/evidence --slo runs/latest/slo.yml "
     "--out runs/latest/report": "tests/e2e/test_demo.py",
@@ -124,7 +126,16 @@ def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "playbook", ["plan.yml", "deploy.yml", "rolling_restart.yml", "verify.yml", "remove_host.yml"]
+    "playbook",
+    [
+        "plan.yml",
+        "deploy.yml",
+        "rolling_restart.yml",
+        "verify.yml",
+        "remove_host.yml",
+        "rollback.yml",
+        "reboot.yml",
+    ],
 )
 def test_every_playbook_is_well_formed(playbook: str) -> None:
     tool = Path(sys.executable).with_name("ansible-playbook")

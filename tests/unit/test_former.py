@@ -111,6 +111,25 @@ def test_a_rollback_stops_switches_and_starts_with_the_unit_of_the_release(host:
     assert stopped < read < started
 
 
+def test_a_balancer_goes_back_by_a_reload_after_its_former_configuration_was_tried(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+    monkeypatch.setattr(kedge_instance.haproxy_trial, "refusal", lambda folder, *_: tried.append(folder.name))
+    monkeypatch.setattr(kedge_instance.Instance, "reload", lambda _: host.did.append("reload"))
+    for release in ("old", "new"):
+        host.stage(release)
+        host.switch(release)
+    host.did.clear()
+    assert host.switch("old", "former", kind="haproxy", socket="s", backend="rest") is None
+    assert tried == ["old"]
+    assert ("reload" in host.did, "stop" in host.did) == (True, False)
+    said = "it would see no instance up"
+    monkeypatch.setattr(kedge_instance.haproxy_trial, "refusal", lambda *_: said)
+    assert said in str(host.switch("new", "former", kind="haproxy", socket="s", backend="rest"))
+    assert (host.folder / "etc" / "kafka-rest" / "8082").resolve().name == "old"
+
+
 def test_a_restart_is_no_change_of_what_was_before(host: Host) -> None:
     for release in ("first", "second"):
         host.stage(release)

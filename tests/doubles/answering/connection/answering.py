@@ -107,7 +107,9 @@ def _restarted(given: dict[str, Any]) -> dict[str, Any]:
     ]
     # After a deploy there is a former release; a restart alone has none.
     former = {
-        f"kedge_former_{given['service']}_{i['name']}": "1" * 12 for i in given["instances"] if i["release"]
+        f"kedge_former_{given['service']}_{i['name']}": "1" * 12
+        for i in given["instances"]
+        if i.get("release")
     }
     return {"changed": True, "kedge_actions": rows, **({"ansible_facts": former} if former else {})}
 
@@ -132,13 +134,19 @@ def _kernel(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_FACTS = {
+    "ansible_distribution": "Debian",
+    "ansible_os_family": "Debian",
+    "ansible_architecture": "x86_64",
+    "ansible_pkg_mgr": "apt",
+}
 _ANSWERS = {
     "ping": lambda _: {"ping": "pong"},
     "kedge_release": _staged,
     "kedge_instance": _restarted,
     "back": _restarted,
     "former": _restarted,
-    "setup": lambda _: {"ansible_facts": {"ansible_os_family": "Debian", "ansible_architecture": "x86_64"}},
+    "setup": lambda _: {"ansible_facts": _FACTS},
     "kedge_former": _former,
     "kedge_kernel": _kernel,
     "kedge_deployed": lambda _: {"record": {}},
