@@ -303,9 +303,8 @@ def transition(before: Case, after: Case) -> tuple[str, ...]:
         return transition(before, both) or transition(both, after)
     runs = dict(old.runs)
     # Hosts that left are found first, each of them, and nothing is deployed until they are removed.
-    left = {
-        (one["host"], s) for one in left_behind(record(old.runs), record(new.runs)) for s in one["services"]
-    }
+    found = (one for host in record(new.runs) for one in reported(host, record(old.runs), record(new.runs)))
+    left = {(one["host"], s) for one in found for s in one["services"]}
     gone = {at for at in runs if (at[0], at[1]) not in {(h, s) for h, s, _ in new.runs}}
     assert {(host, service) for host, service, _ in gone} == left
     world = World(runs, new.runs)
