@@ -29,7 +29,10 @@ def deploy(folder: Path, has: dict[str, list[str]], limit: str, away: str = "") 
     tasks = (ROOT / "roles/mirror_maker/tasks/moving.yml").read_text()
     here = f"{folder}/{{{{ item | default(inventory_hostname) }}}}"
     (folder / "moving.yml").write_text(tasks.replace("paths: /etc/mirror-maker", f'paths: "{here}"'))
-    hosts = {host: {"ansible_connection": "local"} for host in ("mm1", "mm2", "mm3")}
+    hosts = {
+        host: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        for host in ("mm1", "mm2", "mm3")
+    }
     if away:  # port 1 of loopback takes no connection
         hosts[away] = {"ansible_host": "127.0.0.1", "ansible_port": "1"}
     localhost = {"ansible_connection": "local", "plan_made": {"plan": PLAN}}
