@@ -9,6 +9,8 @@ from typing import Any
 
 from border.foreign import shown
 from control.deployed import disagreed, left_together
+from control.notices import Notice
+from control.notices import refusal as unannounced
 from control.rollback import refusal, steps
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
@@ -266,6 +268,19 @@ def moved_off(left_out: Iterable[Mapping[str, Any]], new: Mapping[str, str], lim
     )
 
 
+def noticed_refusal(drift: Mapping[str, Mapping[str, Mapping[str, Any]]], allow: str) -> str:
+    """Return why a deploy must not begin, for what clients would notice, or nothing.
+
+    ``drift`` is what hosts answered by service (``kedge_drift``), ``allow`` what was allowed by name.
+    """
+    found = {
+        f"{host} {service}": [Notice(*notice) for notice in compared.get("noticed", ())]
+        for host, of_host in drift.items()
+        for service, compared in of_host.items()
+    }
+    return unannounced(found, allow.split(","))
+
+
 def servers_of(plan: Mapping[str, Any], service: str) -> list[str]:
     """Return the planned instances of a service as balancers name them, HOST:PORT."""
     return [
@@ -515,6 +530,7 @@ class FilterModule:
             "brokers_of": brokers_of,
             "servers_of": servers_of,
             "new_on": new_on,
+            "noticed_refusal": noticed_refusal,
             "moved_off": moved_off,
             "instance_names": instance_names,
             "of_marks": of_marks,
