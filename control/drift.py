@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from control.notices import notices
 from evidence.plain import plain_lines
 from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.naming import fold
@@ -16,13 +17,19 @@ _COLUMNS = 100
 
 
 def describe(
-    answer: Mapping[str, Any], unit: str, instances: Sequence[Mapping[str, Any]], unknown: Iterable[str] = ()
+    answer: Mapping[str, Any],
+    unit: str,
+    instances: Sequence[Mapping[str, Any]],
+    unknown: Iterable[str] = (),
+    *,
+    balanced: bool = False,
 ) -> dict[str, Any]:
     """Return what kedge_release answered in check mode, by instance.
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
     (a key of ``_STATES``) and ``lines``; ``units``, lines for the service's unit files; ``stale``, names of
-    instances that are no longer planned; ``unknown``.
+    instances that are no longer planned; ``unknown``; ``noticed``, what clients notice (``control.notices``),
+    where ``balanced`` says that balancers stand before the instances.
     """
     unknown = list(unknown)
     differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}
@@ -46,7 +53,9 @@ def describe(
         if path.startswith("/etc/systemd/system/") and before
         for line in (path, *indented(change(before, after, set())))
     ]
-    return {"instances": described, "units": units, "stale": list(answer["stale"]), "unknown": unknown}
+    noticed = [list(notice) for notice in notices(answer, unit, instances, balanced=balanced)]
+    found = {"instances": described, "units": units, "stale": list(answer["stale"]), "unknown": unknown}
+    return found | {"noticed": noticed}
 
 
 def describe_files(differences: Iterable[Mapping[str, Any]]) -> list[str]:

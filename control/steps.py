@@ -26,6 +26,18 @@ _SAID: Final[Mapping[Do, str]] = {
     "serve both": "reload with a health check that former and new proxies pass",
     "serve planned": "reload with the planned health check",
 }
+#: What clients notice of a step, whatever changes.
+_COSTS: Final[Mapping[tuple[Do, str], str]] = {
+    ("stop", _REST): "a rebalance of groups with consumers there",
+    ("restart", _REST): "a rebalance of groups with consumers there",
+    ("stop", "mirror_maker"): "a delay of the flow; some records are repeated",
+    ("restart", "mirror_maker"): "a delay of the flow; some records are repeated",
+    ("stop", "streams_app"): "a rebalance, and a restore where it keeps stores",
+    ("start", "streams_app"): "a rebalance, and a restore where it keeps stores",
+    ("restart", "streams_app"): "a rebalance, and a restore where it keeps stores",
+}
+#: Steps that have an instance run what is planned, or of a balancer all of it but the health check.
+_RUNS_PLANNED: Final = frozenset({"restart", "reload", "serve both"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +101,13 @@ def _names(do: Do, about: Mapping[str, Any]) -> Iterable[str]:
     return [name for name, one in about.get("instances", {}).items() if one["state"] in wanted]
 
 
-def step_lines(done: Sequence[Step]) -> list[str]:
-    """Return the steps as a person reads them: what is done alike in a row is a line."""
+def step_lines(done: Sequence[Step], noticed: Mapping[tuple[str, str, str], str] | None = None) -> list[str]:
+    """Return the steps as a person reads them: what is done alike in a row is a line.
+
+    Below it stands what clients notice of it: always, and by ``noticed`` (host, service, instance).
+    """
     lines: list[str] = []
+    number = 0
     together: list[Step] = []
     for step in [*done, None]:
         if together and (step is None or (step.do, step.service) != (together[0].do, together[0].service)):
@@ -99,8 +115,20 @@ def step_lines(done: Sequence[Step]) -> list[str]:
             for one in together:
                 hosts.setdefault(one.host, []).append(one.instance)
             where = "; ".join(f"{host} {fold(names)}" for host, names in hosts.items())
-            lines.append(f"{len(lines) + 1}. {together[0].service}: {_SAID[together[0].do]}: {where}")
+            number += 1
+            lines.append(f"{number}. {together[0].service}: {_SAID[together[0].do]}: {where}")
+            lines += [f"   clients notice: {said}" for said in _noticed(together, noticed or {})]
             together = []
         if step is not None:
             together.append(step)
     return lines
+
+
+def _noticed(together: Sequence[Step], noticed: Mapping[tuple[str, str, str], str]) -> list[str]:
+    first = together[0]
+    found = [_COSTS[first.do, first.service]] if (first.do, first.service) in _COSTS else []
+    # A new health check is no news to clients; what goes with the planned configuration is.
+    if first.do in _RUNS_PLANNED:
+        own = (noticed.get((s.host, s.service, s.instance), "") for s in together)
+        found += [said for said in dict.fromkeys(own) if said]
+    return found

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from control.rendering import render_instance
-from plugins.module_utils.haproxy import servers, worker
+from plugins.module_utils.haproxy import keep_down, servers, worker
 from sizing.balancer.changing import while_proxies_change
 from sizing.balancer.security import token
 from sizing.core.inventory import Inventory
@@ -112,6 +112,7 @@ class Running:
     def reload(self, text: str) -> None:
         """Have it take another file, as the unit's reload does, and wait for the process that has it."""
         before = worker(str(self.socket))
+        keep_down(str(self.socket), "rest")
         self.file.write_text(text)
         os.kill(self.pid, signal.SIGUSR2)
         await_that(lambda: answers(self.socket) not in (None, before), "a new worker runs")

@@ -33,7 +33,9 @@ class ActionModule(kedge_release.ActionModule):
         answer = self.stage(tmp, task_vars)
         if answer.get("failed") or answer.get("unreachable"):
             return answer
-        return describe(answer, self._task.args["unit"], self._task.args["instances"], unknown)
+        plan = (task_vars or {})["hostvars"].raw_get("localhost")["plan_made"]["plan"]
+        own = self._task.args
+        return describe(answer, own["unit"], own["instances"], unknown, balanced=bool(plan.get("draining")))
 
 
 def comparison(

@@ -53,7 +53,13 @@ class ActionModule(ActionBase):
             one = {**plan["clusters"][cluster], "secrets": logins[cluster]}
             _show(f"cluster {cluster}", self._topics(cluster, one, topics, task_vars))
         order = {service: [h for b in w["batches"] for h in b] for service, w in plan["waves"].items()}
-        if way := step_lines(steps(states, order)):
+        noticed = {
+            (host, service, name): said
+            for host, of_host in states.items()
+            for service, found in of_host.items()
+            for name, _, said in found.get("noticed", ())
+        }
+        if way := step_lines(steps(states, order), noticed):
             display.display("\nThe steps of a deploy, each after the one before")
             for line in indented(way):
                 display.display(line)

@@ -9,6 +9,8 @@ from typing import Any
 
 from border.foreign import shown
 from control.deployed import disagreed, left_together
+from control.notices import Notice
+from control.notices import refusal as unannounced
 from control.rollback import refusal, steps
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
@@ -109,6 +111,22 @@ def rollout_batches(plan: Mapping[str, Any], service: str, hosts: Iterable[str])
     return [list(batch) for batch in found]
 
 
+def rollout_down(
+    plan: Mapping[str, Any], service: str, hosts: Iterable[str], seen: Iterable[Mapping[str, Any]]
+) -> dict[str, list[str]]:
+    """Return which instances of which of these hosts a balancer has down, by what haproxy_compare found."""
+    down = {server for result in seen for server in result.get("down", ())}
+    found = {
+        host: [
+            str(i["name"])
+            for i in planned_instances(plan, host, service)
+            if f"{host}:{i.get('port')}" in down
+        ]
+        for host in _rolled(plan, service, hosts)
+    }
+    return {host: names for host, names in found.items() if names}
+
+
 def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> str:
     """Return why these hosts must not restart together, or nothing; ``--limit`` may have mixed batches."""
     at_once = rollout_value(plan, service, "at_once")
@@ -206,6 +224,61 @@ def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         if planned_instances(plan, host, "rest_balancer")
         for waits in [planned_rollout(plan, host, "rest_balancer")]
     ]
+
+
+def new_on(
+    plan: Mapping[str, Any], service: str, has: Mapping[str, Iterable[Mapping[str, Any]]]
+) -> dict[str, str]:
+    """Return the planned instances that their host does not have yet, name to host.
+
+    ``has`` are the files of hosts by which instances are known, as the module find returns them.
+    """
+    found = {host: {PurePosixPath(file["path"]).name for file in files} for host, files in has.items()}
+    return {
+        str(instance["name"]): host
+        for host, names in found.items()
+        for instance in planned_instances(plan, host, service)
+        if instance["name"] not in names
+    }
+
+
+def moved_off(left_out: Iterable[Mapping[str, Any]], new: Mapping[str, str], limit: str) -> str:
+    """Return why instances must not start where they are new, or nothing.
+
+    ``left_out`` are results of the module find, of an ``item`` each: a host that ``--limit`` leaves out.
+    """
+    said: list[str] = []
+    missing: list[str] = []
+    for result in left_out:
+        host = str(result["item"])
+        names = {PurePosixPath(file["path"]).name for file in result.get("files", [])}
+        moving = [name for name in new if name in names]
+        if result.get("unreachable"):
+            said.append(f"{host} does not answer, so that nobody knows whether it runs {', '.join(new)}")
+        elif moving:
+            said.append(f"{', '.join(f'{name} moves to {new[name]}' for name in moving)} and is on {host}")
+        if moving or result.get("unreachable"):
+            missing.append(host)
+    if not said:
+        return ""
+    more = ",".join([limit, *missing])
+    return (
+        f"Refusing to deploy: {'; '.join(said)}, which --limit leaves out. Two with one group.instance.id "
+        f"fence each other. No host was touched. Run the playbook again with --limit {more}"
+    )
+
+
+def noticed_refusal(drift: Mapping[str, Mapping[str, Mapping[str, Any]]], allow: str) -> str:
+    """Return why a deploy must not begin, for what clients would notice, or nothing.
+
+    ``drift`` is what hosts answered by service (``kedge_drift``), ``allow`` what was allowed by name.
+    """
+    found = {
+        f"{host} {service}": [Notice(*notice) for notice in compared.get("noticed", ())]
+        for host, of_host in drift.items()
+        for service, compared in of_host.items()
+    }
+    return unannounced(found, allow.split(","))
 
 
 def servers_of(plan: Mapping[str, Any], service: str) -> list[str]:
@@ -442,6 +515,7 @@ class FilterModule:
             "rollout_value": rollout_value,
             "rollout_batches": rollout_batches,
             "rollout_ahead": rollout_ahead,
+            "rollout_down": rollout_down,
             "rollout_refusal": rollout_refusal,
             "services_to_leave": services_to_leave,
             "reboot_hosts": reboot_hosts,
@@ -455,6 +529,9 @@ class FilterModule:
             "kafka_probe": kafka_probe,
             "brokers_of": brokers_of,
             "servers_of": servers_of,
+            "new_on": new_on,
+            "noticed_refusal": noticed_refusal,
+            "moved_off": moved_off,
             "instance_names": instance_names,
             "of_marks": of_marks,
             "shown": shown,

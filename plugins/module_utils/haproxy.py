@@ -11,6 +11,8 @@ from typing import Any
 
 #: Rows of the statistics that are no server.
 TOTALS = ("FRONTEND", "BACKEND")
+#: The column of a server's name in what HAProxy says of its state; management guide, 9.3.
+NAME = 3
 #: The bits of a peers section that say that it has learned what there was to learn; HAProxy, peers.h.
 LEARNED = 0x3
 
@@ -39,6 +41,23 @@ def in_flight(path: str, server: str) -> int:
 def _rows(path: str) -> list[dict[str, str]]:
     text = ask(path, "show stat").lstrip("# ")
     return [r for r in csv.DictReader(io.StringIO(text)) if r["svname"] not in TOTALS]
+
+
+def keep_down(path: str, backend: str) -> Path:
+    """Write which servers are down to where the process of a reload reads it; return the file.
+
+    A process sends requests to a server until its first check has failed. Where none is up, nothing is
+    kept: the new configuration may ask in another way. What was taken out by hand is not kept either.
+    """
+    found = servers(path, backend)
+    up = any(row["status"].startswith("UP") for row in found.values())
+    down = {name for name, row in found.items() if row["status"].startswith("DOWN") and up}
+    version, header, *rows = ask(path, f"show servers state {backend}").splitlines()
+    kept = [row for row in rows if len(row.split()) > NAME and row.split()[NAME] in down]
+    file = Path(path).with_name("down.state")
+    file.write_text("\n".join([version, header, *kept]) + "\n")
+    file.chmod(0o644)  # the balancer is another user
+    return file
 
 
 def worker(path: str) -> str:

@@ -16,6 +16,7 @@ options:
   servers: {type: list, elements: str, default: [], description: "Those that were changed."}
   since: {type: dict, default: {}, description: "What an earlier call counted."}
   worse_percent: {type: int, default: 0, description: "How much slower they may answer."}
+  seconds: {type: int, default: 0, description: "How long to wait until each server in rotation was checked."}
 author: Kedge
 """
 
@@ -47,8 +48,14 @@ up:
   returned: always
   type: list
   elements: str
+down:
+  description: Servers that fail their health check.
+  returned: always
+  type: list
+  elements: str
 """
 
+import time
 from collections.abc import Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
@@ -59,7 +66,26 @@ FAILURES = ("hrsp_5xx", "econ", "eresp")
 #: A share of requests, in percent, and a time that make no difference to anybody.
 NO_MATTER_PERCENT = 1.0
 NO_MATTER_MS = 10
+POLL_SECONDS = 0.1
 Counts = Mapping[str, Mapping[str, int]]
+
+
+def checked(path: str, backend: str, seconds: float) -> dict[str, dict[str, str]]:
+    """Return the statistics of servers once each in rotation was checked, or time is up.
+
+    Until then a server counts as up: a process has just started, such as that of a reload.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        found: dict[str, dict[str, str]] = statistics(path, backend)
+        if time.monotonic() >= deadline or not any(is_unchecked(row) for row in found.values()):
+            return found
+        time.sleep(POLL_SECONDS)
+
+
+def is_unchecked(row: Mapping[str, str]) -> bool:
+    """Return whether a server is in rotation and was not checked yet."""
+    return row["check_status"] == "INI" and row["status"].startswith("UP")
 
 
 def count(found: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, int]]:
@@ -118,12 +144,13 @@ def main() -> None:
             "servers": {"type": "list", "elements": "str", "default": []},
             "since": {"type": "dict", "default": {}},
             "worse_percent": {"type": "int", "default": 0},
+            "seconds": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
     p = module.params
     try:
-        found = statistics(p["socket"], p["backend"])
+        found = checked(p["socket"], p["backend"], p["seconds"])
         now = count(found)
     except OSError as error:
         module.fail_json(
@@ -132,8 +159,8 @@ def main() -> None:
         )
     if p["servers"] and (wrong := worse(p["servers"], p["since"], now, p["worse_percent"])):
         module.fail_json(msg=f"{', '.join(p['servers'])}: {wrong}", counts=now)
-    up = sorted(name for name, row in found.items() if row["status"].startswith("UP"))
-    module.exit_json(changed=False, counts=now, up=up)
+    up, down = (sorted(n for n, row in found.items() if row["status"].startswith(s)) for s in ("UP", "DOWN"))
+    module.exit_json(changed=False, counts=now, up=up, down=down)
 
 
 if __name__ == "__main__":

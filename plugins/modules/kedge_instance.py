@@ -199,6 +199,7 @@ class Instance:
             while not haproxy.has_learned(probe["socket"]) and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS)
             former = haproxy.worker(probe["socket"])
+            down = haproxy.keep_down(probe["socket"], probe["backend"])
         except OSError as error:
             return f"{probe['socket']}: {error}"
         began = now_us()
@@ -208,6 +209,8 @@ class Instance:
             return "its configuration is refused"
         wrong = self.wait_ready(instead_of=former)
         self.act("ready", began, wrong is None)
+        # Of a later start, by whomever, it would be old.
+        down.unlink(missing_ok=True)
         return wrong
 
     def blind(self, release: str) -> str | None:

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from control.steps import Step, steps
 from plugins.module_utils.haproxy import servers
 from plugins.module_utils.haproxy_trial import refusal
-from plugins.modules import haproxy_drain
+from plugins.modules import haproxy_compare, haproxy_drain
 from tests.awaiting import await_that
 from tests.balancers import (
     Running,
@@ -48,6 +49,7 @@ class State(NamedTuple):
     per_host: int = 2
     first_port: int = 8082
     topic: str = "kedge-ready"
+    ill: int | None = None  # the place of a proxy that fails its checks until it is restarted
 
     @property
     def speech(self) -> Speech:
@@ -68,6 +70,7 @@ STATES = st.builds(
     per_host=st.integers(2, 3),
     first_port=st.sampled_from([8082, 8083, 8090]),
     topic=st.sampled_from(["kedge-ready", "other-ready"]),
+    ill=st.sampled_from([None, None, 0, 1]),
 )
 
 
@@ -88,7 +91,10 @@ class Site:
         self.folder, self.port = folder, free_port()
         self.sockets = folder / "run"
         self.sockets.mkdir()
-        self.up = {name: StandIn(state.speech) for name in state.proxies}
+        self.up = {
+            name: StandIn(replace(state.speech, ill=place == state.ill))
+            for place, name in enumerate(state.proxies)
+        }
         self.active = self.text(state)
         self.balancer: Running | None = None
         self.releases = 0
@@ -106,7 +112,7 @@ class Site:
         instances = {
             name: {"state": "new"}
             if name not in self.up
-            else {"state": "same" if self.up[name].speech == target.speech else "differs"}
+            else {"state": "same" if self.runs(name) == target.speech else "differs"}
             for name in target.proxies
         }
         stale = [name for name in self.up if name not in target.proxies]
@@ -115,6 +121,17 @@ class Site:
             "rest1": {"kafka_rest": {"instances": instances, "stale": stale}},
             "lb1": {"rest_balancer": {"instances": {"haproxy": {"state": "same" if same else "differs"}}}},
         }
+
+    def runs(self, name: str) -> Speech:
+        """Return what a proxy was deployed to speak."""
+        return replace(self.up[name].speech, ill=False)
+
+    def down_first(self, left: list[Step]) -> list[Step]:
+        """Return the steps as restart_waves.yml takes them: instances that are down restart first."""
+        assert self.balancer is not None
+        found = haproxy_compare.checked(str(self.balancer.socket), "rest", 10)
+        down = [name for name, row in found.items() if haproxy_drain.is_down(row)]
+        return sorted(left, key=lambda step: not (step.do == "restart" and step.instance in down))
 
     def take(self, step: Step, target: State) -> None:
         """Do one step, as deploy.yml does it."""
@@ -217,7 +234,8 @@ def change(before: State, after: State, killed: int | None, *, back: bool) -> No
                 target = before if back and killed is not None else after
                 assert sorted(site.up) == sorted(target.proxies)
                 assert site.active == site.text(target)
-                assert all(row["status"].startswith("UP") for row in rows(site.balancer))
+                ill = {name for name, proxy in site.up.items() if proxy.speech.ill}
+                assert all(s.startswith("UP") != (n in ill) for n, s in site.balancer.statuses().items())
         finally:
             site.close()
 
@@ -229,8 +247,11 @@ def deploy(site: Site, target: State, killed: int | None) -> None:
         haproxy_drain.undrain(site.module(server), "rest", server)
     taken = steps(site.states(target))
     event("nothing to do" if not taken else "expand, migrate, contract" if expands(taken) else "direct")
-    for step in taken[:killed]:
-        site.take(step, target)
+    left = list(taken)
+    for _ in taken[:killed]:
+        if left[0].do == "restart":
+            left = site.down_first(left)
+        site.take(left.pop(0), target)
 
 
 def expands(taken: list[Step]) -> bool:
@@ -243,6 +264,9 @@ def found_once(test: Callable[..., None]) -> Callable[..., None]:
         (State(), State("strimzi"), None, False),
         (State(logins=True), State(), None, False),
         (State(logins=True), State("strimzi", per_host=3), 2, True),
+        # One that is up was to be drained first, beside one that is down.
+        (State(ill=1), State("strimzi"), None, False),
+        (State(ill=1, per_host=3), State(logins=True, per_host=3), 3, False),
     ):
         test = example(before, after, killed, back)(test)
     return test

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from heapq import heappop as pop
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plugins.filter.kedge import rollout_ahead, rollout_batches, rollout_refusal
+from plugins.filter.kedge import rollout_ahead, rollout_batches, rollout_down, rollout_refusal
 from plugins.modules.haproxy_drain import refusal
 from sizing.balancer.service import REST_BALANCER
 from sizing.broker.service import KAFKA_BROKER
@@ -20,6 +24,9 @@ from sizing.rollout import batches
 from sizing.text import text
 from tests.planned import mirrors, streams
 from tests.rest_inventories import of_rule, rest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 
 
 def waves(inventory: Inventory, service: str = "kafka_rest") -> Waves:
@@ -173,6 +180,52 @@ def test_hosts_that_a_limit_mixed_do_not_restart_together() -> None:
     assert rollout_refusal(plan, "kafka_rest", ["rest1", "rest3"]) == ""
     assert "rack a" in rollout_refusal(plan, "kafka_rest", ["rest1", "rest2"])
     assert "allows 2 at once" in rollout_refusal(plan, "kafka_rest", ["rest1", "rest3", "rest4"])
+
+
+def test_what_a_balancer_has_down_restarts_before_the_batches() -> None:
+    plan = make_plan(asked(hosts=3, instances=2)).to_json()
+    port = plan["hosts"]["rest2"]["services"]["kafka_rest"]["instances"][1]["port"]
+    seen = [{"down": [f"rest2:{port}", "rest9:1"]}, {"down": []}, {"skipped": True}]
+    assert rollout_down(plan, "kafka_rest", ["rest1", "rest2", "rest9"], seen) == {"rest2": [str(port)]}
+    assert rollout_down(plan, "kafka_rest", ["rest1"], seen) == {}
+    assert rollout_down(plan, "mirror_maker", ["rest2"], seen) == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "revived", "restarted"),
+    [
+        ("down", [], ["8083"]),
+        ("behind", ["8083"], ["8082", "8084"]),
+        ("all", [], ["8082", "8083", "8084"]),
+    ],
+)
+def test_an_instance_that_was_down_restarts_first_and_not_again(
+    tmp_path: Path, part: str, revived: list[str], restarted: list[str]
+) -> None:
+    names = ["8082", "8083", "8084"]
+    given = {
+        "instances_service": "kafka_rest",
+        "instances_planned": [{"name": name} for name in names],
+        "instances_restart": names,
+        "instances_down": ["8083"],
+        "instances_revived": {"kafka_rest": revived},
+        "instances_part": part,
+        "instances_killed": False,
+        "instances_gone_first": {},
+    }
+    wanted = "_instances_wanted | map(attribute='name')"
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars_files": [str(ROOT / "roles/instances/vars/main.yml")],
+        "vars": given,
+        "tasks": [{"ansible.builtin.assert": {"that": f"{wanted} | list == {restarted}"}}],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    done = subprocess.run(
+        [PLAYBOOK, tmp_path / "play.yml"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
 
 
 UP, DOWN = {"status": "UP"}, {"status": "MAINT"}

@@ -20,7 +20,7 @@ def called(folder: Path, module: str) -> list[str]:
 def test_a_restart_calls_each_host_and_balancer_as_often_whatever_the_fleet(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     calls = played(tmp_path, ["rolling_restart.yml"])["calls"]
-    assert calls == {"gate": 2 * 10, "haproxy_drain": 2 * 10, "kedge_instance": 10}
+    assert calls == {"gate": 2 * 10, "haproxy_compare": 1, "haproxy_drain": 2 * 10, "kedge_instance": 10}
     together = called(tmp_path, "kedge_instance")
     assert Counter(together) == Counter({f"rest{n}": 1 for n in range(1, 11)})
     # Ten instances, of which eight carry a quarter more: two at once, of different racks.
@@ -39,6 +39,15 @@ def test_hosts_of_a_wave_restart_together_whatever_their_instances_are_called(tm
         {"rest1", "rest2"},
         {"rest2"},
     ]
+
+
+def test_what_a_balancer_has_down_restarts_before_all_others_and_once(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 3, instances=2)
+    says = tmp_path / "says.json"
+    says.write_text(json.dumps({"lb1 haproxy_compare": {"down": ["rest2:8083", "rest3:8082"]}}))
+    calls = played(tmp_path, ["rolling_restart.yml"], KEDGE_SAYS=str(says))["calls"]
+    assert calls["kedge_instance"] == 6
+    assert called(tmp_path, "kedge_instance") == ["rest2", "rest3", "rest1", "rest1", "rest2", "rest3"]
 
 
 def test_a_failure_stops_the_restart_with_its_wave(tmp_path: Path) -> None:
@@ -80,7 +89,8 @@ def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -
     calls = played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], ANSIBLE_DISPLAY_OK_HOSTS="true")[
         "calls"
     ]
-    assert calls == {"gate": 2 * 10, "haproxy_drain": 2 * 10, "former": 10, "kedge_former": 10}
+    asked = {"haproxy_compare": 1, "haproxy_drain": 2 * 10}
+    assert calls == {**asked, "gate": 2 * 10, "former": 10, "kedge_former": 10}
     together = called(tmp_path, "former")
     pairs = [together[at : at + 2] for at in range(0, 10, 2)]
     assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs

@@ -1,0 +1,103 @@
+"""What clients notice of a deploy in whatever order. Pure: what a host runs and is to run in, notices out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+#: What may be allowed by name -> what clients have to do first.
+FIRST: Final[Mapping[str, str]] = {
+    "login": "give clients the login first: a proxy or balancer that asks for none ignores it",
+    "tls": "give clients the CA first, and be ready to change their URLs with the deploy",
+    "balancer_port": "have clients follow with the deploy, or move them to a second balancer first",
+}
+#: Turned at a port in use behind balancers: they speak one way with all, and would lose all together.
+KEPT_PORT: Final = "tls_at_a_kept_port"
+_MOVE: Final = "set kafka_rest_first_port to another port in the same deploy, and others take over"
+_LOGIN: Final = re.compile(r"^\s*http-request auth\b", re.MULTILINE)
+_USERS: Final = re.compile(r"^\s*# (\d+) users of", re.MULTILINE)
+_BIND: Final = re.compile(r"^frontend rest\n(?:.*\n)*?\s*bind (?P<at>\S+)(?P<options>.*)$", re.MULTILINE)
+
+
+class Notice(NamedTuple):
+    """What clients notice of one instance: by which name it is allowed, and in words."""
+
+    instance: str
+    name: str
+    said: str
+
+
+def notices(
+    answer: Mapping[str, Any], unit: str, instances: Sequence[Mapping[str, Any]], *, balanced: bool = False
+) -> list[Notice]:
+    """Return what clients notice once the instances run what is planned.
+
+    ``answer`` is that of kedge_release in check mode, ``balanced`` says that balancers stand before them.
+    One that does not run yet has no clients.
+    """
+    texts = {each["before_header"]: (each["before"], each["after"]) for each in answer.get("diff", [])}
+    found: list[Notice] = []
+    for instance, state in zip(instances, answer["instances"], strict=True):
+        if state["current"] is None:
+            continue
+        own = {path.removeprefix(f"/etc/{unit}/{instance['name']}/"): both for path, both in texts.items()}
+        seen = _of_balancer(own) if unit == "rest-balancer" else _of_proxy(state, instance, balanced)
+        found += [Notice(str(instance["name"]), name, said) for name, said in seen]
+    return found
+
+
+def _of_proxy(
+    state: Mapping[str, Any], instance: Mapping[str, Any], balanced: bool
+) -> Iterator[tuple[str, str]]:
+    planned = {str(setting["file"]).rpartition("/")[2] for setting in instance["settings"]}
+    had = set(state["in_force"])
+    if "users.properties" in planned - had:
+        yield "login", "asks for a login (kafka_rest_users)"
+    if ("listener.pem" in planned) != ("listener.pem" in had):
+        turned = "speaks TLS" if "listener.pem" in planned else "no longer speaks TLS"
+        yield KEPT_PORT if balanced else "tls", f"{turned} at a port in use (kafka_rest_tls)"
+
+
+def _of_balancer(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    before, after = texts.get("haproxy.cfg", ("", ""))
+    was, is_ = _BIND.search(before), _BIND.search(after)
+    if was and is_ and was["at"] != is_["at"]:
+        yield "balancer_port", f"listens on {is_['at']} in place of {was['at']}"
+    if was and is_ and (" ssl " in was["options"]) != (" ssl " in is_["options"]):
+        yield (
+            "tls",
+            f"{'speaks' if ' ssl ' in is_['options'] else 'no longer speaks'} TLS (rest_balancer_tls)",
+        )
+    if _LOGIN.search(after) and not _LOGIN.search(before):
+        yield "login", "asks for a login (rest_balancer_users)"
+    # The list itself is secret: what has changed, and has not grown, lacks a login that it had.
+    had, has = (int(found[1]) if (found := _USERS.search(text)) else 0 for text in (before, after))
+    listed = texts.get("users.list", ("", ""))
+    if "users.list" in texts and all(listed) and (had or not before) and has <= had:
+        yield "login", "no longer takes a login that it took (rest_balancer_users)"
+
+
+def refusal(found: Mapping[str, Iterable[Notice]], allowed: Iterable[str]) -> str:
+    """Return why a deploy must not begin, or nothing: what nobody allowed by name.
+
+    ``found`` has the notices of each place, such as ``rest1 kafka_rest``.
+    """
+    wanted = {name.strip() for name in allowed} - {""}
+    if unknown := sorted(wanted - FIRST.keys()):
+        return f"allow={','.join(unknown)}: write one or more of {', '.join(FIRST)}. No host was touched"
+    where: dict[tuple[str, str], list[str]] = {}
+    for place, of_place in found.items():
+        for notice in of_place:
+            if notice.name not in wanted:
+                where.setdefault((notice.name, notice.said), []).append(f"{place}@{notice.instance}")
+    if not where:
+        return ""
+    said = "; ".join(f"{', '.join(places)} {what}" for (_, what), places in where.items())
+    names = list(dict.fromkeys(name for name, _ in where))
+    first = "; ".join(FIRST.get(name, _MOVE) for name in names)
+    byname = sorted({*wanted, *names} - {KEPT_PORT})
+    again = (
+        f", then run the playbook again with -e allow={','.join(byname)}" if KEPT_PORT not in names else ""
+    )
+    return f"Clients would notice: {said}. No host was touched. {first[0].upper()}{first[1:]}{again}"

@@ -1,0 +1,143 @@
+"""What clients notice of a deploy: found before a host is touched, refused unless it was allowed by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.hosts.__main__ import played, write_inventory
+from control.notices import FIRST, KEPT_PORT, Notice, notices, refusal
+from control.rendering import render_instance
+from control.steps import Step, step_lines
+from sizing.plan import make_plan
+from tests.rest_inventories import rest
+
+USERS = {"anna": "secret-1"}
+TLS = {"certificate": "/srv/a.pem", "key": "/srv/a.key", "ca": "/srv/ca.pem"}
+BALANCER_TLS = {"certificate": "/srv/a.pem", "key": "/srv/a.key"}
+
+
+def instance(service: str, host: str, **variables: Any) -> dict[str, Any]:
+    inventory = rest(1, groups={"rest_balancer": ("lb1",)}, common=variables)
+    found = make_plan(inventory).to_json()["hosts"][host]["services"][service]["instances"]
+    return dict(found[0])
+
+
+def balancer(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Which names a change of the balancer's variables needs."""
+    was, is_ = (instance("rest_balancer", "lb1", **given) for given in (before, after))
+    old, new = (render_instance("rest-balancer", one) for one in (was, is_))
+    diff = [
+        {
+            "before": old.get(path, ""),
+            "after": new[path],
+            "before_header": f"/etc/rest-balancer/haproxy/{path}",
+        }
+        for path in new
+        if old.get(path) != new[path]
+    ]
+    answer = {"instances": [{"current": "1", "in_force": sorted(old)}], "diff": diff}
+    return [notice.name for notice in notices(answer, "rest-balancer", [is_])]
+
+
+def test_nothing_is_noticed_where_only_settings_change() -> None:
+    assert balancer({}, {"kafka_rest_instances_per_host": 2}) == []
+    assert balancer({"rest_balancer_users": USERS}, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ({}, {"rest_balancer_port": 9000}, "balancer_port"),
+        ({}, {"rest_balancer_tls": BALANCER_TLS}, "tls"),
+        ({"rest_balancer_tls": BALANCER_TLS}, {}, "tls"),
+        ({}, {"rest_balancer_users": USERS}, "login"),
+        ({"rest_balancer_users": {**USERS, "bert": "secret-2"}}, {"rest_balancer_users": USERS}, "login"),
+        ({"rest_balancer_users": USERS}, {"rest_balancer_users": {"anna": "secret-2"}}, "login"),
+    ],
+    ids=["port", "TLS", "no TLS", "login", "one login less", "another password"],
+)
+def test_what_clients_notice_of_a_balancer(before: Any, after: Any, name: str) -> None:
+    assert balancer(before, after) == [name]
+
+
+def test_a_login_more_at_the_balancer_is_not_noticed() -> None:
+    two = {"rest_balancer_users": {**USERS, "bert": "secret-2"}}
+    assert balancer({"rest_balancer_users": USERS}, two) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "had", "balanced", "names"),
+    [
+        ({}, ["kafka-rest.properties"], True, []),
+        ({"kafka_rest_users": USERS}, ["kafka-rest.properties"], True, ["login"]),
+        ({"kafka_rest_users": USERS}, ["users.properties"], True, []),
+        ({}, ["users.properties"], True, []),
+        ({"kafka_rest_tls": TLS}, [], True, [KEPT_PORT]),
+        ({"kafka_rest_tls": TLS}, [], False, ["tls"]),
+        ({}, ["listener.pem"], False, ["tls"]),
+    ],
+)
+def test_what_clients_notice_of_a_proxy(
+    variables: Any, had: list[str], balanced: bool, names: list[str]
+) -> None:
+    one = instance("kafka_rest", "rest1", **variables)
+    answer = {"instances": [{"current": "1", "in_force": had}], "diff": []}
+    assert [n.name for n in notices(answer, "kafka-rest", [one], balanced=balanced)] == names
+    new = {"instances": [{"current": None, "in_force": []}], "diff": []}
+    assert notices(new, "kafka-rest", [one], balanced=balanced) == []
+
+
+LOGIN = Notice("8082", "login", "asks for a login (kafka_rest_users)")
+
+
+def test_what_nobody_allowed_is_refused_with_what_clients_do_first_and_what_to_type() -> None:
+    said = refusal({"rest1 kafka_rest": [LOGIN], "rest2 kafka_rest": [LOGIN]}, [])
+    assert said == (
+        "Clients would notice: rest1 kafka_rest@8082, rest2 kafka_rest@8082 asks for a login (kafka_rest_users). "
+        "No host was touched. Give clients the login first: a proxy or balancer that asks for none ignores it, "
+        "then run the playbook again with -e allow=login"
+    )
+    assert refusal({"rest1 kafka_rest": [LOGIN]}, ["login"]) == ""
+    assert "-e allow=login,tls" in refusal({"rest1 kafka_rest": [LOGIN]}, ["tls"])
+
+
+def test_what_cannot_be_done_at_a_kept_port_is_not_offered() -> None:
+    said = refusal({"rest1 kafka_rest": [Notice("8082", KEPT_PORT, "speaks TLS at a port in use")]}, ["tls"])
+    assert "Set kafka_rest_first_port to another port in the same deploy" in said
+    assert "allow=" not in said
+
+
+def test_a_name_that_allows_nothing_is_named() -> None:
+    assert refusal({}, ["logins"]) == (
+        f"allow=logins: write one or more of {', '.join(FIRST)}. No host was touched"
+    )
+
+
+def test_the_plan_shows_what_clients_notice_below_each_step() -> None:
+    done = [
+        Step("restart", "rest1", "kafka_rest", "8082"),
+        Step("reload", "lb1", "rest_balancer", "haproxy"),
+    ]
+    assert step_lines(done, {("lb1", "rest_balancer", "haproxy"): "listens on *:9000"}) == [
+        "1. kafka_rest: restart behind the gates, one at a time or as the waves say: rest1 8082",
+        "   clients notice: a rebalance of groups with consumers there",
+        "2. rest_balancer: reload: lb1 haproxy",
+        "   clients notice: listens on *:9000",
+    ]
+
+
+def test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    hosts = json.loads((tmp_path / "hosts.yml").read_text())
+    hosts["all"]["vars"] |= {"kafka_rest_users": USERS}
+    (tmp_path / "hosts.yml").write_text(json.dumps(hosts))
+    with pytest.raises(RuntimeError, match="again with -e allow=login"):
+        played(tmp_path, ["deploy.yml"])
+    calls = (tmp_path / "calls").read_text().split()
+    assert "kedge_instance" not in calls
+    played(tmp_path, ["deploy.yml", "-e", "allow=login"])
+    assert "kedge_instance" in (tmp_path / "calls").read_text()
