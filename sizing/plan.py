@@ -17,7 +17,7 @@ from sizing.host.planner import plan_hosts
 from sizing.host.ports import check_ports
 from sizing.inventory.archives import check_archives
 from sizing.inventory.checks import check_inventory
-from sizing.inventory.logins import check_logins
+from sizing.inventory.logins import check_logins, check_mechanisms
 from sizing.inventory.recommendations import with_recommendations
 from sizing.rollout import plan_rollouts
 from sizing.services import SERVICES
@@ -47,6 +47,7 @@ def make_plan(
             *check_inventory(inventory, services),
             *check_verification(inventory, services),
             *check_logins(inventory, services),
+            *check_mechanisms(inventory, services),
             *check_archives(inventory, services, archives, deploying=deploying),
         )
     )

@@ -502,12 +502,20 @@ def applications_of(plan: Mapping[str, Any], load: Mapping[str, Any]) -> list[di
     return found
 
 
+def package_versions(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the versions of what package_facts says of a package, as apt and dnf write them."""
+    return [
+        f"{one['version']}-{one['release']}" if one.get("release") else str(one["version"]) for one in found
+    ]
+
+
 class FilterModule:
     """The filters of the kit."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return name to filter."""
         return {
+            "package_versions": package_versions,
             "planned_instances": planned_instances,
             "occupying": occupying,
             "planned_value": planned_value,

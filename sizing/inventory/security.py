@@ -6,6 +6,7 @@ setting that is ``copied``; the file on the node is what these files hold, one a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ Password = Annotated[str, Field(pattern=r"^[^\s\"\\,;\]]{8,256}$")]
 Topics = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}\*?$|^\*$")]
 File = Annotated[str, Field(min_length=1)]
 
+#: The mechanisms by which Kedge's own clients log in: topics, gates, load, audit.
+SPOKEN: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 _KAFKA: Final = "Kafka documentation, Security"
 _PEM: Final = "Kafka documentation, Security, SSL key and trust stores in PEM format"
 
@@ -159,6 +162,24 @@ def login_of(
             "use a user and the password of security.users of the cluster",
         )
     return Login(user, password)
+
+
+def unspoken(own: Mapping[str, Any], security: Security | None) -> tuple[str, str] | None:
+    """Return the key and the mechanism of own settings that Kedge's clients cannot log in by.
+
+    None where they can, where the cluster gives them another login, and where the service has
+    ``bootstrap.servers`` of its own: then the gates use another listener.
+    """
+    if (security is not None and security.sasl) or _named(own, "bootstrap.servers"):
+        return None
+    key = _named(own, "sasl.mechanism")
+    mechanism = str(own.get(key, "")).strip().upper()
+    return (key, mechanism) if re.fullmatch(r"[A-Z0-9_-]+", mechanism) and mechanism not in SPOKEN else None
+
+
+def _named(own: Mapping[str, Any], key: str) -> str:
+    """Return the key of own settings that is this one, under whatever prefix; empty where there is none."""
+    return next((str(one) for one in own if str(one) == key or str(one).endswith(f".{key}")), "")
 
 
 def plan_client(

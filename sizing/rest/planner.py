@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -176,6 +177,15 @@ def _wrong(
             f"is {variables.install}, and of {name} there is none",
             f"take it out, and name the {software.ways[0]}",
         )
+    if pinned := variables.package_version:
+        if distribution.way(variables) != "package":
+            yield "package_version", f"is {pinned}, and {name} is installed from an archive", "take it out"
+        elif not re.match(rf"(\d+:)?{re.escape(variables.version)}(?!\d)", pinned):
+            yield (
+                "package_version",
+                f"is {pinned}, and kafka_rest_version is {variables.version}",
+                "write the version of its package as the host's package manager lists it",
+            )
     if variables.heap_mib and jvm is None:
         yield "heap_mib", f"is set, and {name} has no heap that is planned", "take it out"
     if variables.heap_mib and jvm and jvm.heap in variables.settings:

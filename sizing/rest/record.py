@@ -224,9 +224,10 @@ class Distribution:
     def deployed(self, host: str, number: int, variables: KafkaRest) -> dict[str, object]:
         """Return what roles and state tests need to know of an instance beside its settings.
 
-        ``number`` counts the instances of the host from 0. JSON: ``install`` is a way; ``package`` and
-        ``home`` are there for a package alone; ``start`` is relative to the folder of the software, ``%i``
-        in it the instance's name; ``control`` (service, node) is there where Warden runs the instance;
+        ``number`` counts the instances of the host from 0. JSON: ``install`` is a way; ``package``,
+        ``package_version`` and ``home`` are there for a package alone; ``start`` is relative to the folder of
+        the software, ``%i`` in it the instance's name; ``control`` (service, node) is there where Warden
+        runs the instance;
         ``kafka_groups`` says whether its consumers form groups of its Kafka cluster, ``leaves_groups``
         whether they leave these when it stops; ``jvm_options`` are the variables whose words are flags of
         its JVM; ``dialect`` is what is otherwise than of kafka-rest.
@@ -248,6 +249,7 @@ class Distribution:
         }
         if way == "package":
             found["package"] = variables.package or software.package
+            found["package_version"] = variables.package_version or f"{variables.version}*"
             found["home"] = software.package_home.format(version=variables.version)
         if software.control and number == 0:
             found["control"] = {"service": software.control, "node": variables.node or host}

@@ -142,6 +142,8 @@ class KafkaRest(Strict):
     """How the software comes to a host; as its distribution is published if not given."""
     package: str | None = None
     """Name of the package; the distribution's own if not given."""
+    package_version: Annotated[str, Field(pattern=r"^[0-9][A-Za-z0-9.+~:_-]*$")] | None = None
+    """Version of the package as the host's package manager writes it; any of version if not given."""
     node: str | None = None
     """The host's name for Warden (MapR); that of the inventory if not given."""
     archive: str | None = None

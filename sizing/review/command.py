@@ -17,7 +17,7 @@ from sizing.inventory.secrets import Known
 from sizing.review.judging import Judgement, judge, model_of, without_secrets_of
 from sizing.review.kinds import parts_of
 from sizing.review.neighbours import judge_balancer, judge_kernel
-from sizing.review.processes import TITLES, Machine, processes_of
+from sizing.review.processes import TITLES, Machine, processes_of, with_their_files
 from sizing.review.reading import ReviewError
 from sizing.review.showing import markdown, text
 
@@ -66,7 +66,8 @@ def review(
         ReviewError: when a file or an option is of no use.
     """
     parts = [part for file in files for part in parts_of(file)]
-    others = [f"{part.where}: {part.heading}" for part in parts if part.kind == "other"]
+    parts, missing = with_their_files(parts)
+    others = [f"{part.where}: {part.heading}" for part in parts if part.kind == "other"] + missing
     processes = processes_of(parts)
     kinds = [kind for kind in (*(p.kind for p in processes), *(p.kind for p in parts)) if kind in TITLES]
     said = _workload(workload, list(dict.fromkeys(model_of(kind) for kind in kinds)))
@@ -89,6 +90,7 @@ def review(
             else:
                 found.append(balancer)
     texts = [{k: v.text for k, v in {**p.values, **p.environment, **p.arguments}.items()} for p in parts]
+    texts += [{"command": part.command.text} for part in parts if part.command]
     known = Known(Inventory({"review": {"files": texts}}, {}))
     return [without_secrets_of(one, known) for one in found], others
 

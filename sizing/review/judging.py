@@ -23,6 +23,7 @@ from sizing.inventory.secrets import Known
 from sizing.mirror.variables import MirrorFlow
 from sizing.plan import make_plan
 from sizing.rest.variables import RestWorkload
+from sizing.review.limits import check_limits
 from sizing.review.processes import (
     FLOW,
     HOST,
@@ -45,6 +46,8 @@ _LAYOUT: Final = re.compile(
 )
 #: Findings of keys, whatever their values are.
 _KEYS: Final = ("rest.keys", "keys.unknown", "clients.refused")
+#: Findings of what surrounds a process, which a review does not see: how gates reach its cluster.
+_BEYOND: Final = ("client.mechanism",)
 #: Findings of what it is, that the plan without its values has as well.
 _OF_ITSELF: Final = ("mirror.version", "streams.version")
 #: What the plan calls a thing, and what a review does.
@@ -130,6 +133,8 @@ class Judgement:
 
 def judge(process: Process, machine: Machine, asked: frozenset[str] = frozenset()) -> Judgement:
     """Return what there is to say of a process; ``asked`` are the options that a person gave."""
+    if process.cores and "--cores" not in asked:
+        machine, asked = replace(machine, cores=process.cores), asked | {"--cores"}
     version, why = versions_of(process)
     own = own_values(process)
     plans = _Plans(process, version, machine)
@@ -139,12 +144,14 @@ def judge(process: Process, machine: Machine, asked: frozenset[str] = frozenset(
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_commented(f, own) for f in found]
+    found += check_limits(process, _settings(planned, process.kind))
+    placed = [_placed(process, own, f) for f in _ordered(found)]
     return Judgement(
         _title(process),
         process.where,
         version,
         why,
-        tuple(_placed(process, own, f) for f in _ordered(found)),
+        tuple(_ordered([*on_command_lines(process), *placed])),
         rows,
         asks,
         max(1, len(_instances(planned))),
@@ -216,12 +223,17 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     nothing = plans.with_values({})
     yield from (f for f in nothing.findings if f.rule in _OF_ITSELF)
     before = {_told(f) for f in nothing.findings}
-    found = [f for f in plans.with_values(told).findings if _told(f) not in before]
+
+    def raised() -> list[Finding]:
+        made = plans.with_values(told).findings
+        return [f for f in made if _told(f) not in before and f.rule not in _BEYOND]
+
+    found = raised()
     # A value that nothing would start with ends a plan before it has looked at the others.
     wrong = [f for f in found if f.rule == "inventory.variable"]
     if refused := {key for key in told if any(_names(f, key) for f in wrong)}:
         told = {key: text for key, text in told.items() if key not in refused}
-        found = [f for f in plans.with_values(told).findings if _told(f) not in before]
+        found = raised()
     yield from found
     unread: list[Finding] = []
     if len(told) < len(said):
@@ -251,6 +263,19 @@ def _shown(own: Mapping[str, Value]) -> Iterator[Finding]:
                 key,
                 f"a secret stands in {key}, and so in the list of processes, which everybody may read",
                 "put it into a file that only the process's user may read",
+            )
+
+
+def on_command_lines(process: Process) -> Iterator[Finding]:
+    """Yield a secret of a command line: a system property or an option, whoever starts the process."""
+    for command in process.commands:
+        if holds_secret(command.text):
+            yield Finding(
+                "error",
+                "secret.shown",
+                command.place,
+                "a secret stands on its command line, so in the list of processes, which everybody may read",
+                "put it into a file that only the process's user may read, and name that",
             )
 
 

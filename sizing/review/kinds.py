@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +50,8 @@ class Part:
         files: base names of the configurations that a command names, by option.
         version: what an image or an archive says of it.
         heading: what ``other`` is, in words.
+        command: its whole command line.
+        elsewhere: what gives it more variables, and is named alone.
     """
 
     kind: Kind
@@ -61,6 +63,8 @@ class Part:
     files: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
     heading: str = ""
+    command: Value | None = None
+    elsewhere: tuple[str, ...] = ()
 
 
 _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
@@ -197,19 +201,19 @@ def _of_container(one: Container) -> Part:
     said = version[1] if version else ""
     image = one.image.lower()
     rest = not image or any(word in image for word in _CONTAINED.images)
-    if rest and any(name.startswith(_CONTAINED.variables) for name in one.environment):
+    command = Value(one.command, one.where)
+    of_rest = any(name.startswith(_CONTAINED.variables) for name in one.environment)
+    if rest and (of_rest or (one.elsewhere and "rest" in image)):
         values, environment = rest_properties(one.environment)
         # A broker's own stand beside them in an image of both.
         proxy = not image or "rest" in image
         kept = {k: v for k, v in environment.items() if proxy or _REST_VARIABLE.fullmatch(k)}
         kept = {k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR"))}
-        return Part(_NAME, one.where, values, kept, one.limits, version=said)
-    command = Value(one.command, one.where)
+        part = Part(_NAME, one.where, values, kept, one.limits, version=said)
+        return replace(part, command=command, elsewhere=one.elsewhere)
     if one.command and (kind := _main(one.command)):
         part = _of_command(command, one.environment, one.where)
-        return Part(
-            kind, one.where, part.values, part.environment, one.limits, part.arguments, part.files, said
-        )
+        return replace(part, kind=kind, unit=one.limits, version=said, elsewhere=one.elsewhere)
     return Part("other", one.where, heading=f"a container of {one.image or 'no image'}")
 
 
@@ -218,7 +222,7 @@ def _of_unit(text: str, name: str) -> Part:
     for value in commands:
         if kind := _main(value.text):
             part = _of_command(value, variables, name)
-            return Part(kind, name, part.values, variables, directives, part.arguments, part.files)
+            return replace(part, kind=kind, environment={**variables, **part.environment}, unit=directives)
     return Part("environment", name, environment=variables, unit=directives)
 
 
@@ -255,4 +259,4 @@ def _of_command(command: Value, variables: Mapping[str, Value], name: str) -> Pa
     environment = {k: v for k, v in variables.items() if _VARIABLE.fullmatch(k)}
     if flags and re.search(r"(^|/)java$", listed[0]):
         environment[JVM_FLAGS] = Value(" ".join(flags), command.place)
-    return Part(kind, name, environment=environment, arguments=arguments, files=files)
+    return Part(kind, name, environment=environment, arguments=arguments, files=files, command=command)

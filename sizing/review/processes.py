@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,6 +58,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
 _TOPICS: Final = ("include", "whitelist")
 #: Directives of a unit that the plan sets too.
 _UNIT: Final = ("MemoryMax", "LimitNOFILE", "TasksMax", "TimeoutStopSec")
+_CORES: Final = "CPUQuota"
 _SHELL: Final = ("KAFKA_HEAP_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_OPTS", "JMX_PORT", "LOG_DIR")
 
 
@@ -74,6 +76,8 @@ class Process:
         arguments: options of its command line.
         version: what an image says.
         flow: of MirrorMaker 2, source and target.
+        commands: its whole command lines, which everybody on its host may read.
+        cores: what its unit or container limits it to; None where nothing does.
     """
 
     kind: str
@@ -85,11 +89,44 @@ class Process:
     arguments: Mapping[str, Value]
     version: str = ""
     flow: tuple[str, str] = (SOURCE, TARGET)
+    commands: tuple[Value, ...] = ()
+    cores: int | None = None
 
     @property
     def own(self) -> dict[str, Value]:
         """Everything that it says, by its key; a key of the producer behind those of the consumer."""
         return {**self.producer, **self.values, **self.environment, **self.unit, **self.arguments}
+
+
+def with_their_files(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
+    """Return the parts, each container with the files that give it variables; and what was not given.
+
+    What a container has in its own environment wins, as it does where it runs.
+    """
+    taken: list[Part] = []
+    missing = []
+    found = []
+    for part in parts:
+        one = part
+        for name in part.elsewhere:
+            given = [p for p in parts if p.where.rpartition("/")[2] == name and p.kind != "other"]
+            if given:
+                taken += given
+                values = {**given[0].values, **one.values}
+                one = replace(one, values=values, environment={**given[0].environment, **one.environment})
+            else:
+                missing.append(f"{part.where}: variables of {name}; {_given(name)}")
+        nothing = part.elsewhere and not (one.values or one.environment or one.arguments or one.files)
+        found += [] if nothing else [one]
+    return [part for part in found if part not in taken], missing
+
+
+def _given(name: str) -> str:
+    if name.startswith("Secret "):
+        return "nothing can be said of them"
+    if name.startswith("ConfigMap "):
+        return "add its manifest to the same file, after a line of ---"
+    return "add that file"
 
 
 def processes_of(parts: Sequence[Part]) -> list[Process]:
@@ -187,7 +224,15 @@ def _with(process: Process, part: Part) -> Process:
         unit={**process.unit, **{k: v for k, v in part.unit.items() if k in _UNIT}},
         arguments={**process.arguments, **_settled(options)},
         version=process.version or part.version,
+        commands=(*process.commands, *([part.command] if part.command else ())),
+        cores=_cores(part.unit) or process.cores,
     )
+
+
+def _cores(unit: Mapping[str, Value]) -> int | None:
+    """Return the cores of a quota, as a JVM counts them: the next whole number."""
+    share = re.fullmatch(r"(\d+)%", unit[_CORES].text.strip()) if _CORES in unit else None
+    return max(1, math.ceil(int(share[1]) / 100)) if share else None
 
 
 def _settled(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -424,9 +469,7 @@ def own_values(process: Process) -> dict[str, Value]:
     return found | dict(process.environment) | dict(process.unit)
 
 
-def heap_of(process: Process) -> int | None:
+def heap_of(environment: Mapping[str, str]) -> int | None:
     """Return the heap in MiB that a process is started with; None where nothing says it."""
-    for key, value in process.environment.items():
-        if key.endswith("HEAP_OPTS") and (mib := maximum_heap_mib(value.text)):
-            return mib
-    return None
+    heaps = (maximum_heap_mib(text) for key, text in environment.items() if key.endswith("HEAP_OPTS"))
+    return next((mib for mib in heaps if mib), None)

@@ -175,7 +175,7 @@ def test_a_unit_and_an_environment_belong_to_the_proxy_that_they_start(tmp_path:
         "rest.jmx",
         "rest.heap.consumers",
     }
-    assert not [f for f in judgement.findings if "LimitNOFILE" in f.message]
+    assert about(judgement, "LimitNOFILE").rule == "review.files"
 
 
 def test_flags_of_a_running_jvm_are_those_of_its_variables(tmp_path: Path) -> None:
@@ -378,3 +378,124 @@ def test_the_command_prints_a_review_and_ends_with_1_for_an_error(tmp_path: Path
 )
 def test_acks_that_lose_records_are_found_wherever_they_stand(tmp_path: Path, text: str, word: str) -> None:
     assert about(one(tmp_path, today__properties=text), word).severity == "error"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/usr/bin/java -Xmx1g -Djavax.net.ssl.keyStorePassword=hunter2-hunter2 -cp /a/* kafka.tools.MirrorMaker --whitelist .*",
+        "/usr/bin/kafka-mirror-maker.sh --whitelist .* --token hunter2-hunter2",
+    ],
+)
+def test_a_secret_on_a_command_line_is_an_error_and_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    unit = f"[Service]\nExecStart={command}\n"
+    for files in ({"mm__service": unit}, {"mm__sh": f"#!/bin/sh\nexec {command}\n"}):
+        judgement = one(tmp_path, **files)
+        (found,) = [f for f in judgement.findings if f.rule == "secret.shown"]
+        assert (found.severity, found.where[-2:]) == ("error", ":2")
+        assert main([*map(str, written(tmp_path, **files)), "--full"]) == 1
+    assert "hunter" not in capsys.readouterr().out
+
+
+def test_a_secret_that_is_put_in_later_is_none_of_a_command_line(tmp_path: Path) -> None:
+    command = "/usr/bin/java -Djavax.net.ssl.keyStorePassword=${PW} kafka.tools.MirrorMaker --whitelist .*"
+    judgement = one(tmp_path, mm__service=f"[Service]\nExecStart={command}\n")
+    assert not [f for f in judgement.findings if f.rule == "secret.shown"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "severity"),
+    [("512M", "error"), ("1G", "error"), ("1100M", "warning"), ("4G", None), ("50%", None)],
+)
+def test_a_units_memory_is_held_against_the_heap(tmp_path: Path, limit: str, severity: str | None) -> None:
+    unit = f"[Service]\nMemoryMax={limit}\nExecStart=/usr/bin/java -Xmx1g kafka.tools.MirrorMaker --whitelist .*\n"
+    found = [f for f in one(tmp_path, mm__service=unit).findings if f.rule == "review.memory"]
+    assert [f.severity for f in found] == ([severity] if severity else [])
+    assert all("set MemoryMax to " in f.fix and ":" in f.where for f in found)
+
+
+def test_too_few_files_and_threads_of_a_unit_are_warnings(tmp_path: Path) -> None:
+    unit = "[Service]\nLimitNOFILE=1024\nTasksMax=50\nExecStart=/usr/bin/kafka-rest-start kafka-rest.properties\n"
+    judgement = one(tmp_path, kafka_rest__properties="id=a\n", rest__service=unit)
+    found = {f.rule: f for f in judgement.findings if f.rule in ("review.files", "review.tasks")}
+    assert {f.severity for f in found.values()} == {"warning"}
+    assert found["review.files"].where.endswith("rest.service:2")
+    enough = unit.replace("1024", "1024:524288").replace("50", "infinity")
+    judgement = one(tmp_path, kafka_rest__properties="id=a\n", rest__service=enough)
+    assert not [f for f in judgement.findings if f.rule.startswith("review.")]
+
+
+def test_a_containers_memory_is_held_against_its_heap(tmp_path: Path) -> None:
+    judgements, _ = review(
+        written(tmp_path, c__yml=COMPOSE.replace("KAFKA_REST_HEAP_OPTS", "KAFKAREST_HEAP_OPTS"))
+    )
+    assert about(judgements[0], "MemoryMax is 512 MiB").severity == "error"
+
+
+@pytest.mark.parametrize(
+    "limits",
+    ["cpus: 2", "deploy: {resources: {limits: {cpus: '1.5'}}}", "resources: {limits: {cpu: 1500m}}"],
+)
+def test_the_cpu_limit_of_a_container_is_its_cores(tmp_path: Path, limits: str) -> None:
+    text = COMPOSE.replace("mem_limit: 512m", limits)
+    (judgement,), _ = review(written(tmp_path, c__yml=text))
+    (told,), _ = review(written(tmp_path, c__yml=COMPOSE), cores=2)
+    assert [r.planned for r in judgement.rows] == [r.planned for r in told.rows]
+    assert "--cores" not in {ask.option for ask in judgement.asks}
+
+
+ENV_FILE = """
+services:
+  rest-proxy:
+    image: confluentinc/cp-kafka-rest:7.9.1
+    mem_limit: 4g
+    env_file: [./conf/rest.env]
+"""
+
+
+def test_a_container_with_an_env_file_alone_says_which_file_to_add(tmp_path: Path) -> None:
+    judgements, others = review(written(tmp_path, c__yml=ENV_FILE))
+    assert judgements == []
+    assert len(others) == 1
+    assert others[0].endswith("c.yml, rest-proxy: variables of rest.env; add that file")
+    variables = "KAFKA_REST_HOST_NAME=a\nKAFKA_REST_PRODUCER_ACKS=1\n"
+    (judgement,), others = review(written(tmp_path, c__yml=ENV_FILE, rest__env=variables))
+    assert others == []
+    assert about(judgement, "acks=1").severity == "error"
+    assert (row(judgement, "MemoryMax").today, judgement.version) == ("4096M", "7.9.1")
+
+
+def test_an_env_file_beside_an_environment_is_not_passed_over(tmp_path: Path) -> None:
+    text = f"{ENV_FILE}    environment: {{KAFKA_REST_PRODUCER_ACKS: all, KAFKA_REST_ID: a}}\n"
+    (judgement,), others = review(written(tmp_path, c__yml=text))
+    assert others[0].endswith("variables of rest.env; add that file")
+    assert not [f for f in judgement.findings if "acks" in f.message]
+    variables = "KAFKA_REST_PRODUCER_ACKS=1\nKAFKA_REST_THREAD_POOL_MAX=7\n"
+    (judgement,), others = review(written(tmp_path, c__yml=text, rest__env=variables))
+    assert (others, row(judgement, "thread.pool.max").today) == ([], "7")
+    assert not [f for f in judgement.findings if "acks" in f.message]
+
+
+def test_variables_of_a_config_map_are_read_or_asked_for(tmp_path: Path) -> None:
+    pod = (
+        "kind: Deployment\nspec:\n  containers:\n  - name: rest\n    image: cp-kafka-rest:7.9.1\n"
+        "    envFrom: [{configMapRef: {name: rest}}, {secretRef: {name: login}}]\n"
+        "    env: [{name: KAFKA_REST_ID, value: a}]\n"
+    )
+    _, others = review(written(tmp_path, pod__yml=pod))
+    assert [o.partition(": ")[2] for o in others] == [
+        "variables of ConfigMap rest; add its manifest to the same file, after a line of ---",
+        "variables of Secret login; nothing can be said of them",
+    ]
+    pod += "---\nkind: ConfigMap\nmetadata: {name: rest}\ndata: {KAFKA_REST_PRODUCER_ACKS: '1'}\n"
+    (judgement,), others = review(written(tmp_path, pod__yml=pod))
+    assert about(judgement, "acks=1").severity == "error"
+    assert len(others) == 1
+
+
+def test_a_login_that_only_gates_of_a_deploy_lack_is_no_finding_of_a_review(tmp_path: Path) -> None:
+    text = "id=a\nclient.security.protocol=SASL_SSL\nclient.sasl.mechanism=OAUTHBEARER\n"
+    judgement = one(tmp_path, kafka_rest__properties=text)
+    assert not [f for f in judgement.findings if "OAUTHBEARER" in f.message]

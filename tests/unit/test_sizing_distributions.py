@@ -16,7 +16,7 @@ from sizing.plan import make_plan
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys
 from sizing.services import SERVICES
-from tests.planned import streams
+from tests.planned import mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
 
 VERSIONS = [
@@ -109,6 +109,45 @@ def test_an_application_with_a_login_of_its_own_is_let_through() -> None:
     own = {"security.protocol": "SASL_SSL"}
     inventory = streams(1, settings=own, common={"kafka_clusters": {"leaf": CLUSTER}})
     assert of_rule(make_plan(inventory), "client.login") == []
+
+
+OAUTH = {"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_SSL"}
+MM2 = {"kind": "mirror_maker_2", "version": "4.3.1"}
+
+
+@pytest.mark.parametrize(
+    ("inventory", "variable", "cluster"),
+    [
+        (rest(settings={f"client.{k}": v for k, v in OAUTH.items()}), "kafka_rest_settings", "leaf"),
+        (streams(1, settings=OAUTH), "streams_app_settings", "leaf"),
+        (mirrors(1, {"producer_settings": OAUTH}), "mirror_maker_flows.metrics.producer_settings", "agg"),
+        (
+            mirrors(1, {"settings": {"leaf.sasl.mechanism": "GSSAPI"}}, **MM2),
+            "mirror_maker_flows.metrics.settings",
+            "leaf",
+        ),
+    ],
+)
+def test_a_login_that_the_gates_cannot_have_is_an_error(
+    inventory: Inventory, variable: str, cluster: str
+) -> None:
+    (error,) = of_rule(make_plan(inventory), "client.mechanism", "error")
+    assert error.message.startswith(f"{variable} has ")
+    assert f"would not reach cluster {cluster}" in error.message
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    [
+        streams(1, settings=OAUTH | {"sasl.mechanism": "SCRAM-SHA-512"}),
+        streams(1, settings=OAUTH | {"bootstrap.servers": "leaf:9094"}),
+        streams(1, settings=OAUTH | {"sasl.mechanism": "${env:MECHANISM}"}),
+        streams(1, settings=OAUTH, common={"kafka_clusters": {"leaf": CLUSTER}}),
+        mirrors(1, {"producer_settings": OAUTH, "target_bootstrap_servers": "agg:9094"}),
+    ],
+)
+def test_a_login_beside_one_that_the_gates_have_is_let_through(inventory: Inventory) -> None:
+    assert of_rule(make_plan(inventory), "client.mechanism") == []
 
 
 def test_hosts_that_a_balancer_cannot_treat_alike_are_refused() -> None:
