@@ -13,7 +13,8 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
-	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients clean distclean
+	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients release clean \
+	distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +124,9 @@ bench: ## what the benches need (python -m bench.NAME, see bench/)
 bench-clients: ## stock clients against the profiles, and acks against killed leaders: 7 minutes
 	$(SET_UP)
 	@$(RUN) $(BIN)/python -m bench.clients
+
+release: ## pack the tree of this version's tag, with its checksum, into build/
+	@$(PYTHON) -m local.release
 
 clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
 	@$(PYTHON) -m local.setup.clean

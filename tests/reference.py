@@ -63,6 +63,19 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
     ),
     "packages": ("reboot.yml", "str", "", "Packages to update; `java` and `kernel` are the host's own."),
     "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with what runs."),
+    "kedge_runs_dir": (
+        "verify.yml",
+        "path",
+        "",
+        "Where runs lie, also those of capacity.yml and compare.yml: `runs` beside the playbook if not given. Relative to "
+        "the folder in which the playbook is started.",
+    ),
+    "verify_steps": (
+        "verify.yml",
+        "str",
+        "`restarts`",
+        "How far a verification goes: `state` reads the hosts, `load` sends records too, `restarts` also restarts.",
+    ),
 }
 #: Roles without a model: those whose variables an inventory may set, and those that get them from others.
 _SETTABLE: Final = ("java", "kafka", "occupied")

@@ -1,21 +1,22 @@
-"""docs/ci.md: the pipelines are YAML, and the steps that need no host are run, in a clone as a runner has it."""
+"""docs/ci.md: the pipelines are YAML, and the steps that need no host are run, in a checkout as a runner has it."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.outside import ROOT, git, repository, shell
+from tests.render.test_plan_command import REST
+
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 GITLAB, GITHUB, NIGHTLY = (
     yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 )
+(COMMENT,) = re.findall(r"````markdown\n(.*?)````", PAGE, re.DOTALL)
 
 
 def steps(job: dict[str, Any]) -> list[str]:
@@ -23,58 +24,78 @@ def steps(job: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """A clone whose last commit adds a host to the example's proxies."""
-    path = tmp_path / "clone"
-
-    def git(*arguments: str) -> None:
-        who = ("-c", "user.name=x", "-c", "user.email=x@example.net")
-        subprocess.run(["git", *who, *arguments], check=True, capture_output=True)
-
-    git("clone", "--quiet", str(ROOT), str(path))
-    git("-C", str(path), "update-ref", "refs/remotes/origin/main", "HEAD")
-    (path / ".venv").symlink_to(ROOT / ".venv")
-    hosts = path / "inventories" / "example" / "hosts.yml"
-    text = hosts.read_text()
-    assert "rest2:" in text
-    hosts.write_text(re.sub(r"( +)rest2:(.*)\n", r"\1rest2:\2\n\1rest3:\2\n", text, count=1))
-    git("-C", str(path), "commit", "--quiet", "--all", "--message", "x")
+def upstream(tmp_path: Path) -> Path:
+    """The inventory's repository: main, which has gone on, and a branch that changes hosts and version."""
+    small = tmp_path / "small"
+    small.mkdir()
+    (small / "hosts.yml").write_text(REST)
+    path = repository(tmp_path / "upstream", small)
+    git(path, "init", "-q")
+    git(path, "add", ".")
+    git(path, "commit", "-qm", "x")
+    git(path, "checkout", "-q", "-b", "change")
+    hosts = path / "inventories" / "prod" / "hosts.yml"
+    hosts.write_text(REST.replace("rest2: {}", "rest2: {}, rest3: {}").replace("8.3.1", "8.3.0"))
+    git(path, "commit", "-qam", "y")
+    git(path, "checkout", "-q", "main")
+    (path / "README.md").write_text("later\n")
+    git(path, "add", ".")
+    git(path, "commit", "-qm", "z")
     return path
 
 
-@pytest.mark.parametrize(
-    ("script", "variables", "output"),
-    [
-        (GITLAB["plan"]["script"], {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}, "plan.md"),
-        (
-            steps(GITHUB["jobs"]["plan"])[1:],
-            {"GITHUB_BASE_REF": "main", "GITHUB_STEP_SUMMARY": "s.md"},
-            "s.md",
-        ),
-    ],
-    ids=["gitlab", "github"],
-)
-def test_a_merge_request_shows_what_it_changes(
-    clone: Path, script: list[str], variables: dict[str, str], output: str
-) -> None:
+def shortened(comment: str) -> str:
+    """Return a comment as the page shows it, the rows of its folded findings left out."""
+    return re.sub(r"(?s)(</summary>\n).*?(?=</details>)", r"\1\n(a table of them)\n\n", comment, count=1)
+
+
+def run(folder: Path, script: list[str], **variables: str) -> None:
     for line in script:
-        subprocess.run(["sh", "-euc", line], cwd=clone, env={**os.environ, **variables}, check=True)
-    text = (clone / output).read_text()
-    assert "## Kedge plan" in text
-    assert "rest3" in text
-    assert "your inventory changed" in text
+        done = shell(folder, line.replace("/opt/kedge", str(ROOT)), **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_page_s_own_commands_end_as_it_says(clone: Path) -> None:
+def test_gitlab_s_checkout_of_one_ref_shows_what_a_merge_request_changes(
+    upstream: Path, tmp_path: Path
+) -> None:
+    checkout = tmp_path / "runner" / "inventory"
+    checkout.mkdir(parents=True)
+    job = GITLAB["plan"]
+    depth = ("--depth", str(job["variables"]["GIT_DEPTH"])) if job["variables"]["GIT_DEPTH"] else ()
+    git(checkout, "init", "-q")
+    git(checkout, "fetch", "-q", *depth, upstream.as_uri(), "refs/heads/change:refs/pipelines/1")
+    git(checkout, "checkout", "-q", "--detach", "refs/pipelines/1")
+    run(checkout, job["script"], CI_MERGE_REQUEST_DIFF_BASE_SHA=git(upstream, "merge-base", "main", "change"))
+    assert shortened((checkout / "plan.md").read_text()) == COMMENT
+
+
+def test_github_s_checkout_of_all_branches_shows_what_a_pull_request_changes(
+    upstream: Path, tmp_path: Path
+) -> None:
+    checkout = tmp_path / "runner" / "inventory"
+    checkout.parent.mkdir()
+    git(tmp_path, "clone", "-q", upstream.as_uri(), str(checkout))
+    git(checkout, "checkout", "-q", "--detach", "origin/main")
+    git(checkout, "merge", "-q", "origin/change")
+    run(checkout, steps(GITHUB["jobs"]["plan"]), GITHUB_BASE_REF="main", GITHUB_STEP_SUMMARY="s.md")
+    assert shortened((checkout / "s.md").read_text()) == COMMENT
+
+
+def test_the_page_s_own_commands_end_as_it_says(tmp_path: Path) -> None:
+    path = repository(tmp_path)
+    git(path, "init", "-q")
+    git(path, "add", ".")
+    for subject in "xy":
+        git(path, "commit", "--allow-empty", "-qm", subject)
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     assert len(lines) == 3
-    for line in lines:
-        subprocess.run(["sh", "-euc", line], cwd=clone, check=True, capture_output=True)
+    run(path, lines)
 
 
-def test_the_nightly_run_names_steps_that_there_are() -> None:
-    (line,) = NIGHTLY["verify"]["script"]
-    assert "verify_steps=load" in line
-    assert "verify_steps" in (ROOT / "verify.yml").read_text()
-    assert "kedge_runs_dir" in (ROOT / "verify.yml").read_text()
+def test_the_nightly_runs_name_steps_that_there_are() -> None:
+    playbook = (ROOT / "verify.yml").read_text()
+    for job in ("state", "load"):
+        assert f"          {NIGHTLY[job]['variables']['STEPS']}: This run" in playbook
+    (play,) = (line for line in NIGHTLY[".verify"]["script"] if "verify.yml" in line)
+    assert set(re.findall(r"(\w+)=", play)) == {"verify_steps", "kedge_runs_dir"}

@@ -1,0 +1,75 @@
+"""Kedge beside an inventory's repository that holds nothing of it: plan, playbooks and what they leave."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from evidence.release import VERSION
+from local.problem import Problem
+from local.release import release
+from tests.outside import PAGE, ROOT, configuration, git, repository, shell
+
+(COMMANDS,) = (
+    b for b in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL) if "ansible-playbook" in b
+)
+SIZING, PLAN, VERIFY = COMMANDS.splitlines()
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    return repository(tmp_path)
+
+
+def test_the_page_has_the_settings_of_ansible_cfg_with_its_paths() -> None:
+    own = [line for line in (ROOT / "ansible.cfg").read_text().splitlines() if not line.startswith("#")]
+    paths = re.compile(r"^(roles_path|library|module_utils|\w+_plugins) = ")
+    assert configuration().splitlines() == [paths.sub(r"\1 = ../kedge/", line) for line in own]
+
+
+def test_the_plan_is_made_from_a_folder_that_holds_nothing_of_kedge(outside: Path) -> None:
+    done = shell(outside, SIZING)
+    assert done.returncode == 0, done.stderr
+    assert "kafka_rest@8082" in done.stdout
+
+
+def test_plan_yml_plays_from_a_folder_that_holds_nothing_of_kedge(outside: Path) -> None:
+    done = shell(outside, f"{PLAN} -e plan_diff=false")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kafka_rest@8082" in done.stdout
+
+
+def test_runs_lie_where_one_stands(outside: Path) -> None:
+    done = shell(outside, VERIFY)
+    assert done.returncode != 0  # nobody can reach the example's hosts
+    (run,) = (outside / "kept").iterdir()
+    assert (run / "plan.json").exists(), done.stdout + done.stderr
+    assert (run / "report" / "state.xml").exists()
+
+
+def test_a_release_is_the_tagged_tree_with_its_checksum(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "plan.yml").write_text("---\n")
+    git(tree, "init", "-q")
+    git(tree, "add", ".")
+    git(tree, "commit", "-qm", "x")
+    with pytest.raises(Problem, match="has no such tag"):
+        release(tree, tmp_path / "build")
+    assert list((tmp_path / "build").glob("*")) == []
+    git(tree, "tag", f"v{VERSION}")
+    (tree / "later.yml").write_text("---\n")
+    git(tree, "add", ".")
+    git(tree, "commit", "-qm", "y")
+    archive = release(tree, tmp_path / "build")
+    assert archive.name == f"kedge-{VERSION}.tar.gz"
+    subprocess.run(["sha256sum", "--check", f"{archive.name}.sha256"], cwd=archive.parent, check=True)
+    with tarfile.open(archive) as tar:
+        assert [member.name for member in tar if member.isfile()] == ["kedge/plan.yml"]
+    first = hashlib.sha256(archive.read_bytes()).digest()
+    assert hashlib.sha256(release(tree, tmp_path / "build").read_bytes()).digest() == first
