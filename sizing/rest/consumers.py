@@ -168,7 +168,7 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
                 f"a client that vanishes stops its partitions for {chosen / 1000:g} s, and "
                 f"service_levels.rebalance.consume_stall_s allows {stall_s:g} s",
                 f"have clients ask more often and say so (kafka_rest_workload.client_pause_ms, {pause_ms}), "
-                "or allow a longer stall",
+                "or allow a longer delivery gap",
             )
     instance = sheet.put(
         file,
@@ -249,6 +249,6 @@ def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> in
             f"average and worst case of a process: {load.readers} readers hold {load.fetched_mib:g} MiB each "
             f"on average; all of them filled to consumer.request.max.bytes of {limit / MIB:g} MiB hold "
             f"{worst} MiB of records, {3 * worst} MiB as measured, beside a heap of {heap_mib} MiB",
-            "nothing, where reads are short; else lower consumer.request.max.bytes, or the readers a process",
+            "where reads are long, lower consumer.request.max.bytes, or the readers a process",
         )
     return limit

@@ -189,7 +189,8 @@ def _executor(sheet: Sheet, file: str, process: Process) -> None:
         "rest.queue",
         Choice(
             max(_QUEUE, 2 * wanted),
-            f"twice the {wanted} that run at once, {_QUEUE}, the default, at least; beyond it clients get "
+            f"twice the {wanted} that run at the same time, {_QUEUE}, the default, at least; beyond it "
+            f"clients get "
             "503",
             f"{_DOCUMENTATION}, Tuning the executor service pool",
             "documented" if 2 * wanted <= _QUEUE else "estimate",
