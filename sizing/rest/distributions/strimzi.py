@@ -77,7 +77,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
     )
     forgotten = Choice(
         max(20, 5 * workload.client_pause_ms // 1000),
-        f"5 times the {workload.client_pause_ms} ms for which a client may ask for nothing, 20 s at least: "
+        f"five times the longest pause of a client ({workload.client_pause_ms} ms), and at least 20 s: "
         "an instance that nobody asks holds its partitions for ever by default",
         f"{_DOCUMENTATION}; {MEASURED}, Groups and restarts",
         "estimate",
