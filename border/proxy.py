@@ -116,7 +116,7 @@ def place(body: bytes, url: str, proxies: Iterable[str]) -> str:
         return where
     raise StrangePlaceError(
         f"a proxy names {shown(where)!r} as the place of a consumer, which is none of verify.rest.proxies; "
-        "name its proxy there if it is yours"
+        "name its proxy there if it is your own"
     )
 
 

@@ -81,7 +81,7 @@ def _show(
 ) -> None:
     console = Console(highlight=False)
     for line in asked_otherwise(before, after):
-        console.print(f"not the same trial: {line}", style="yellow")
+        console.print(f"not the same load: {line}", style="yellow")
     for line in judged_otherwise(before, after):
         console.print(f"not the same levels: {line}", style="yellow")
     for name, side in (("before:", before), ("after: ", after)):

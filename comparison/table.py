@@ -27,7 +27,7 @@ class Row(NamedTuple):
 def row(one: Compared) -> Row:
     """Return a figure as people read it."""
     judged = one.chance is not None
-    change = "not told apart" if judged and one.change == "same" else one.change
+    change = "no difference" if judged and one.change == "same" else one.change
     chance = f"{one.chance:.2g}" if judged else ""
     return Row(change, one.name, _range(one.before), _range(one.after), _by(one), _interval(one), chance)
 

@@ -228,7 +228,7 @@ class Levels(_Levels):
     zombies: ZombieLevels = ZombieLevels()
     """Members that hold partitions and do not read them."""
     spread: SpreadLevels = SpreadLevels()
-    """Whether consumers come home after restarts; the check runs where it is given, also with null inside."""
+    """Whether consumers return to their instance after restarts; checked where it is given, also as null."""
     mirror: MirrorLevels = MirrorLevels()
     """What a mirror may change, lose or delay."""
     settings: SettingsLevels = SettingsLevels()

@@ -314,7 +314,7 @@ def _flat(plan: Mapping[str, Any]) -> dict[str, dict[tuple[str, str], Mapping[st
         places |= {f"clients client@{name}": one["settings"] for name, one in plan.get("clients", {}).items()}
         for host, services in plan.get("rollouts", {}).items():
             places |= {f"{host} rollout@{name}": one["settings"] for name, one in services.items()}
-        places |= {f"waves wave@{name}": one["settings"] for name, one in plan.get("waves", {}).items()}
+        places |= {f"rollout batches@{name}": one["settings"] for name, one in plan.get("waves", {}).items()}
         return {where: {(s["file"], s["key"]): s for s in some} for where, some in places.items()}
     except (AttributeError, KeyError, TypeError) as error:
         raise InventoryError(

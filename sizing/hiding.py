@@ -68,7 +68,7 @@ def hide(plan: Plan, inventory: Inventory, services: Iterable[Service]) -> Plan:
                 found.append(_finding(where, "a topic's name or setting, which every client may read"))
     for service, waves in plan.waves.items():
         if any(known.within(rack) for rack in waves.racks.values()):
-            found.append(_finding(f"waves of {service}", "rack, which the plan shows"))
+            found.append(_finding(f"batches of {service}", "rack, which the plan shows"))
     findings = tuple(
         replace(f, where=known.masked(f.where), message=known.masked(f.message), fix=known.masked(f.fix))
         for f in (*together(found), *plan.findings)

@@ -1,4 +1,4 @@
-"""What each user of a cluster that the kit runs may do there, as access control lists say it."""
+"""What each user of a cluster that Kedge runs may do there, as access control lists say it."""
 
 from __future__ import annotations
 

@@ -27,13 +27,13 @@ class Rollout(Strict):
     """How the instances of a service are restarted."""
 
     at_once: Literal["auto"] | Positive | Annotated[str, Field(pattern=r"^([1-9]\d?|100)%$")] = 1
-    """Instances that may be away at the same time: a number, a share such as 10%, or auto."""
+    """Instances that may be unavailable at the same time: a number, a share such as 10%, or auto."""
     first: Annotated[Count | None, Planned("rollout.first")] = None
-    """Instances that go first, one at a time; one where several go at once."""
+    """Canary instances, restarted one at a time; one where several restart together."""
     room_percent: Count = ROOM_PERCENT
-    """How much more than its planned share an instance may carry while others are away."""
+    """How much more than its planned share an instance may get while others are unavailable."""
     hold_seconds: Positive = 30
-    """How long those that go first have to hold their levels before others follow."""
+    """How long canary instances have to hold their levels before others follow."""
     worse_percent: Positive = 100
     """How much slower than those not yet changed they may answer."""
 
@@ -108,9 +108,10 @@ def _waves(inventory: Inventory, service: Service, of_hosts: OfHosts) -> tuple[W
                 "warning",
                 "rollout.at_once",
                 f"{service.name}: {VARIABLE}.at_once",
-                f"{given.at_once} at once are wanted, and at most {away.most} go: {away.because}",
+                f"{given.at_once} are wanted together, and at most {away.most} may be unavailable: "
+                f"{away.because}",
                 f"write {away.most} or auto, spread the workload over more hosts, or say how much more an "
-                f"instance carries ({VARIABLE}.room_percent)",
+                f"instance sustains ({VARIABLE}.room_percent)",
             )
         )
     first = given.first if given.first is not None else int(int(at_once.value) > 1)
@@ -127,7 +128,7 @@ def _bounded(away: Away, of_hosts: OfHosts, racks: Mapping[str, str]) -> Away:
         what = "racks" if racks else "hosts"
         return Away(
             apart,
-            f"there are {apart} {what}, and no two instances of one are away together",
+            f"there are {apart} {what}, and no two instances of one are unavailable together",
             _OURS,
             "derived",
         )
@@ -167,7 +168,7 @@ def _first(given: Rollout, first: int, instances: int) -> Iterator[Setting]:
         return Setting("", key, str(value), "rollout.first", because, source, basis)
 
     if not first:
-        yield setting("first", 0, "none goes ahead of the others (rollout.first)")
+        yield setting("first", 0, "there is no canary instance (rollout.first)")
         return
     why = f"{first} of {instances} instances have to hold their levels before the others follow"
     yield setting("first", first, why)

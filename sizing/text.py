@@ -121,7 +121,7 @@ def _names(source: Source, words: Collection[str]) -> list[str]:
 def _waves(plan: Plan, service: str, *, full: bool) -> Iterator[str]:
     """Yield how many instances of a service restart at once and why, and which hosts go together."""
     waves = plan.waves[service]
-    yield from ("", f"{service}  in a rollout, an instance of each host of a wave at a time")
+    yield from ("", f"{service}  in a rollout, an instance of each host of a batch at a time")
     yield from _settings(waves.settings)
     for host, number in waves.ahead.items():
         names = fold(instance.name for instance in plan.services[host][service][:number])
@@ -133,9 +133,9 @@ def _waves(plan: Plan, service: str, *, full: bool) -> Iterator[str]:
         each = (
             f"{fold(alike)} one after the other" if len(alike) > 1 else fold(alike) or "one after the other"
         )
-        yield f"    wave {place}  {fold(hosts)}: {each}"
+        yield f"    batch {place}  {fold(hosts)}: {each}"
     if (more := len(waves.batches) - shown) > 0:
-        yield f"    {more} more waves; --full shows all of them (plan.yml: -v)"
+        yield f"    {more} more batches; --full shows all of them (plan.yml: -v)"
 
 
 def _behind(plan: Plan, service: str, host: str) -> tuple[Instance, ...]:

@@ -38,7 +38,7 @@ def check_verification(inventory: Inventory, services: Iterable[Service]) -> Ite
     yield from wrong
     if isinstance(verify, Mapping):
         yield from (
-            wrong_variable(f"verify.{name}", "all", "is not yours to say", "take it out: verify.yml sets it")
+            wrong_variable(f"verify.{name}", "all", "cannot be set", "take it out: verify.yml sets it")
             for name in ADDED
             if name in verify
         )

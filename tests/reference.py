@@ -94,7 +94,7 @@ _HEAD: Final = """\
 Every variable of the inventory and of the roles. The page is made by `python -m tests.reference` from the models that
 check an inventory ([architecture.md](architecture.md) says where they are) and from the roles' `argument_specs`; a test
 holds it. [inventories/example](../inventories/example) has all that an inventory may set. The same is shown by
-`ansible-doc` in the folder of the kit:
+`ansible-doc` in Kedge's folder:
 
 ```sh
 .venv/bin/ansible-doc -t role kafka_rest
@@ -104,7 +104,7 @@ holds it. [inventories/example](../inventories/example) has all that an inventor
 
 | in a table | means |
 |---|---|
-| a name with `NAME`, `FLOW` or `[]` | of each entry of a mapping or a list; the names are yours |
+| a name with `NAME`, `FLOW` or `[]` | of each entry of a mapping or a list; the names are your own |
 | default `required` | there is none: the plan has an error without the variable |
 | default `planned` | the plan gives the value, by the [rule](rules.md) |
 | `none` | what the variable is for is left out |

@@ -1,4 +1,7 @@
-"""The rules that the code has: by reading it, and by planning inventories that use them."""
+"""The rules that the code has: by reading it, and by planning inventories that use them.
+
+``python -m tests.rules`` writes the keys that each rule sets into docs/rules.md.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,23 @@ import pytest
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Choice, Sheet
 from sizing.inventory.reading import read_inventory
-from sizing.inventory.yaml_files import InventoryError
 from sizing.plan import make_plan
 from sizing.services import SERVICES
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "rules.md"
+#: The page's section of keys: its heading, and its table up to the next heading.
+KEYS = re.compile(r"(?<=\n## Keys\n\n\| rule \| sets \|\n\|---\|---\|\n).*?(?=\n## )", flags=re.DOTALL)
+#: Names of these inventories in keys, and what the page has in their place.
+_PLACES = {
+    r"\b[\w-]+:\d+$": "HOST:PORT",
+    r"^\w+->\w+(?=\.)": "SOURCE->TARGET",
+    r"^leaf(?=\.)": "SOURCE",
+    r"^agg(?=\.)": "TARGET",
+    r"^(appender|rootLogger|logger|log4j)\..*": "log4j",
+}
 PROFILES = re.compile(r"clients\.(throughput|latency|durability|balanced)\..+")
 _NAME = re.compile(r"[a-z]+(\.[a-z_0-9]+)+")
 #: Where a call has its rule: the number of the argument.
@@ -41,16 +54,32 @@ _ARGUMENT = {
 
 @dataclass
 class Rule:
-    """What was seen of a rule: the forms of its advice, and where its values are said to come from."""
+    """What was seen of a rule: the forms of its advice, the keys that it sets, and where its values come from."""
 
     documented: bool = False
     measured: bool = False
+    keys: set[str] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
 
 
 def named(rule: str) -> str:
     """Return the name by which the table has a rule: the rows of the profiles are one."""
     return "clients.PROFILE.KEY" if PROFILES.fullmatch(rule) else rule
+
+
+def keys(rules: dict[str, Rule]) -> str:
+    """Return the rows of the page's table of keys; rules of own values set what their owners say."""
+    return "".join(
+        f"| `{name}` | {', '.join(sorted({_key(key) for key in rule.keys}, key=str.lower))} |\n"
+        for name, rule in sorted(rules.items())
+        if not name.endswith((".own", ".KEY"))
+    )
+
+
+def _key(key: str) -> str:
+    for place, said in _PLACES.items():
+        key = re.sub(place, said, key)
+    return "log4j's keys" if key == "log4j" else f"`{key}`"
 
 
 def written() -> Iterator[str]:
@@ -75,7 +104,9 @@ def written() -> Iterator[str]:
 def inventories() -> list[Inventory]:
     """Return inventories that between them use every rule that sets a value."""
     places = [*ROOT.glob("inventories/*/hosts.yml"), *ROOT.glob("molecule/*/inventory/hosts.yml")]
-    read = [inventory for place in sorted(places) for inventory in _read(place.parent)]
+    # Without the scenario that makes files of its inventory first.
+    folders = sorted(place.parent for place in places if "rest_distributions" not in place.parts)
+    read = [read_inventory(folder, SERVICES) for folder in folders]
     busy = {"consumers": 400, "partitions": 12, "records_per_request": 1, "delivery_latency_ms": 50}
     many = {"consumers": 3000, "readers": 3000, "partitions": 48}
     return [
@@ -95,14 +126,6 @@ def inventories() -> list[Inventory]:
     ]  # fmt: skip
 
 
-def _read(folder: Path) -> list[Inventory]:
-    """Return an inventory; none where it needs files that its scenario makes first."""
-    try:
-        return [read_inventory(folder, SERVICES)]
-    except InventoryError:
-        return []
-
-
 def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
     """Return the rules that set values in the inventories, by both advices."""
     rules: dict[str, Rule] = {}
@@ -113,6 +136,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
     ) -> str | None:
         documented, measured = (*choices, named_choices.get("measured"))[:2]
         found = rules.setdefault(named(rule), Rule())
+        found.keys.add(key)
         found.documented |= documented is not None and documented.value is not None
         found.measured |= measured is not None
         found.sources |= {c.source for c in (documented, measured) if c is not None}
@@ -122,5 +146,11 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
     for inventory in inventories():
         for advice in ("documented", "measured"):
             for _, setting in make_plan(inventory, advice).settings():  # type: ignore[arg-type] # a literal of two
-                rules.setdefault(named(setting.rule), Rule())
+                rules.setdefault(named(setting.rule), Rule()).keys.add(setting.key)
     return rules
+
+
+if __name__ == "__main__":
+    with pytest.MonkeyPatch.context() as patched:
+        rows = keys(planned(patched))
+    PAGE.write_text(KEYS.sub(lambda _: rows, PAGE.read_text()))

@@ -89,7 +89,7 @@ def _alone(lock: Path, ending: Ending, told: Told) -> Iterator[None]:
         waits = False
         while not _taken(file):
             if not waits:
-                told.say("waits for another run of trials to leave the hosts as they were")
+                told.say("waits for another run of load tests to leave the hosts as they were")
             waits = True
             if ending:
                 raise InterruptedError("ended while another run had the hosts")
@@ -118,7 +118,7 @@ def _planned_still(run_dir: Path) -> None:
         if any(before.get(key) != after.get(key) for key in {*before, *after} - {"run_id"}):
             raise TrialsError(
                 f"resume={run_dir.name}: {what} of the inventory changed since the run began, and "
-                "trials of both say nothing together: begin anew, or take the change back"
+                "load tests of both say nothing together: begin anew, or take the change back"
             )
 
 

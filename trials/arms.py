@@ -34,7 +34,7 @@ def named(arms: Sequence[str]) -> list[str]:
         TrialsError: when there are fewer than two.
     """
     if len(arms) < _LEAST_ARMS:
-        raise TrialsError("arms: name two at least, such as -e arms=documented,planned")
+        raise TrialsError("name two variants at least, such as -e arms=documented,planned")
     for arm in arms:
         overlay(arm)
     seen: dict[str, int] = {}
@@ -59,9 +59,9 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     lines = [
         f"service {settings.service} on {', '.join(settings.hosts)}; load by {way} of "
         f"{load[way]['records_per_s']:,.0f} records/s",
-        f"arms {', '.join(arms)}, in {settings.blocks} blocks ({block}): {trials} trials of "
+        f"variants {', '.join(arms)}, in {settings.blocks} blocks ({block}): {trials} load tests of "
         f"{settings.full_s:g} s{each}, about {duration(longest)}",
-        "deploys each arm for its trials, and what the inventory plans at the end",
+        "deploys each variant for its load tests, and what the inventory plans at the end",
     ]
     figures = _FIGURES[settings.restarts] * (len(arms) - 1)
     fewest = next(blocks for blocks in count(1) if enough([(2, 2)] * blocks, figures))
@@ -98,14 +98,14 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
     site, auditor = Site(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
     done = outcomes(run_dir)
     if done:
-        told.say(f"going on after {len(done)} trials of {run_dir.name}")
+        told.say(f"going on after {len(done)} load tests of {run_dir.name}")
     site.deployed()
     turns = _Turns(settings, load, run_dir, site, auditor, ending, done)
     took_s: list[float] = []
     try:
         while (place := len(counted(done))) < len(order):
             if ending:
-                raise InterruptedError("ended between two trials")
+                raise InterruptedError("ended between two load tests")
             block, arm = order[place]
             each_s = statistics.median(took_s) if took_s else _one_s(settings, done)
             until = time.strftime("%H:%M", time.gmtime(time.time() + (len(order) - place) * each_s))
@@ -127,12 +127,13 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
             compared = _leave(settings, arms, order, run_dir, done, told) if done else 0
     if not compared:
         told.say(
-            f"nothing to compare: {arms[0]} and another arm need a trial each that was audited in one block"
+            f"nothing to compare: {arms[0]} and another variant need a load test each that was audited "
+            f"in one block"
         )
     return 0 if compared else UNSURE
 
 
-_NO_START: Final = "the arm does not start: "
+_NO_START: Final = "the variant does not start: "
 
 
 class _Turns:
@@ -195,7 +196,8 @@ class _Turns:
             return f"{_NO_START}{error}"
         if earlier not in (None, _hosts(plan)):
             raise TrialsError(
-                f"arm {arm} is not what it was in its earlier trials: take the change of its file back, or "
+                f"variant {arm} is not what it was in its earlier load tests: take the change of its "
+                f"file back, or "
                 "begin anew"
             )
         self._running = plan

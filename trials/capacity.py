@@ -70,15 +70,15 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     lines = [
         f"service {settings.service} on {where}; load by {way} to {load[way]['topic']}, from "
         f"{rules.start:,.0f} records/s, {settings.ceiling:,.0f} at most",
-        f"conditions {', '.join(rules.conditions)}: at most {short} short trials of "
+        f"conditions {', '.join(rules.conditions)}: at most {short} short load tests of "
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
         f"{duration(longest)} if all are needed; usually about half are",
-        f"warms the processes up before the first short trial and before the first full one, for "
+        f"warms the processes up before the first short load test and before the first full one, for "
         f"{settings.fresh_s:g} s, and for up to {_WARM_MOST * settings.fresh_s:g} s while records take less "
         "and less processor time",
     ]
     if "restart" in rules.conditions:
-        lines.append(f"restarts one instance of {settings.hosts[0]} in each trial of that condition")
+        lines.append(f"restarts one instance of {settings.hosts[0]} in each load test of that condition")
     if "away" in rules.conditions:
         lines.append(
             f"stops the instances of {settings.hosts[-1]} meanwhile, and starts them again at the end"
@@ -111,13 +111,13 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
     site, auditor = Site(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
     done = outcomes(run_dir)
     if done:
-        told.say(f"going on after {len(done)} trials of {run_dir.name}")
+        told.say(f"going on after {len(done)} load tests of {run_dir.name}")
     site.deployed()
     try:
         cold, steady = True, False
         while (following := next_trial(rules, tried_of(done))) is not None:
             if ending:
-                raise InterruptedError("ended between two trials")
+                raise InterruptedError("ended between two load tests")
             cold |= site.away(settings.hosts[-1] if following.condition == "away" else None)
             asked = _asked(settings, following, len(done) + 1, run_dir)
             rounds = partial(warm, asked, run_dir, way, ending)

@@ -40,7 +40,7 @@ def of_capacity(
         settings,
         done,
         _over_load(done, lines, settings.service),
-        title="What the hosts carry",
+        title="What the hosts sustain",
         answers=list(answers),
     )
 
@@ -61,7 +61,7 @@ def of_comparison(
         done,
         _over_trials(done, arms, settings.service),
         title=f"{', '.join(arms)} on the same load",
-        chart_title="Latency of each trial",
+        chart_title="Latency of each load test",
         compared={
             arm: [(_BADGES[one.change], row(one)) for one in many if one.chance is not None]
             for arm, many in found.items()
@@ -102,7 +102,7 @@ def stolen(done: Sequence[Outcome]) -> str:
         return ""
     return (
         f"a hypervisor took {min(shares):.0%} to {max(shares):.0%} of a host's processors' time for other "
-        "machines: trials differ by as much"
+        "machines: load tests differ by as much"
     )
 
 
@@ -156,10 +156,10 @@ def _over_trials(done: Sequence[Outcome], arms: Sequence[str], service: str) -> 
                 "x": [one.number for one in mine],
                 "y": _p99_ms(mine, service),
                 "marker": {"color": colour, "size": 10},
-                "hovertemplate": "trial %{x}: p99 %{y:,.1f} ms",
+                "hovertemplate": "load test %{x}: p99 %{y:,.1f} ms",
             }
         )
-    return _chart(traces, 360, "trial, in the order of time", _DRAWN[service][1])
+    return _chart(traces, 360, "load test, in the order of time", _DRAWN[service][1])
 
 
 def _audited(done: Sequence[Outcome], service: str) -> list[Outcome]:

@@ -213,7 +213,7 @@ def _full(rules: Rules, condition: str, tried: Sequence[Tried]) -> float | None:
 def _answer(rules: Rules, condition: str, tried: Sequence[Tried]) -> Answer:
     full = _of(tried, condition, "full")
     if not full:
-        return Answer(condition, None, None, None, None, None, because="no full trial was run")
+        return Answer(condition, None, None, None, None, None, because="no full load test was run")
     if not any(one.passed for one in full):
         least = min(one.load for one in full)
         why = f"no load passed, down to {least:,.0f} records/s"
@@ -230,15 +230,15 @@ def _answer(rules: Rules, condition: str, tried: Sequence[Tried]) -> Answer:
     failed = [one.load for one in full if not one.passed and least < one.load <= high * near]
     because = ""
     if high / low > near:
-        because = f"after {len(full)} full trials the limit still lies between {low:,.0f} and {high:,.0f}"
+        because = f"after {len(full)} full load tests the limit still lies between {low:,.0f} and {high:,.0f}"
     elif (most := max(one.load for one in full if one.passed)) > near * (
         under := min(one.load for one in full if not one.passed)
     ):
-        because = f"trials contradict each other: {most:,.0f} records/s passed, {under:,.0f} failed"
+        because = f"load tests contradict each other: {most:,.0f} records/s passed, {under:,.0f} failed"
     elif len(passed) < _TWICE:
-        because = f"{len(passed)} full trials passed near {carries:,.0f} records/s, not {_TWICE}"
+        because = f"{len(passed)} full load tests passed near {carries:,.0f} records/s, not {_TWICE}"
     elif len(failed) < _TWICE:
-        because = f"{len(failed)} full trials failed near {high:,.0f} records/s, not {_TWICE}"
+        because = f"{len(failed)} full load tests failed near {high:,.0f} records/s, not {_TWICE}"
     # Only what was seen is said to be carried.
     carries = min(carries, least)
     return Answer(

@@ -76,10 +76,11 @@ def read_settings(text: str) -> Settings:
         name = ".".join(str(part) for part in first["loc"])
         raise TrialsError(f"trials_{name}: {first['msg']}; roles/trials says what it may be") from None
     if not found.conditions:
-        raise TrialsError("trials_conditions is empty: name healthy, restart or away")
+        raise TrialsError("trials_conditions is empty: name `healthy`, `restart` or `away`")
     if found.service not in SERVICES:
         raise TrialsError(
-            f"verify.service is {found.service}: trials are of {', '.join(SERVICES[:-1])} or {SERVICES[-1]}"
+            f"verify.service is {found.service}: load tests are of {', '.join(SERVICES[:-1])} or "
+            f"{SERVICES[-1]}"
         )
     if not found.instances:
         raise TrialsError(f"no host of the inventory runs {found.service}: verify.service names another")
@@ -89,8 +90,8 @@ def read_settings(text: str) -> Settings:
 def _with_a_host_left(found: Settings) -> Settings:
     if "away" in found.conditions and len(found.hosts) < 2:
         raise TrialsError(
-            f"{found.service} runs on {found.hosts[0]} alone, so nothing is left with it away: "
-            "leave away out of trials_conditions"
+            f"{found.service} runs on {found.hosts[0]} alone, so nothing is left with it down: "
+            "leave `away` out of trials_conditions"
         )
     return found
 
@@ -151,7 +152,7 @@ def judging(levels: Levels, way: Literal["kafka", "rest"], service: str) -> None
         wanted = "outputs.p99_ms"
     if not bounded:
         raise TrialsError(
-            f"service_levels.{wanted} is missing: without it any load is carried, and a capacity says nothing"
+            f"service_levels.{wanted} is missing: without it any load passes, and a capacity says nothing"
         )
 
 

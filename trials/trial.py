@@ -338,7 +338,7 @@ def _loaded(
         while load.poll() is None:
             time.sleep(_POLL_S)
             if ending:
-                raise InterruptedError("ended while a trial ran")
+                raise InterruptedError("ended while a load test ran")
             state = _state(folder)
             if restart is not None and restarting is None and state["phase"] in ("running", "draining"):
                 # The gate of a restart waits for a group that would be gone with the load.
@@ -371,7 +371,7 @@ def _ended(folder: Path, asked: Asked) -> str:
     state = _state(folder)
     if not _began(folder):
         why = state.get("message") or f"see {folder / 'load.log'}"
-        raise TrialsError(f"the load of trial {asked.number} cannot begin: {why}")
+        raise TrialsError(f"the load of load test {asked.number} cannot begin: {why}")
     return "" if state["phase"] == "done" else f"{_BROKE_OFF}{state.get('message') or 'see load.log'}"
 
 

@@ -71,7 +71,7 @@ def inspect(archive: Path, distribution: str, version: str) -> None:
         name: folder for folder, _, inside in paths for name, one in VENDORS.items() if inside == one.start
     }
     if any(folder.startswith(_SANDBOX) for folder in started.values()):
-        raise Problem(f"{given}: is the kit's own sandbox; leave DISTRIBUTION out to run it")
+        raise Problem(f"{given}: is Kedge's own sandbox; leave DISTRIBUTION out to run it")
     if distribution in started:
         return _hold(given, product, started[distribution], version)
     wanted = f"an archive of {product.name}, such as {product.archive}"

@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str] | None = None) -> Asked:
     """
     parser = argparse.ArgumentParser(prog="python -m local.demo", description=__doc__)
     parser.add_argument("--inventory", default=INVENTORY, help="of the fleet (default: %(default)s)")
-    parser.add_argument("--load", default="", help="Kafka records/s (default: what the machine carries)")
+    parser.add_argument("--load", default="", help="Kafka records/s (default: what the machine sustains)")
     parser.add_argument("--distribution", default="", help=f"{' or '.join(VENDORS)}, from its archive")
     parser.add_argument("--version", default="", help="of the distribution, such as 8.3.1")
     parser.add_argument("--archive", default="", help="the vendor's .tar.gz, a file of this machine")

@@ -77,7 +77,7 @@ def find_engine() -> Engine:
     if "podman" in silence:
         raise Problem(
             f"podman is installed and does not answer: {silence['podman']}; "
-            "see what 'podman info' says, mend it, then the same command again"
+            "see what 'podman info' says, fix it, then run the same command again"
         )
     if silence:
         raise NoEngine(

@@ -115,7 +115,7 @@ def _with_pip(told: Sequence[str]) -> None:
                 _pip(*options), "pip could not install the locked packages", environment=_environment()
             )
     options = ["--no-deps", "--no-build-isolation", "--editable", str(PROJECT)]
-    children.run(_pip(*options), "pip could not install the kit itself", environment=_environment())
+    children.run(_pip(*options), "pip could not install Kedge itself", environment=_environment())
 
 
 def _with_uv(told: Sequence[str], say: Callable[[str], None]) -> None:
@@ -135,7 +135,7 @@ def _with_uv(told: Sequence[str], say: Callable[[str], None]) -> None:
                 [*install, *options], "it could not install the locked packages", environment=environment
             )
     options = ["--no-deps", "--editable", str(PROJECT)]
-    children.run([*install, *options], "it could not install the kit itself", environment=environment)
+    children.run([*install, *options], "it could not install Kedge itself", environment=environment)
 
 
 def _absolute(told: Sequence[str]) -> list[str]:

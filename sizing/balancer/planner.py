@@ -79,7 +79,7 @@ _FIXED: Final[tuple[tuple[str, str | int, str, str, Basis], ...]] = (
     (
         "tcp-response inspect-delay",
         "1s",
-        "how long the body of an answer that makes a consumer is waited for; its head and body come at once",
+        "how long the body of an answer that makes a consumer is waited for; its head and body come together",
         _FACTS,
         "estimate",
     ),
@@ -163,7 +163,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
                 "balancer.single",
                 f"{hosts[0]} {SERVICE}",
                 f"one balancer stands before {len(servers)} instances: while its host is down none is "
-                "reached, and afterwards it has forgotten the homes of consumers whose names clients chose",
+                "reached, and afterwards it has forgotten the owning instances of client-set ids",
                 "let consumers follow the URL that they are given (kafka_rest_consumers_via: instance), or "
                 "add a second balancer with an address that moves",
             )
@@ -201,7 +201,7 @@ def _unlike(inventory: Inventory) -> list[Finding]:
             "balancer.tls",
             f"{host} {REST}",
             f"kafka_rest_tls (ca, clients) or kafka_rest_users is not what it is on {first}, and the "
-            "balancer speaks with all instances alike",
+            "balancer speaks with all instances in the same way",
             "set both once, in group_vars/kafka_rest",
         )
         for host in others
@@ -238,7 +238,7 @@ def _instances(inventory: Inventory) -> tuple[RestTls | None, Mapping[str, str]]
 def _servers(sheet: Sheet, servers: list[_Server]) -> None:
     """Plan the instances behind the balancer, and how a consumer's home is told from its name."""
     because = f"one of {len(servers)} instances, each by itself: a host's instances restart one by one"
-    numbered = "made from its name, so that a home is remembered when other instances come and go"
+    numbered = "made from its name, so that owning instances are remembered when other instances come and go"
     for server in servers:
         sheet.put(
             FILE,
@@ -252,7 +252,7 @@ def _servers(sheet: Sheet, servers: list[_Server]) -> None:
             port = Choice(server.health_port, "where the instance tells how it is", _GUIDE, "derived")
             sheet.put(FILE, f"health port {server.name}", "balancer.health", port)
         if server.identity:  # Strimzi's bridge has another key, and names of another form.
-            told = f"a consumer's generated name tells the process that made it, by its id {server.identity}"
+            told = f"a server-generated id names the process that made it, by its id {server.identity}"
             home = Choice(f"rest-consumer-{server.identity}-", told, _OBSERVED, "derived")
             sheet.put(FILE, f"home {server.name}", "balancer.stickiness", home)
     if len({server.number for server in servers}) < len(servers):
@@ -284,7 +284,8 @@ def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
     mib = _OWN_MIB + math.ceil(2 * (most * each + table) / MIB)
     because = (
         f"{_OWN_MIB} MiB of its own; by an estimate {each // 1024} KiB for each of {most} connections and "
-        f"{table // MIB} MiB of homes, twice, because an old process lives on for a while after a reload"
+        f"{table // MIB} MiB of owning instances, twice, because an old process lives on for a while "
+        f"after a reload"
     )
     sheet.put(
         _UNIT,
@@ -320,8 +321,8 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         "balancer.stickiness",
         Choice(
             f"{minutes}m",
-            f"a consumer instance lives {consumers // 1000} s after its last request, and its home is "
-            f"remembered for {minutes} minutes",
+            f"a consumer instance lives {consumers // 1000} s after its last request, and its owning "
+            f"instance is remembered for {minutes} minutes",
             _FACTS,
             basis_of(RestBalancer, "consumer_minutes", minutes, "estimate"),
         ),
@@ -330,7 +331,7 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         sheet.warning(
             "balancer.stickiness",
             f"rest_balancer_consumer_minutes is {minutes}, and a consumer instance lives {consumers} ms "
-            "after its last request: its home is forgotten before it is gone",
+            "after its last request: its owning instance is forgotten before it ends",
             f"set rest_balancer_consumer_minutes to {consumers // 60_000 + 1} or more",
         )
     sheet.put(
@@ -339,7 +340,8 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         "balancer.stickiness",
         Choice(
             _HOMES,
-            f"homes of consumer instances, by an estimate {_HOMES * _ENTRY_BYTES // 1_000_000} MB when full",
+            f"owning instances of consumers, by an estimate {_HOMES * _ENTRY_BYTES // 1_000_000} MB when "
+            f"full",
             _FACTS,
             "estimate",
         ),
@@ -383,8 +385,8 @@ def drain_settings(
     polls = _longest_poll_ms(i for of_host in services.values() for i in of_host.get(REST, ()))
     longest = planned[0].value("timeout server").removesuffix("s")
     why = (
-        f"a read in flight ends within {polls} ms; from then on consumers of the instance are told that it "
-        "is down, for they would go on asking"
+        f"a read in flight ends within {polls} ms; from then on consumers of the instance get 503, "
+        "for they would go on asking"
     )
     last = f"no request in flight is older than {longest} s: the balancer has given it up"
     drain = str(math.ceil(polls / 1000) + 1)
@@ -416,7 +418,7 @@ def _health(sheet: Sheet, inventory: Inventory, rest: Part) -> None:
     if len(asked) > 1:
         sheet.error(
             "balancer.health",
-            "its instances are of distributions that are not asked alike how they are",
+            "its instances are of distributions with different health checks",
             "give the hosts behind one balancer one kafka_rest_distribution",
         )
     own = next(iter(asked))

@@ -25,8 +25,8 @@ REST_BALANCER: Final = Service(
     ),
     waits=(
         ready(
-            "an estimate: a balancer answers at once and sees an instance within a second; before a reload "
-            "it may have to learn for 10 s what it is to hand over",
+            "an estimate: a balancer answers immediately and sees an instance within a second; before a "
+            "reload it may have to wait for 10 s until it can pass its table on",
             "HAProxy 2.6 configuration manual, peers",
             "estimate",
         ),

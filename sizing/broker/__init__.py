@@ -1,1 +1,1 @@
-"""The brokers of a cluster that the kit runs itself: variables and rules."""
+"""The brokers of a cluster that Kedge runs itself: variables and rules."""

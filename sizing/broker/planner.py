@@ -1,4 +1,4 @@
-"""Rules for the brokers of a cluster that the kit runs itself: local fleets and small clusters."""
+"""Rules for the brokers of a cluster that Kedge runs itself: local fleets and small clusters."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _settings(
         "transaction.state.log.min.isr",
         "replication",
         max(1, copies - 1),
-        f"{copies} copies, of which one may be away" if copies > 1 else "there is one copy",
+        f"{copies} copies, of which one may be unavailable" if copies > 1 else "there is one copy",
     )
     if takes_consumer_protocol(declared.version):
         _groups(sheet, properties, stall_s(inventory))
@@ -207,8 +207,8 @@ def _groups(sheet: Sheet, file: str, stall: float | None) -> None:
             "broker.group_heartbeat",
             _HEARTBEAT_MS,
             HEARTBEAT_MS,
-            "a member is told by the answer to a heartbeat what to give away, and another by one of its own "
-            "what it got; the price is a request a second and member",
+            "the answer to a heartbeat says which partitions a member gives up, and the answer to another "
+            "member's which it gets; the price is a request a second and member",
             "measured",
         ),
     )
@@ -231,7 +231,8 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> 
         file,
         "kafka_broker",
         variables.stop_seconds,
-        "a controlled stop moves the leaders away one at a time, in a few ms each, and a killed broker "
+        "a controlled stop moves the leaders to other brokers one at a time, in a few ms each, and a "
+        "killed broker "
         "reads its logs when it starts; as long as Confluent's units wait",
         "Configure Kafka for High Throughput, Increasing the number of partitions may decrease "
         "availability; Confluent's package units",

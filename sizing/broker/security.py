@@ -100,7 +100,7 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
     if mechanism == "PLAIN":
         sheet.error(
             "broker.sasl",
-            "the cluster's security.mechanism is PLAIN, for which the kit's brokers keep no users",
+            "the cluster's security.mechanism is PLAIN, for which Kedge's brokers keep no users",
             "use SCRAM-SHA-512",
         )
         return
@@ -147,7 +147,7 @@ def plan_authorizer(sheet: Sheet, file: str, security: Security | None, names: I
     put(
         "super.users",
         ";".join(f"User:{user}" for user in (*users, *brokers)),
-        f"{security.broker_user} is the brokers', {security.user} the kit's own"
+        f"{security.broker_user} is the brokers', {security.user} Kedge's own"
         + ("; the others are the brokers' certificates" if security.tls else ""),
     )
     if security.authorization == "prepared":

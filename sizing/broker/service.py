@@ -1,4 +1,4 @@
-"""The record of the brokers of a cluster that the kit runs itself."""
+"""The record of the brokers of a cluster that Kedge runs itself."""
 
 from __future__ import annotations
 

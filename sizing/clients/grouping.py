@@ -74,5 +74,5 @@ def _check_asked(sheet: Sheet, client: Client, refused: list[str], obstacle: Obs
         report(
             "clients.group_protocol",
             f"{what}: {obstacle.why} ({obstacle.source})",
-            "take it out, or mend that",
+            "take it out, or fix that",
         )

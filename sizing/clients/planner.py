@@ -302,7 +302,7 @@ def _check_topics(
             sheet.warning(
                 "clients.min_insync",
                 f"topic {topic} of client {client.name} has no min.insync.replicas of 2: acks=all is content "
-                "with the leader alone when the other copies are away",
+                "with the leader alone when the other copies are unavailable",
                 f"set min.insync.replicas: 2 in the settings of topic {topic}",
             )
 

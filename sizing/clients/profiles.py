@@ -204,8 +204,8 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
             Row(
                 "delivery.timeout.ms",
                 "300000",
-                "a broker may be away for minutes before a record is given up",
-                "the application learns of a failure later",
+                "a broker may be down for minutes before a record is given up",
+                "the application sees a failure later",
                 "Kafka documentation, Producer configurations",
                 "estimate",
             ),

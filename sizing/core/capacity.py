@@ -1,4 +1,4 @@
-"""What hosts were measured to carry, held against what a service is to carry."""
+"""What hosts were measured to sustain, held against what a service is to carry."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Measured(Strict):
     record_bytes: Positive
     """Size of one record."""
     records_per_s: Positive
-    """Records a second that all hosts carried together within the service levels."""
+    """Records a second that all hosts sustained together within the service levels."""
     at_least: bool = False
-    """Whether nothing failed, so that they may carry more."""
+    """Whether nothing failed, so that they may sustain more."""
     one_away_records_per_s: Count | None = None
-    """The same with one host away, where that was measured."""
+    """The same with one host down, where that was measured."""
     one_away_at_least: bool = False
-    """Whether nothing failed with one host away."""
+    """Whether nothing failed with one host down."""
     one_restarting_records_per_s: Count | None = None
     """The same while an instance restarts, where that was measured."""
     one_restarting_at_least: bool = False
@@ -104,7 +104,7 @@ def headroom(
     *,
     rule: str,
 ) -> Iterator[Finding]:
-    """Say how much of what was measured a load takes: healthy, with one host away, and while one restarts.
+    """Say how much of what was measured a load takes: healthy, with one host down, and while one restarts.
 
     Other numbers of hosts are reckoned from what one of those measured did. Too little is an error; while an
     instance restarts a warning, since that has a moment to choose.
@@ -124,7 +124,7 @@ def headroom(
         at_least = measured.one_away_at_least
     conditions = [("healthy", of_host * hosts, "", False, measured.at_least)]
     if hosts > 1:
-        conditions.append(("with one host away", of_others, f", {how}", True, at_least))
+        conditions.append(("with one host down", of_others, f", {how}", True, at_least))
     if hosts == measured.hosts and measured.one_restarting_records_per_s is not None:
         restarting = float(measured.one_restarting_records_per_s)
         least = measured.one_restarting_at_least
@@ -138,13 +138,13 @@ def headroom(
         by = f" by {counts}" if share < 1 else ""
         run = f"run {measured.run} of {measured.date}, {what}, {measured.cores} cores{because}"
         said = (
-            f"{condition} {'at least ' if least else ''}{carried:,.0f} records/s are carried{by} ({run}), "
+            f"{condition} {'at least ' if least else ''}{carried:,.0f} records/s are sustained{by} ({run}), "
             f"and the workload is {load:,.0f}"
         )
         if load <= carried:
             rest = f": {load / carried:.0%} of it, {carried - load:,.0f} are left"
-            yield Finding("note", rule, where, said + rest, "nothing")
+            yield Finding("note", rule, where, said + rest, "")
         else:
-            # What carries at least so much may carry more.
+            # What carries at least so much may sustain more.
             mild = least or condition == _RESTARTING
             yield Finding("warning" if mild else "error", rule, where, said, fix)

@@ -93,7 +93,7 @@ class Plan(Part):
             for service, settings in of_host.items():
                 yield from ((f"{host} a rollout of {service}", s) for s in settings)
         for service, waves in self.waves.items():
-            yield from ((f"waves of {service}", s) for s in waves.settings)
+            yield from ((f"batches of {service}", s) for s in waves.settings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form: hosts, topics, clients, rollouts, waves, sources, findings."""

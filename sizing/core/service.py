@@ -140,7 +140,7 @@ class Away(NamedTuple):
 def room_of(instances: int, percent: int) -> Away:
     """Return how many instances may be away while each of the others carries so many percent more."""
     needed = math.ceil(100 * instances / (100 + percent))
-    why = f"{needed} of {instances} instances then carry at most {percent} percent more than planned each"
+    why = f"{needed} of {instances} instances then get at most {percent} percent more than planned each"
     if percent != ROOM_PERCENT:
         return Away(instances - needed, f"{why}, as the inventory has it", "the inventory", "yours")
     return Away(

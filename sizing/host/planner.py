@@ -256,7 +256,7 @@ def _high_load(sheet: Sheet) -> None:
         "host.obsolete",
         f"net.ipv4.tcp_tw_recycle=1 ({_HIGH_LOAD}) is not planned: Linux has it no more since 4.12, and "
         "sysctl would end with an error",
-        "nothing; tcp_tw_reuse stays at the kernel's own value",
+        "",
     )
 
 

@@ -143,8 +143,7 @@ def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator
             f"{name}.version",
             "all",
             f"is {cluster.version}, which is no version of Apache Kafka that today's clients talk to",
-            "write Kafka's own version, 2.1 or later (Confluent Platform 7.9 carries Kafka 3.9, 8.0 carries "
-            "4.0)",
+            "write Kafka's own version, 2.1 or later (Confluent Platform 7.9 has Kafka 3.9, 8.0 has 4.0)",
         )
     if cluster.brokers is None and cluster.bootstrap_servers is None:
         yield wrong_variable(
@@ -154,7 +153,7 @@ def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator
         yield wrong_variable(
             f"{name}.bootstrap_servers",
             "all",
-            f"contradicts {name}.brokers: a cluster is the kit's own or somebody else's",
+            f"contradicts {name}.brokers: a cluster is Kedge's own or somebody else's",
             "keep one of the two",
         )
     if cluster.brokers is not None and not inventory.group(cluster.brokers):

@@ -22,7 +22,7 @@ class KafkaCluster(Strict):
     version: Version
     """Version of Apache Kafka that the brokers run."""
     brokers: str | None = None
-    """The group of its hosts, of a cluster that the kit runs."""
+    """The group of its hosts, of a cluster that Kedge runs."""
     bootstrap_servers: str | None = None
     """Its brokers as HOST:PORT,HOST:PORT, of a cluster that somebody else runs."""
     data_center: str | None = None

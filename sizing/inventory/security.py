@@ -37,7 +37,7 @@ class _Strict(BaseModel):
 
 
 class Rights(_Strict):
-    """What a user of a cluster that the kit runs may do."""
+    """What a user of a cluster that Kedge runs may do."""
 
     topics: list[Topics] = ["*"]
     """Its topics; one that ends in * stands for all that begin so."""
@@ -57,11 +57,11 @@ class Security(_Strict):
     ca: File | None = None
     """File of the CA that signed the brokers' certificates."""
     user: Name | None = None
-    """As whom the kit's own clients log in: topics, gates, load."""
+    """As whom Kedge's own clients log in: topics, gates, load."""
     password: Password | None = None
     """Password of that login, best from a vault."""
     users: dict[Name, Password] = {}
-    """SCRAM users with passwords, of a cluster that the kit runs."""
+    """SCRAM users with passwords, of a cluster that Kedge runs."""
     broker_user: Name = "broker"
     """The one of users as which brokers speak with one another."""
     authorization: Literal["rights", "prepared", "none"] = "rights"

@@ -24,7 +24,7 @@ class Shared(Strict):
     kafka_clients: list[Any] = Field(default_factory=list)
     """Applications that you configure yourself, for which the plan says with what."""
     kafka_partition_rates: list[Any] = Field(default_factory=list)
-    """What partitions were measured to carry; python -m verify.measure writes it into a file of variables."""
+    """What partitions were measured to sustain; python -m verify.measure writes it to a file of variables."""
     recommended: dict[str, Any] = Field(default_factory=dict)
     """Values that verify.yml recommends, in its recommendations.yml; they are laid over the inventory."""
     service_levels: dict[str, Any] = Field(default_factory=dict)
@@ -39,7 +39,7 @@ class OfHost(Strict):
     data_center: str | None = None
     """Where the host stands, held against data_center of the clusters."""
     rack: str | None = None
-    """What fails together with it (a rack, a zone, a host pair): two hosts of one never restart at once."""
+    """What fails together with it (a rack, a zone, a host pair): two hosts of one never restart together."""
     rollout: dict[str, Any] = Field(default_factory=dict)
     """How the instances of a service are restarted; the same for all its hosts."""
     fleet: bool = False

@@ -37,7 +37,7 @@ Component = Literal[
 
 #: After the newest major version of Apache Kafka that there is: Confluent Platform's numbers lie beyond it.
 NEWER_KAFKA: Final = (5,)
-OF_KAFKA: Final = "write Kafka's own version (Confluent Platform 7.9 carries Kafka 3.9, 8.0 carries 4.0)"
+OF_KAFKA: Final = "write Kafka's own version (Confluent Platform 7.9 has Kafka 3.9, 8.0 has 4.0)"
 #: Versions of Kafka whose jars have a lock in roles/jar_set/files; others are deployed with a kafka_lock.
 LOCKED_KAFKA: Final = ("3.9.2", "4.3.1")
 

@@ -1,4 +1,4 @@
-"""What a flow was measured to carry, in place of a process a core: used where it is of this flow alone."""
+"""What a flow was measured to sustain, in place of a process a core: used where it is of this flow alone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def flow_headroom(
     """Say what a flow's rate leaves of what was measured; ``count`` processes are planned on these hosts."""
     if load := load_of(measured, flow):
         what = f"{measured.kind} {measured.version}, records of {measured.record_bytes} bytes"
-        fix = f"add hosts or processes, or lower mirror_maker_flows.{name}.mb_per_s to what they are to carry"
+        fix = f"add hosts or processes, or lower mirror_maker_flows.{name}.mb_per_s to what is sustained"
         planned, were = (
             list(quotas(number, hosts).values()) for number in (count, _measured_on(measured, len(hosts)))
         )

@@ -181,7 +181,7 @@ def _check_messages(
         if own is not None and own > message:
             sheet.error(
                 "mirror.message_bytes",
-                f"topic {topic} on {flow.source} takes messages of {own} bytes, and the flow carries "
+                f"topic {topic} on {flow.source} takes messages of {own} bytes, and the flow has messages of "
                 f"{message} ({said}): the process would end at the first larger one",
                 f"set max_message_bytes of the flow to {own}, on both clusters as well",
             )
@@ -190,7 +190,8 @@ def _check_messages(
         if own is not None and own < message:
             sheet.error(
                 "mirror.message_bytes",
-                f"topic {topic} on {flow.target} refuses messages above {own} bytes, and the flow carries "
+                f"topic {topic} on {flow.target} refuses messages above {own} bytes, and the flow has "
+                f"messages of "
                 f"{message} ({said})",
                 f"set max.message.bytes of topic {topic} on {flow.target} to {message}",
             )
@@ -203,7 +204,7 @@ def _check_messages(
         what += "" if broker else " by default"
         sheet.error(
             "mirror.message_bytes",
-            f"{what}, and the flow carries messages of {message} ({said})",
+            f"{what}, and the flow has messages of {message} ({said})",
             f"raise it to {message}, or max.message.bytes of each target topic "
             f"(kafka_clusters.{flow.target}.message_max_bytes tells the plan)",
         )

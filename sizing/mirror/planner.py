@@ -399,7 +399,8 @@ def _check_cores(sheet: Sheet, flow: Flow, cores: int) -> None:
             f"flow {flow.name} carries {flow.flow.mb_per_s:g} MB/s before compression, about {wanted:.0f} "
             f"cores at {_MB_A_CORE:g} MB/s each, and its hosts have {cores} for it; two cores that the "
             f"clusters shared did 45.6 MB/s of metrics and 54 of logs ({BENCH})",
-            f"use {math.ceil(wanted / cores)} times as many cores or hosts, or measure what these carry with "
+            f"use {math.ceil(wanted / cores)} times as many cores or hosts, or measure what these "
+            f"sustain with "
             "capacity.yml",
         )
 
@@ -422,8 +423,9 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
     if needed > carrying:
         sheet.warning(
             "mirror.round_trip",
-            f"flow {flow.name} is to carry {spec.mb_per_s:g} MB/s, and {carrying} producers with a request "
-            f"of {request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms carry "
+            f"flow {flow.name} has to sustain {spec.mb_per_s:g} MB/s, and {carrying} producers with a "
+            f"request "
+            f"of {request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms sustain "
             f"{carrying * each:.1f} MB/s before compression",
             f"use {f'{needed} processes and a topic' if flow.classic else 'a topic'} of "
             f"{'as many' if flow.classic else needed} partitions, larger messages, or direction pull",

@@ -24,7 +24,7 @@ MEASURED: Final = "MirrorMaker measurements, single runs at 60 ms on 2 cores"
 BENCH: Final = "bench/mirror, metrics of 100 bytes over 60 ms on 2 cores"
 CLASSIC: Final = "kafka.tools.MirrorMaker of Kafka 3.9"
 
-_SPLIT: Final = "KAFKA-8350, mended in later versions than classic MirrorMaker has"
+_SPLIT: Final = "KAFKA-8350, fixed in later versions than classic MirrorMaker has"
 
 #: linger.ms of the article: 95 percent of metric batches filled within 30 s, 99 percent of log batches.
 LINGER_MS: Final = {"bulk": 30_000, "latency": 15_000}
@@ -114,14 +114,15 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
             )
     because = "fewer bytes on the wire, and on the disks of the target"
     found = (
-        "11.0 times the records/s of stock over 60 ms, as gzip (10.3) and lz4 (11.9) within their spread, in "
+        "11.0 times the records/s of defaults over 60 ms, as gzip (10.3) and lz4 (11.9) within their "
+        "spread, in "
         "0.6 of the bytes of lz4; the document is of 2017, and zstd came with Kafka 2.1"
     )
     compressed = Choice("zstd", found, BENCH, "measured")
     if (zstd := math.ceil(COMPRESSOR_MIB["zstd"] * limits.target_partitions)) > _MOST_ZSTD_MIB:
         gzip = math.ceil(COMPRESSOR_MIB["gzip"] * limits.target_partitions)
         found = (
-            f"zstd would keep an estimated {zstd} MiB beside the heap for a batch of each of "
+            f"zstd would keep an estimated {zstd} MiB outside the heap for a batch of each of "
             f"{limits.target_partitions} partitions ({limits.target_source}), gzip {gzip}; their records/s "
             "were within one another's spread"
         )

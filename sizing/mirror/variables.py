@@ -67,7 +67,7 @@ class MirrorFlow(Strict):
     link_mbit_per_s: PositiveFloat | None = None
     """What the flow may use of the network path between them."""
     mb_per_s: PositiveFloat | None = None
-    """What the flow carries at its peak, before compression, in 10^6 bytes."""
+    """What the flow has at its peak, before compression, in 10^6 bytes."""
     largest_topic_partitions: Positive | None = None
     """Partitions of its largest topic, where kafka_topics does not declare it."""
     target_partitions: Positive | None = None
@@ -145,7 +145,7 @@ class MirrorMaker(Strict):
     ]
     """The flows by names of your own; a flow's processes are called mirror-maker@FLOW-N."""
     measured_capacity: MeasuredFlow | None = None
-    """What a flow was measured to carry, from recommendations.yml of a run of capacity.yml."""
+    """What a flow was measured to sustain, from recommendations.yml of a run of capacity.yml."""
     ready_seconds: Positive = 120
     """How long a process may take until the target has acknowledged records."""
     stop_seconds: Positive = 120

@@ -1,4 +1,4 @@
-"""What proxies were measured to carry, in place of what others' did: used where it is of these alone."""
+"""What proxies were measured to sustain, in place of what others' did: used where it is of these alone."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def rest_headroom(
             f"{measured.distribution} {measured.version}",
             Carriers([instances[host] for host, _, _ in used], [measured.instances_per_host] * len(used)),
             load,
-            "add hosts or instances, or lower kafka_rest_workload.records_per_s to what they are to carry",
+            "add hosts or instances, or lower kafka_rest_workload.records_per_s to what they have to sustain",
             rule="rest.capacity",
         )

@@ -108,7 +108,7 @@ def check_bootstrap(sheet: Sheet, cluster: str, servers: str, fetched: Fetches) 
     sheet.note(
         "rest.bootstrap",
         f"kafka_clusters.{cluster} has one bootstrap server, {servers}: a proxy that starts while that "
-        f"broker is away finds no cluster ({GUIDE}, bootstrap.servers: several, in case one goes down)",
+        f"broker is down finds no cluster ({GUIDE}, bootstrap.servers: several, in case one goes down)",
         "name a second broker in its bootstrap_servers, or a name that leads to several",
     )
 
@@ -170,7 +170,7 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
     if per_request == 1:
         sheet.warning(
             "rest.records_per_request",
-            "each request carries one record: 2,006 records/s were measured so, 56,400 with 10 in a request "
+            "each request has one record: 2,006 records/s were measured so, 56,400 with 10 in a request "
             f"and 193,000 with 100 ({MEASURED}, Producing)",
             "let clients send arrays of records over a connection that they keep",
         )

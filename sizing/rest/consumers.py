@@ -146,8 +146,8 @@ def plan_consumers(
 def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: float | None) -> None:
     """Plan for how long a client that vanished holds its partitions: no longer than a stall may be."""
     because = (
-        f"5 times the {pause_ms} ms for which a client may ask for nothing, 20 s at least: a client that "
-        "vanished holds its partitions this long, 304 s were measured at the default"
+        f"five times the longest pause of a client ({pause_ms} ms), and at least 20 s: a client that "
+        "vanishes keeps its partitions this long; at the default it kept them for 304 s (measured)"
     )
     chosen = max(_SHORTEST_INSTANCE_MS, 5 * pause_ms)
     least = pause_ms * 3 // 2
@@ -155,12 +155,12 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
         chosen = max(allowed, least)
         because = (
             f"two thirds of the {stall_s:g} s for which service_levels.rebalance.consume_stall_s lets a "
-            "group get nothing: a client that vanished holds its partitions this long, 304 s were measured "
-            "at the default"
+            "group get nothing: a client that vanishes keeps its partitions this long; at the default it "
+            "kept them for 304 s (measured)"
         )
         if allowed < least:
             because = (
-                f"half as much again as the {pause_ms} ms for which a client may ask for nothing; the "
+                f"half as much again as the {pause_ms} ms of a client's longest pause; the "
                 f"{stall_s:g} s of consume_stall_s would need less"
             )
             sheet.warning(
@@ -168,7 +168,7 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
                 f"a client that vanishes stops its partitions for {chosen / 1000:g} s, and "
                 f"service_levels.rebalance.consume_stall_s allows {stall_s:g} s",
                 f"have clients ask more often and say so (kafka_rest_workload.client_pause_ms, {pause_ms}), "
-                "or allow a longer stall",
+                "or allow a longer delivery gap",
             )
     instance = sheet.put(
         file,
@@ -249,6 +249,6 @@ def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> in
             f"average and worst case of a process: {load.readers} readers hold {load.fetched_mib:g} MiB each "
             f"on average; all of them filled to consumer.request.max.bytes of {limit / MIB:g} MiB hold "
             f"{worst} MiB of records, {3 * worst} MiB as measured, beside a heap of {heap_mib} MiB",
-            "nothing, where reads are short; else lower consumer.request.max.bytes, or the readers a process",
+            "where reads are long, lower consumer.request.max.bytes, or the readers a process",
         )
     return limit

@@ -101,7 +101,7 @@ def _put_protocol(sheet: Sheet, file: str, key: str, process: Process, obstacle:
             _RULE,
             f"groups speak the classic protocol, in which each restart stops all of a group: {obstacle.why} "
             f"({obstacle.source})",
-            f"nothing; or mend that, and {key} becomes {CONSUMER}",
+            f"to have {CONSUMER} as {key}, fix that",
         )
 
 
@@ -120,7 +120,7 @@ def _check_asked(sheet: Sheet, refused: list[str], obstacle: Obstacle | None) ->
         report(
             _RULE,
             f"kafka_rest_settings ask for the consumer protocol: {obstacle.why} ({obstacle.source})",
-            "take it out, or mend that",
+            "take it out, or fix that",
         )
 
 

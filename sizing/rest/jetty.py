@@ -113,7 +113,7 @@ def accept_queue_finding(sheet: Sheet, instances: int) -> None:
     """Say what no key reaches: the accept queue."""
     sheet.note(
         "jetty.accept_queue",
-        f"connections that arrive at once wait in an accept queue of {ACCEPT_QUEUE} a process, "
+        f"connections that arrive together wait in an accept queue of {ACCEPT_QUEUE} a process, "
         f"{ACCEPT_QUEUE * instances} on this host: nothing sets Jetty's, and net.core.somaxconn does not "
         "change it",
         "let clients keep their connections, and put a balancer or more instances before bursts beyond that",

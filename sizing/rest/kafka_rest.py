@@ -216,11 +216,11 @@ def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
 
 
 def _advertised(sheet: Sheet, file: str, process: Process, build: Build) -> None:
-    """Plan the URL that a new consumer is told to follow."""
+    """Plan the URL that a new consumer is given to follow."""
     variables = process.variables
     own = f"{process.scheme}://{process.address}:{process.port}"
     follow = (
-        "a consumer lives in one process and follows the URL that it is told, so each instance is "
+        "a consumer lives in one process and follows the URL that it is given, so each instance is "
         "addressable by itself"
     )
     name = Choice(process.address, follow, f"{GUIDE}, host.name", "derived")
@@ -256,8 +256,8 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, build: Build
         )
     else:
         because = (
-            "kafka_rest_consumers_via is balancer: consumers reach their process through it, by the home "
-            "that it learned"
+            "kafka_rest_consumers_via is balancer: consumers reach their process through it, by the "
+            "owning instance that it keeps"
         )
         sheet.put(
             file,

@@ -121,7 +121,7 @@ def plan_flood(sheet: Sheet, file: str, key: str) -> None:
             "none",
             f"what clients did up to 3.9: with no broker reachable kafka-rest 8.3.1 wrote {_FLOOD} MB of log "
             "in a minute, 7.9.9 80 kB; the client asks the brokers that it knew last, so restart it where "
-            "all of them have new addresses at once",
+            "all of them get new addresses together",
             _OBSERVED,
             "measured",
         ),

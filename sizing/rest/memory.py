@@ -175,7 +175,7 @@ def measured_heap(load: Load) -> Choice:
     needed = live * _HEAP_TO_LIVE + answers + bodies
     mib = max(_GUIDE_HEAP_MIB, math.ceil(needed / _STEP_MIB) * _STEP_MIB)
     parts = [
-        f"{_LIVE_MIB} MiB",
+        f"{_LIVE_MIB} MiB for the proxy itself",
         *(
             [f"{load.connections} connections x {load.connection.live_mib:g} MiB of a producer"]
             if load.connection.producer
@@ -187,23 +187,23 @@ def measured_heap(load: Load) -> Choice:
         + (f" ({load.fetches.said(load.partitions)})" if load.readers else ""),
     ]
     because = (
-        f"{', '.join(parts)} are {live:.0f} MiB live; twice that, so that the collector keeps up and the "
-        "consumers of an instance that restarts fit as well"
+        f"live heap: {' + '.join(parts)} = {live:.0f} MiB; the heap is twice that, so that the collector "
+        "keeps up and the consumers of an instance that restarts fit as well"
     )
     if answers:
         because += (
-            f"; and {answers:.0f} MiB of answers, {load.answers} reads x {FULL_READ} x "
+            f", plus {answers:.0f} MiB of answers, {load.answers} reads x {FULL_READ} x "
             f"{load.request_max_bytes / MIB:g} MiB"
         )
     if bodies:
         because += (
-            f"; and {bodies:.0f} MiB of {load.requests.concurrent} requests in flight x "
+            f", plus {bodies:.0f} MiB of {load.requests.concurrent} requests in flight x "
             f"{load.requests.bytes_each / MIB:.1f} MiB x {1 + BASE64:.2f}, their text as base64 and "
             "their records"
         )
     source = f"{MEASURED}, Memory per consumer instance; {fetches.SOURCE}"
     if mib == _GUIDE_HEAP_MIB:
-        return Choice(mib, f"{because}; 1 GiB at least", f"{source}; {GUIDE}, Memory", "documented")
+        return Choice(mib, f"{because}; at least 1 GiB", f"{source}; {GUIDE}, Memory", "documented")
     return Choice(mib, because, source, "estimate")
 
 

@@ -303,7 +303,7 @@ def _balancing(
                     "rest.balancing",
                     SERVICE,
                     f"{instances} instances, and no balancer in the inventory ({source})",
-                    "add a host to the group rest_balancer, describe yours in kafka_rest_balancer, or let "
+                    "add a host to the group rest_balancer, describe your own in kafka_rest_balancer, or let "
                     "each client choose an instance",
                 ),
             )

@@ -149,7 +149,7 @@ def instance_count(
         "rest.heap.split",
         f"{needed} instances instead of {count}: {variables.workload.consumers} consumer instances and the "
         f"requests in flight on {count} would need {one} MiB of heap each, above {HEAP_LIMIT_MIB}",
-        "nothing; spread the workload over more hosts to have fewer",
+        "to have fewer, spread the workload over more hosts",
     )
     return needed, small_fetch
 
@@ -220,7 +220,7 @@ def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
             f"spread the load over {math.ceil(wanted / room)} times as many hosts"
             + (", or send more records in a request" if larger else "")
             + (", or take kafka_rest_instances_per_host out" if given and wanted <= of_cores else "")
-            + "; or measure what these hosts carry with capacity.yml",
+            + "; or measure what these hosts sustain with capacity.yml",
         )
     return min(wanted, room)
 

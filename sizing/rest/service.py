@@ -65,7 +65,7 @@ def _away(inventory: Inventory, of_hosts: OfHosts, percent: int) -> Away:
         return room
     return Away(
         spare,
-        f"{rate} records/s are planned; just started, proxies carry {carried}, {most_each} each at most",
+        f"{rate} records/s are planned; just started, proxies sustain {carried}, {most_each} each at most",
         "REST proxy measurements, Producing",
         "derived",
     )

@@ -104,7 +104,8 @@ def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> No
     if bodies > heap_mib >= int(needed.value or 0):
         sheet.error(
             "rest.heap.bodies",
-            f"{load.requests.concurrent} requests of {load.requests.bytes_each} bytes are in flight at once, "
+            f"{load.requests.concurrent} requests of {load.requests.bytes_each} bytes are in flight "
+            f"together, "
             f"{bodies:.0f} MiB as text and records, and the heap of {heap_mib} MiB by {GUIDE} has no "
             "part for them",
             f"send fewer records in a request, spread the load over {math.ceil(bodies / heap_mib) + 1} times "
@@ -175,7 +176,7 @@ def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: in
         file,
         "kafka_rest",
         process.variables.stop_seconds,
-        "stopping took 0.05 to 0.4 s idle, 54 s with a call to brokers that are away; beyond it clients "
+        "stopping took 0.05 to 0.4 s idle, 54 s with a call to brokers that are down; beyond it clients "
         "wait for nothing",
         "REST proxy facts, Observed on running proxies",
         basis_of(KafkaRest, "stop_seconds", process.variables.stop_seconds, "estimate"),

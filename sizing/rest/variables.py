@@ -83,7 +83,7 @@ class Metrics(Strict):
     first_port: Port
     """Port of the first instance; the next follow."""
     address: str = "127.0.0.1"
-    """The address on which they are told."""
+    """The address on which they are served."""
 
 
 class KafkaRest(Strict):
@@ -103,7 +103,7 @@ class KafkaRest(Strict):
     heap_mib: Annotated[HeapMib | None, Planned("rest.heap.consumers")] = None
     """Heap of one process."""
     consumers_via: Literal["instance", "balancer"] = "instance"
-    """Where the URL points that a new consumer is told to follow: its own instance, or the balancer."""
+    """Where the URL points that a new consumer is given to follow: its own instance, or the balancer."""
     profile: Profile | None = None
     """Profile of the clients inside the proxy, as of kafka_clients; without it as the proxy makes them."""
     balancer: OtherBalancer | None = None
@@ -127,13 +127,13 @@ class KafkaRest(Strict):
     users: dict[Name, Password] = Field(default_factory=dict)
     """Who may log in to the proxies (HTTP basic), each with a password; anybody without it."""
     workload: RestWorkload = RestWorkload()
-    """What the proxies of one host have to carry while another host is away."""
+    """What the proxies of one host have to sustain while another host is down."""
     measured_capacity: MeasuredCapacity | None = None
-    """What hosts of this kind were measured to carry, from recommendations.yml of a run of capacity.yml."""
+    """What hosts of this kind were measured to sustain, from recommendations.yml of a run of capacity.yml."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
     """Keys of kafka-rest.properties of your own; they win over the plan's, and are checked."""
     plugin_keys: list[str] = Field(default_factory=list)
-    """Keys that a plugin of yours reads, or what such keys begin with; they are not called unknown."""
+    """Keys that one of your plugins reads, or what such keys begin with; they are not called unknown."""
     log_mib: Annotated[int, Field(ge=10, le=1024 * 1024)] = 500
     """The most that the log of one process takes on disk."""
     metrics: Metrics | None = None

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="what the process has to carry: what is not given is asked for as what it would decide",
+        help="what the process has to sustain: what is not given is asked for as what it would decide",
     )
     parser.add_argument("--format", choices=["text", "markdown", "json"], default="text")
     parser.add_argument("--full", action="store_true", help="also keys that are as planned, and notes")

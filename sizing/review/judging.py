@@ -56,7 +56,7 @@ _WORDS: Final = (
     (r",? and service_levels\.delivery\.(lost|duplicated|reordered) is 0", r" where no record may be \1"),
     (r"use (?:kafka_rest_)?profile \w+, or ", "write "),
     (r" (?:in|out of) (?:kafka_rest|streams_app)_settings\b", lambda m: " out" if " out" in m[0] else ""),
-    (r"; one that a plugin reads belongs in kafka_rest_plugin_keys", ", unless a plugin of yours reads it"),
+    (r"; one that a plugin reads belongs in kafka_rest_plugin_keys", ", unless one of your plugins reads it"),
     (rf"mirror_maker_flows\.{FLOW}\.(?:(?:consumer|producer)_)?(?:settings|environment)\.", ""),
     (rf"mirror_maker_flows\.{FLOW}\.(consumer|producer)_settings", r"\1.properties"),
     (rf"(consumer|producer)_settings of flow {FLOW}", r"\1.properties"),

@@ -152,7 +152,7 @@ def _of_keys(text: str, name: str, path: Path) -> Part:
     kind = named if named and kind == "other" else kind
     if kind is None:
         raise ReviewError(
-            f"{name}: cannot be told what it is: it has no key of a REST proxy, a mirror, Streams, HAProxy "
+            f"{name}: is of no kind that is known: it has no key of a REST proxy, a mirror, Streams, HAProxy "
             "or the kernel; call it kafka-rest.properties, consumer.properties or producer.properties"
         )
     heading = "a configuration of a broker, of Connect or of a registry" if kind == "other" else ""

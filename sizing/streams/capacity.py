@@ -1,4 +1,4 @@
-"""What an application was measured to carry, held against its rate: used where it is of this one alone."""
+"""What an application was measured to sustain, held against its rate: used where it is of this one alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def application_headroom(
         yield not_used(where, f"{ROLE}_measured_capacity", measured, why, rule="streams.capacity")
     elif spec.records_per_s:
         what = f"{measured.name} with {measured.version}, records of {measured.record_bytes} bytes"
-        fix = f"add hosts, or lower {ROLE}_records_per_s to what they are to carry"
+        fix = f"add hosts, or lower {ROLE}_records_per_s to what they have to sustain"
         instances = [measured.instances_per_host] * len(hosts)
         carriers = Carriers(instances, instances)
         yield from headroom(where, measured, what, carriers, spec.records_per_s, fix, rule="streams.capacity")

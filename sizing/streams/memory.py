@@ -21,7 +21,7 @@ _SEGMENT_MIN_MS: Final = 60_000  # a segment is half of the retention, 60 s at l
 #: throughput with all segments there. Before there were older ones, and with write buffers of as much, 4 MiB
 #: left 92 and 2 MiB 80; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6.
 FLOOR_MIB: Final = 8.0
-LEFT: Final = "4 MiB left 92 percent of stock's throughput, 2 MiB 80, and 1 MiB starved"
+LEFT: Final = "4 MiB left 92 percent of the defaults' throughput, 2 MiB 80, and 1 MiB starved"
 STARVED_MIB: Final = 4 / 3
 #: Share of the bound that memtables may take: 1.5 of 2 GB in the measurement that ran.
 MEMTABLE_SHARE: Final = 0.75

@@ -156,7 +156,7 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
     if measured > room >= 64:
         measured = room // 64 * 64
         measured_because = (
-            f"what the {'limit' if spec.memory_mib else 'host'} leaves beside heap and JVM; "
+            f"what the {'limit' if spec.memory_mib else 'host'} leaves after heap and JVM; "
             f"{measured_because} would be {floor} MiB"
         )
         basis = "derived"
@@ -196,12 +196,12 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
             buffer * MIB,
             f"half a buffer in each of {state.databases} databases is to fit into {memtables} MiB, and one "
             "is no larger than a writing database's share: in 2 GiB, buffers of 4 MiB left 96 percent of "
-            "stock's throughput, those of 8 MiB 68",
+            "the defaults' throughput, those of 8 MiB 68",
             BENCH,
             "measured",
         ),
     )
-    ran = "two ran near the stock rate within the bound"
+    ran = "two ran near the defaults' rate within the bound"
     part = "index and filter blocks keep a part of the cache"
     fixed: tuple[tuple[str, str, str, Basis], ...] = (
         ("high.priority.ratio", "0.1", part, "estimate"),

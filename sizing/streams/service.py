@@ -47,7 +47,8 @@ def _away(_: Inventory, of_hosts: OfHosts, percent: int) -> Away:
         return room
     return Away(
         max(1, standbys),
-        f"{standbys} standby replicas of a task: with more instances away all copies of a store could be, "
+        f"{standbys} standby replicas of a task: with more instances unavailable all copies of a store "
+        f"could be, "
         "and it would be read back from its changelog",
         "Kafka Streams documentation, num.standby.replicas",
         "derived",

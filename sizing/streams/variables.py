@@ -40,7 +40,7 @@ class Store(Strict):
     kind: Kind = "windowed"
     """What it holds; a join is one of two streams, and keeps two stores."""
     count: Positive = 1
-    """How many stores or joins are alike."""
+    """How many stores or joins are identical."""
     partitions: Positive
     """Partitions of the topics that it reads."""
     window_ms: Positive | None = None
@@ -132,7 +132,7 @@ class StreamsApp(Strict):
     records_per_s: PositiveFloat | None = None
     """Records of delivery.input that all instances take at the peak; held against measured_capacity."""
     measured_capacity: MeasuredApplication | None = None
-    """What the application was measured to carry, from recommendations.yml of a run of capacity.yml."""
+    """What the application was measured to sustain, from recommendations.yml of a run of capacity.yml."""
     stores: list[Store] = Field(default_factory=list)
     """The state that it keeps, for which memory is planned."""
     instances_per_host: Positive = 1
@@ -204,7 +204,7 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
                 wrong.append(wrong_variable(f"{where}.window_ms", host, "is set, and kind is key_value", fix))
         names = [s.name for s in variables.stores]
         for name in sorted({n for n in names if names.count(n) > 1}):
-            fix = "name each once; count says how many are alike"
+            fix = "name each once; count says how many are identical"
             wrong.append(wrong_variable("streams_app_stores", host, f"holds {name} twice", fix))
     return found, wrong
 

@@ -80,7 +80,8 @@ def check_cluster(inventory: Inventory, of: ClusterTopics) -> list[Finding]:
         report(
             "topics.leaders",
             f"{total} partitions on {brokers} brokers of cluster {name} are {leaders:.0f} leaders a broker, "
-            f"all away for a moment when it fails; advised are {LEADERS_NOTE} to {LEADERS_WARNING} at most",
+            f"all unavailable for a moment when it fails; advised are {LEADERS_NOTE} to "
+            f"{LEADERS_WARNING} at most",
             f"use {math.ceil(total / LEADERS_NOTE)} brokers or more, or fewer partitions",
         )
     added = added_replication_ms(cluster.other_partitions, brokers, copies) + sum(

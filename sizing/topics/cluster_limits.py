@@ -59,7 +59,8 @@ def of_cluster(name: str, brokers: Iterable[int], partitions: Sequence[Led]) -> 
     leaders = Counter(each.leader for each in partitions)
     rows = [
         Limit("limits.leaders", f"broker {n}", "leaders", leaders[n], LEADERS_WARNING,
-              f"all {leaders[n]} are away for a moment when it fails; 2,000 to {LEADERS_WARNING:,} are the "
+              f"all {leaders[n]} are unavailable for a moment when it fails; 2,000 to "
+              f"{LEADERS_WARNING:,} are the "
               "most that is advised", f"{GUIDE}, Trade-offs, availability")
         for n in ids
     ]  # fmt: skip

@@ -126,13 +126,13 @@ def _settings(sheet: Sheet, topic: Topic, brokers: int | None, measured: Sequenc
             "topics.min_insync",
             f"min.insync.replicas of topic {topic.name} is {in_sync}, above its {replication} copies: with "
             "acks=all nothing can be written",
-            f"set it to {max(1, replication - 1)}, so that one copy may be away",
+            f"set it to {max(1, replication - 1)}, so that one copy may be unavailable",
         )
     elif isinstance(in_sync, int) and in_sync == replication > 1:
         sheet.warning(
             "topics.min_insync",
             f"min.insync.replicas of topic {topic.name} is {in_sync}, as many as its copies: while a broker "
-            "is away or restarts, nothing can be written with acks=all",
+            "is down or restarts, nothing can be written with acks=all",
             f"set it to {replication - 1}, or raise replication",
         )
 
@@ -190,7 +190,8 @@ def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) 
         if topic.growth == 1 and topic.keyed:
             sheet.note(
                 "topics.growth",
-                f"topic {topic.name} has keys and no room to grow: partitions that are added later move keys",
+                f"topic {topic.name} has keys and no headroom to grow: partitions that are added later "
+                f"move keys",
                 "set growth to what you expect, such as 2",
             )
         return needed
@@ -211,8 +212,8 @@ def _check_live(sheet: Sheet, topic: Topic, count: int) -> None:
     if count < live:
         sheet.error(
             "topics.partitions.live",
-            f"topic {topic.name} has {live} partitions and the plan says {count}: Kafka cannot take "
-            "partitions away",
+            f"topic {topic.name} has {live} partitions and the plan says {count}: Kafka cannot "
+            "remove partitions",
             f"set partitions to {live}, or make a new topic",
         )
         return

@@ -76,7 +76,7 @@ def check_rates(sheet: Sheet, topic: Topic, rates: Rates) -> None:
             sheet.warning(
                 "topics.ceiling",
                 f"topic {topic.name} is to reach {topic.target_mb_per_s:g} MB/s x growth {topic.growth:g}; "
-                f"{what}: nothing is known of what the cluster carries beyond that",
+                f"{what}: nothing is known of what the cluster sustains beyond that",
                 "measure with more --clients, from machines of their own",
             )
         elif topic.target_mb_per_s > ceiling:

@@ -1,4 +1,4 @@
-"""The declared topics and what partitions were measured to carry, validated."""
+"""The declared topics and what partitions were measured to sustain, validated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Acks = Literal["0", "1", "all"]
 
 
 class PartitionRates(Strict):
-    """What one partition of a cluster was measured to carry, as ``python -m verify.measure`` writes it."""
+    """What one partition of a cluster was measured to sustain, as ``python -m verify.measure`` writes it."""
 
     cluster: str
     """The cluster that was measured, of kafka_clusters."""
@@ -79,7 +79,7 @@ class Topic(Strict):
     replication: Annotated[Positive | None, Planned("topics.replication")] = None
     """Copies of each partition."""
     target_mb_per_s: Rate | None = None
-    """What the topic has to carry, in 10^6 bytes."""
+    """What the topic has to sustain, in 10^6 bytes."""
     production_mb_per_s: Rate | None = None
     """What one partition takes, measured; from kafka_partition_rates if not given."""
     consumption_mb_per_s: Rate | None = None

@@ -86,7 +86,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     for who in sorted(due | set(peaks)):
         name = f"{who[1]} on {who[0]}"
         if who not in peaks:
-            doubts.append(f"{name} told nothing of its memory")
+            doubts.append(f"{name} reported nothing of its memory")
             continue
         if who not in bounds:
             doubts.append(f"{name} has no memory in the plan to hold it against")
@@ -94,7 +94,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         measured[name] = _figures(peaks[who], bounds[who])
         silent = unseen_s([second for second, _ in series[name]["RSS"]], _spans(evidence.run, restarts, who))
         if silent > UNSEEN_S:
-            doubts.append(f"{name} told nothing of its memory for {silent:.0f} s")
+            doubts.append(f"{name} reported nothing of its memory for {silent:.0f} s")
         for kind, example in _over(peaks[who], bounds[who], levels.memory).items():
             found.setdefault(kind, []).append({"host": who[0], "instance": who[1], **example})
             blamed.add(example["to_blame"])
@@ -104,7 +104,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
                 f"({example['share_mib']:,} MiB, planned {example['share_planned_mib']:,})"
             )
     if not peaks and not due:
-        doubts.append("the rocksdb table is empty: no Streams application told of its memory")
+        doubts.append("the rocksdb table is empty: no Streams application reported its memory")
     most = max((one["rss_percent_of_plan"] for one in measured.values()), default=0)
     short = f"{len(measured)} instances, RSS at most {most:g} % of the plan"
     figures = _highest(peaks, bounds, levels.memory)
@@ -260,7 +260,7 @@ def _advice(share: str) -> Recommendation:
     if variable is None:
         return Recommendation(
             "Preload jemalloc (streams_app_jemalloc), close iterators, or plan fewer databases a host",
-            "what lies beside heap and bound took more than the plan states",
+            "what lies outside heap and bound took more than the plan states",
             effect="memory that RocksDB has freed goes back to the system",
         )
     return Recommendation(

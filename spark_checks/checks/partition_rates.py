@@ -70,7 +70,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     rates = partition_rates(evidence.run.run_id, asked, measured)
     if rates is not None and not doubts:
         recommendations.append(Recommendation(
-            f"plan the topics of cluster {asked['cluster']} with what one partition was measured to carry",
+            f"plan the topics of cluster {asked['cluster']} with what one partition was measured to sustain",
             f"{rates['production_mb_per_s']:g} MB/s produced, {rates['consumption_mb_per_s']:g} MB/s "
             "consumed",
             "kafka_partition_rates", [rates]))  # fmt: skip

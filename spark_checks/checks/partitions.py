@@ -90,7 +90,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         if needed > topic.partitions:
             problems.append(
                 f"{topic.topic}: {needed} partitions are needed for {target:,.0f} records/s, it has "
-                f"{topic.partitions} (one carried {slowest:,.0f}/s)"
+                f"{topic.partitions} (one sustained {slowest:,.0f}/s)"
             )
             advice.append(_more(topic, needed, target, slowest))
         if levels.partitions.max_skew is not None and skew > levels.partitions.max_skew:
@@ -160,7 +160,7 @@ def _target(run: Run, levels: Levels, topic: str) -> float:
 def _more(topic: Topic, needed: int, target: float, rate: float) -> Recommendation:
     return Recommendation(
         f"Give {topic.topic} {needed} partitions",
-        f"one partition carried {rate:,.0f} records/s",
+        f"one partition sustained {rate:,.0f} records/s",
         *more_partitions(topic.topic, topic.cluster, needed),
-        effect=f"{needed} partitions at that rate carry the target of {target:,.0f} records/s",
+        effect=f"{needed} partitions at that rate sustain the target of {target:,.0f} records/s",
     )

@@ -42,7 +42,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     run, slo = evidence.run, given(levels.spread)
     rows, restarts = evidence.rows("homes"), read_restarts(evidence.rows("actions"), run)
     if rows is None:
-        return Result(NAME, "unknown", "nobody noted where consumers were at home", slo=slo)
+        return Result(NAME, "unknown", "the owning instances of consumers were not noted", slo=slo)
     if not restarts or restarts[-1].end_us is None:
         doubt = "an instance never came back" if restarts else "no instance was restarted"
         return Result(NAME, "unknown", doubt, slo=slo)
@@ -62,8 +62,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if level is not None and beyond:
         row = beyond[0]
         problems.append(
-            f"{row['instance']} of {row['group']} carries {row['consumers']} consumers and "
-            f"{row['partitions']} partitions, and carried {row['consumers_before']} and "
+            f"{row['instance']} of {row['group']} has {row['consumers']} consumers and "
+            f"{row['partitions']} partitions, and had {row['consumers_before']} and "
             f"{row['partitions_before']} before; "
             f"{level:g} percent are allowed"
         )
@@ -123,7 +123,8 @@ def changes(before: Carried, after: Carried) -> list[dict[str, Any]]:
 def _advice(beyond: list[dict[str, Any]]) -> Recommendation:
     return Recommendation(
         "have clients that lost their instance go back to it when it is there again: delete the new one, "
-        "make one at home (docs/balancer.md); each move stops all of a classic group, so have the consumer "
+        "make one at its former instance (docs/balancer.md); each move stops all of a classic group, so "
+        "have the consumer "
         "protocol first (docs/group_protocol.md)",
         f"{beyond[0]['instance']} carried {beyond[0]['consumers_before']} consumers before the restarts, and "
         f"{beyond[0]['consumers']} after",

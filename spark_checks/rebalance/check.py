@@ -22,9 +22,9 @@ from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge,
 
 _MEASURES: Final = {
     "produce_gap_s": "produce gap",
-    "consume_stall_s": "consume stall",
+    "consume_stall_s": "delivery gap",
     "not_stable_s": "time not stable",
-    "ownerless_s": "ownerless time",
+    "ownerless_s": "time unassigned",
     "lag_recovery_s": "lag recovery",
 }
 Cells = dict[int, dict[str, dict[str, Any]]]
@@ -35,7 +35,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     - produce gap: the longest time between consecutive acknowledgements of one partition, by interface; the
       longest without any acknowledgement by that interface stands beside it.
-    - consume stall: the longest time between deliveries of one partition to a group, less the longest time
+    - delivery gap: the longest time between deliveries of one partition to a group, less the longest time
       within it in which nothing was acknowledged there either; under 0.1 s is no stall.
     - time not stable: the sum of the times from a sample of the group's state that is not Stable to the next
       sample. Its error is one sampling interval a change; times in which the sampler slept are unknown.

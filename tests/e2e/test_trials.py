@@ -100,7 +100,7 @@ def test_a_search_goes_on_after_ctrl_c_and_tells_the_plan(tmp_path: Path) -> Non
     # The run itself brings the host back, and the next one waits for it.
     after = play("capacity.yml", "-e", json.dumps(SMALL | {"resume": run.name}), inventory=INVENTORY)
     assert after.returncode == 0, after.stdout[-4000:]
-    assert f"going on after 4 trials of {run.name}" in after.stdout
+    assert f"going on after 4 load tests of {run.name}" in after.stdout
     assert trials_of(after.stdout) == ["away", "away"]
     assert active() == INSTANCES
     numbers = [json.loads(path.read_text())["number"] for path in sorted(run.glob("trials/*/trial.json"))]
@@ -143,7 +143,7 @@ def what_the_plan_says_of(run: Path, folder: Path) -> None:
     planned = play("plan.yml", "-e", f"@{recommendations}", "-e", f"@{kept}", inventory=INVENTORY)
     assert planned.returncode == 0, planned.stdout[-3000:]
     # Lines are broken where they are long.
-    assert f"at least {RATE} records/s are carried" in " ".join(planned.stdout.split())
+    assert f"at least {RATE} records/s are sustained" in " ".join(planned.stdout.split())
 
 
 def test_arms_take_turns_and_the_hosts_get_back_what_they_had(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def disturbed(spark: SparkSession) -> Any:
 
 def test_a_restart_is_measured_and_the_measure_over_its_level_fails(disturbed: Any) -> None:
     assert disturbed.verdict == "fail"
-    assert disturbed.because.startswith("consume stall 1.00 s at rest1 8082, the level is 0.5 s")
+    assert disturbed.because.startswith("delivery gap 1.00 s at rest1 8082, the level is 0.5 s")
     (restart,) = disturbed.measured["by_restart"]
     assert restart["produce_gap_s"] == pytest.approx(2.02, abs=0.001)
     # Three seconds without a delivery, of which two had nothing to deliver.

@@ -107,7 +107,7 @@ def test_levels_say_how_much_of_the_plan_may_be_reached(
             {"rocksdb": [sample(1, 800)], "settings": planned(MemoryMax=None)},
             "joins on h has no memory in the plan",
         ),
-        ({"rocksdb": [], "settings": planned()}, "joins on h told nothing"),
+        ({"rocksdb": [], "settings": planned()}, "joins on h reported nothing"),
     ],
     ids=["no samples table", "no plan", "no limit in the plan", "no sample"],
 )
@@ -122,7 +122,7 @@ def test_what_is_not_on_record_is_unknown(
 def test_one_silent_instance_keeps_the_others_from_passing(spark: SparkSession) -> None:
     tables = evidence(spark, about("h", "h2"), settings=planned(), rocksdb=[sample(1, 800)])
     result = memory.check(tables, Levels())
-    assert (result.verdict, result.because) == ("unknown", "joins on h2 told nothing of its memory")
+    assert (result.verdict, result.because) == ("unknown", "joins on h2 reported nothing of its memory")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_an_instance_that_fell_silent_is_unknown_unless_it_was_restarted(
     tables = evidence(spark, long, settings=planned(), rocksdb=rows, actions=actions if restarted else [])
     result = memory.check(tables, Levels())
     assert result.verdict == ("pass" if restarted else "unknown")
-    assert ("joins on h told nothing of its memory for 32 s" in result.because) != restarted
+    assert ("joins on h reported nothing of its memory for 32 s" in result.because) != restarted
 
 
 def test_the_limit_of_another_service_is_not_the_applications(spark: SparkSession) -> None:

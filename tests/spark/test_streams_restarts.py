@@ -74,7 +74,7 @@ def checked(spark: SparkSession, timestamp_type: str = "append", **level: Any) -
 def test_a_stall_is_read_from_the_outputs_by_partition_of_the_input(spark: SparkSession) -> None:
     result = checked(spark, consume_stall_s=2)
     assert result.verdict == "fail"
-    assert result.because.startswith("consume stall 2.45 s at st1 joins-0, the level is 2 s")
+    assert result.because.startswith("delivery gap 2.45 s at st1 joins-0, the level is 2 s")
     (restart,) = result.measured["by_restart"]
     assert restart["by"]["joins"]["by_partition"] == [{"partition": 0, "stall_s": 2.45, "ownerless_s": 1.0}]
     assert restart["by"]["joins"]["lag_highest_records"] == pytest.approx(50, abs=3)
@@ -91,4 +91,4 @@ def test_the_groups_time_and_the_restore_stand_beside_it(spark: SparkSession) ->
 def test_without_the_brokers_times_of_the_outputs_a_stall_is_unknown(spark: SparkSession) -> None:
     result = checked(spark, "create", consume_stall_s=2)
     assert result.verdict == "unknown"
-    assert "consume stall was not measured" in result.because
+    assert "delivery gap was not measured" in result.because

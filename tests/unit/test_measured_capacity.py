@@ -66,9 +66,9 @@ def test_the_reason_of_the_processes_names_the_run() -> None:
 def test_a_flows_headroom_is_said_healthy_and_with_one_host_away() -> None:
     healthy, away = said(of_flow(30), "mirror.capacity")
     assert (healthy.severity, away.severity) == ("note", "note")
-    assert "healthy 60,000 records/s are carried" in healthy.message
+    assert "healthy 60,000 records/s are sustained" in healthy.message
     assert "the workload is 30,000: 50% of it, 30,000 are left" in healthy.message
-    assert "with one host away 32,000" in away.message
+    assert "with one host down 32,000" in away.message
 
 
 def test_a_flow_that_one_host_less_does_not_carry_is_an_error() -> None:
@@ -81,9 +81,9 @@ def test_what_fewer_processes_carry_is_less() -> None:
     flow = {"mb_per_s": 25, "processes": 3}
     inventory = mirrors(flow=flow, measured_capacity=FLOW, common={"advice": "measured"})
     healthy, away = said(inventory, "mirror.capacity")
-    assert "healthy 30,000 records/s are carried by 3 of 6 processes" in healthy.message
+    assert "healthy 30,000 records/s are sustained by 3 of 6 processes" in healthy.message
     # One host has two of the three.
-    assert "with one host away 10,667 records/s are carried by 3 of 6 processes" in away.message
+    assert "with one host down 10,667 records/s are sustained by 3 of 6 processes" in away.message
     assert (healthy.severity, away.severity) == ("note", "error")
 
 
@@ -100,7 +100,7 @@ def test_what_does_not_suffice_while_an_instance_restarts_is_a_warning() -> None
     found = said(of_flow(30, measured), "mirror.capacity")
     (restarting,) = [one for one in found if "while an instance restarts" in one.message]
     assert restarting.severity == "warning"
-    assert "while an instance restarts 25,000 records/s are carried" in restarting.message
+    assert "while an instance restarts 25,000 records/s are sustained" in restarting.message
     assert "as measured" in restarting.message
     # Of other hosts it says nothing.
     more = said(of_flow(30, measured, hosts=4), "mirror.capacity")
@@ -117,7 +117,7 @@ def test_more_hosts_have_as_many_more_processes() -> None:
     assert sum(len(one) for one in instances(plan, "mirror_maker").values()) == 12
     healthy, away = said(of_flow(90, hosts=4), "mirror.capacity")
     assert "healthy 120,000" in healthy.message
-    assert "with one host away 90,000" in away.message
+    assert "with one host down 90,000" in away.message
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def of_application(rate: float | None, **change: Any) -> list[Finding]:
 
 def test_an_applications_headroom_is_said_healthy_and_with_one_host_away() -> None:
     healthy, away = of_application(1500)
-    assert "healthy 4,000 records/s are carried" in healthy.message
-    assert "with one host away 2,000 records/s are carried" in away.message
+    assert "healthy 4,000 records/s are sustained" in healthy.message
+    assert "with one host down 2,000 records/s are sustained" in away.message
     assert "what a host of it does" in away.message
     assert of_application(None) == []
 

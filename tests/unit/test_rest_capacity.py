@@ -40,9 +40,9 @@ def test_headroom_is_said_healthy_and_with_one_host_away() -> None:
     """The workload of a host is what it carries while the other is away: 40,000 of both together."""
     healthy, away = findings(40_000)
     assert (healthy.severity, away.severity) == ("note", "note")
-    assert "healthy 100,000 records/s are carried (run 20261122T100000Z of 2026-11-22" in healthy.message
+    assert "healthy 100,000 records/s are sustained (run 20261122T100000Z of 2026-11-22" in healthy.message
     assert "the workload is 40,000: 40% of it, 60,000 are left" in healthy.message
-    assert "with one host away 48,000" in away.message
+    assert "with one host down 48,000" in away.message
     assert "as measured" in away.message
 
 
@@ -54,7 +54,7 @@ def test_a_workload_that_one_host_less_does_not_carry_is_an_error() -> None:
 def test_other_numbers_of_hosts_are_reckoned_from_what_one_does() -> None:
     healthy, away = findings(30_000, hosts=4)
     assert "healthy 200,000" in healthy.message
-    assert "with one host away 150,000" in away.message
+    assert "with one host down 150,000" in away.message
     assert "what a host of it does" in away.message
 
 
@@ -75,8 +75,8 @@ def test_what_carries_nothing_with_a_host_away_has_all_instances_and_is_an_error
 def test_what_fewer_instances_carry_is_less() -> None:
     """Of the two that were measured on each host one is planned."""
     healthy, away = findings(20_000, instances_per_host=1)
-    assert "healthy 50,000 records/s are carried by 2 of 4 processes" in healthy.message
-    assert "with one host away 24,000" in away.message
+    assert "healthy 50,000 records/s are sustained by 2 of 4 processes" in healthy.message
+    assert "with one host down 24,000" in away.message
 
 
 def test_instances_follow_from_the_measurement_and_not_from_the_scaled_constant() -> None:

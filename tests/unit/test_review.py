@@ -290,7 +290,7 @@ def test_kernel_settings_are_never_planned_below_what_a_host_has(tmp_path: Path)
     ("name", "text", "said"),
     [
         ("empty.properties", "", "is empty"),
-        ("notes.properties", "hello = world\n", "cannot be told what it is"),
+        ("notes.properties", "hello = world\n", "is of no kind that is known"),
         ("compose.yml", "services:\n  a: [b\n", "is no YAML"),
         ("api.yml", "openapi: 3.0.1\n", "names no container"),
         ("lone.env", "TZ=UTC\n", "sets variables of no process of Kafka's"),

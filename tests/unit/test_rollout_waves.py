@@ -68,7 +68,7 @@ def test_no_more_are_away_than_the_others_carry() -> None:
     plan = make_plan(asked(hosts=20, instances=2, at_once=20))
     assert number(plan.waves["kafka_rest"], "at_once") == 8
     (warning,) = of_rule(plan, "rollout.at_once", "warning")
-    assert "20 at once are wanted, and at most 8 go: 32 of 40 instances" in warning.message
+    assert "20 are wanted together, and at most 8 may be unavailable: 32 of 40 instances" in warning.message
     # 8 of 8 hosts are needed for what is produced: one goes all the same, and no second one.
     busy = rest(
         8,

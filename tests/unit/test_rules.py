@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules import Rule, planned, written
+from tests.rules import KEYS, Rule, keys, planned, written
 
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 MEASURED, DOCUMENTED, ASKED, FOUND = (
@@ -30,8 +30,8 @@ DOCUMENTS = (
 
 
 def table() -> dict[str, list[str]]:
-    """Return the rules of each section."""
-    sections = TABLE.read_text().split("\n## ")[1:]
+    """Return the rules of each section but that of their keys."""
+    sections = KEYS.sub("", TABLE.read_text()).split("\n## ")[1:]
     return {s.partition("\n")[0]: re.findall(r"^\| `([^`]+)` \|", s, flags=re.MULTILINE) for s in sections}
 
 
@@ -53,6 +53,12 @@ def test_the_rules_with_a_measured_form_stand_with_it(code: dict[str, Rule]) -> 
     for rule in rows & code.keys():
         said = next(line for line in TABLE.read_text().splitlines() if line.startswith(f"| `{rule}` |"))
         assert ("not named" in said.split("|")[2]) is not code[rule].documented, rule
+
+
+def test_the_page_has_the_keys_that_each_rule_sets(code: dict[str, Rule]) -> None:
+    found = KEYS.search(TABLE.read_text())
+    assert found is not None
+    assert found[0] == keys(code), "run python -m tests.rules"
 
 
 def test_what_the_documents_say_and_nothing_measured_changed_stands_apart(code: dict[str, Rule]) -> None:

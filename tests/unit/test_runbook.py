@@ -245,17 +245,30 @@ def test_a_balancer_that_does_not_run_is_named(tmp_path: Path) -> None:
     assert "HAProxy does not answer. rest/rest1:8082 was not stopped" in told["msg"]
 
 
-def test_the_commands_of_a_rollback_by_hand_put_the_last_good_release_back(tmp_path: Path) -> None:
-    home, etc, tools = (tmp_path / name for name in ("kedge/kafka-rest/8082", "kafka-rest", "tools"))
-    for folder in (home / "releases" / "old", home / "releases" / "new", etc, tools):
+def test_the_commands_of_a_rollback_by_hand_put_an_earlier_release_and_its_unit_back(tmp_path: Path) -> None:
+    home, etc, systemd, tools = (
+        tmp_path / name for name in ("kedge/kafka-rest/8082", "kafka-rest", "systemd", "tools")
+    )
+    for folder in (home / "releases" / "old", home / "releases" / "bad", etc, systemd, tools):
         folder.mkdir(parents=True)
-    (home / "good").write_text("old\n")
-    (etc / "8082").symlink_to(home / "releases" / "new")
+    # It became ready, and is bad all the same.
+    (home / "good").write_text("bad\n")
+    (home / "releases" / "old" / "unit.service").write_text("of old\n")
+    (systemd / "kafka-rest@.service").write_text("of bad\n")
+    (etc / "8082").symlink_to(home / "releases" / "bad")
     stub = tools / "systemctl"
-    stub.write_text(f'#!/bin/sh\necho "$@" $(basename $(readlink {etc}/8082)) > {tmp_path}/called\n')
+    stub.write_text(
+        f'#!/bin/sh\necho "$@" $(basename $(readlink {etc}/8082)) $(cat {systemd}/*) >> {tmp_path}/called\n'
+    )
     stub.chmod(0o755)
-    for line in blocks("Force a rollback")[4:]:
-        here = line.replace("/var/lib/kedge", str(tmp_path / "kedge")).replace("/etc/kafka-rest", str(etc))
+    places = {"/var/lib/kedge": tmp_path / "kedge", "/etc/kafka-rest": etc, "/etc/systemd/system": systemd}
+    for line in blocks("Force a rollback")[2:]:
+        here = line.replace("RELEASE", "old")
+        for place, there in places.items():
+            here = here.replace(place, str(there))
         environment = {"PATH": f"{tools}:/usr/bin:/bin"}
         subprocess.run(["sh", "-c", here], env=environment, check=True, capture_output=True)
-    assert (tmp_path / "called").read_text() == "restart kafka-rest@8082 old\n"
+    assert (tmp_path / "called").read_text().splitlines() == [
+        "daemon-reload old of old",
+        "restart kafka-rest@8082 old of old",
+    ]

@@ -57,7 +57,7 @@ def test_check_says_what_would_be_done_and_how_long(
     assert checked(monkeypatch, document, "capacity") == 0
     said = capsys.readouterr().out
     assert "from 5,000 records/s" in said
-    assert "at most 30 short trials of 8 s and 36 full ones of 30 s" in said
+    assert "at most 30 short load tests of 8 s and 36 full ones of 30 s" in said
     assert "stops the instances of rest2" in said
     assert checked(monkeypatch, document, "compare") == 0
     assert "planned documented documented planned" in capsys.readouterr().out

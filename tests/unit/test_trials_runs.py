@@ -71,7 +71,7 @@ class Simulated:
             self.interrupt_at = 0
             raise InterruptedError
         if asked.kind in self.mute:
-            raise TrialsError(f"the load of trial {asked.number} cannot begin: no answer")
+            raise TrialsError(f"the load of load test {asked.number} cannot begin: no answer")
         folder = run_dir / "trials" / asked.name
         (folder / "report").mkdir(parents=True, exist_ok=True)
         judged = asked.number not in self.unjudged
@@ -309,7 +309,7 @@ def test_arms_of_which_none_starts_are_no_comparison(
     site.fails_to_start = {"stock", "planned"}
     assert call(arms.compare_arms, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path) == UNSURE
     said = capsys.readouterr().out
-    assert "failed: the arm does not start: trials/arm.yml ended with 2: not ready after 60 s" in said
+    assert "failed: the variant does not start: trials/arm.yml ended with 2: not ready after 60 s" in said
     assert "nothing to compare: stock and another arm need a trial each" in said
     assert (tmp_path / "r/report/report.html").exists()
 

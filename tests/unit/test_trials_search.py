@@ -143,7 +143,7 @@ def test_a_wide_interval_does_not_close_before_both_its_ends_were_tried_twice() 
         for done in range(len(tried)):
             (before,) = answers(rules, tried[:done])
             following = next_trial(rules, tried[:done])
-            if "full trials failed near" in before.because and following is not None:
+            if "full load tests failed near" in before.because and following is not None:
                 lacked += 1
                 assert before.passed is not None and following.load > before.passed
     assert lacked > 0

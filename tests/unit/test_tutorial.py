@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
+from plugins.callback import kedge_events
+from spark_checks.__main__ import main as compared
+from spark_checks.job import Audit
+from spark_checks.report import output
+from spark_checks.results import Figure, Result
 from tests.unit.test_docs import ELSEWHERE, ROOT, commands
 
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -73,3 +84,57 @@ def test_the_value_that_the_tutorial_changes_is_planned_as_the_reader_s_own(mine
         assert "producer.compression.type=lz4 (yours)" in " ".join(run(PLAN, mine).split())
     finally:
         place.write_text(before)
+
+
+def shown(first: str) -> list[str]:
+    """Return the lines of the page's block of output that begins so."""
+    blocks = re.findall(r"(?:^    .*\n)+", PAGE.read_text(), flags=re.MULTILINE)
+    return next(textwrap.dedent(block).splitlines() for block in blocks if block[4:].startswith(first))
+
+
+def test_what_a_deploy_says_of_an_instance_is_the_callback_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    callback, said = kedge_events.CallbackModule(), list[str]()
+    monkeypatch.setattr(callback._display, "display", said.append)
+    row = {"service": "kafka_rest", "action": "ready", "ok": True, "started_us": 1, "ended_us": 40_000_001}
+    rows = [{**row, "instance": name} for name in ("8082", "8083")]
+    host, task = SimpleNamespace(get_name=lambda: "rest1"), SimpleNamespace(action="kedge_instance")
+    callback.v2_runner_on_ok(SimpleNamespace(_result={"kedge_actions": rows}, _host=host, _task=task))
+    assert [line.replace("40.0", "N.N").strip() for line in said] == shown("kafka_rest 8082")
+
+
+#: Figures of the demo's run that docs/report.png shows, one instance restarted after another.
+DELIVERED = Figure("lost", 0, 0, of=3_269_441), Figure("undelivered", 0, 0, of=3_269_441)
+EXAMPLE = (
+    Result("delivery", "pass", "", figures=DELIVERED),
+    Result("throughput", "pass", "", figures=(Figure("rest", 2_006, 1_923, "/s", least=True),)),
+    Result("latency", "measured", "", figures=(Figure("rest ack p99", 821, None, "ms"),)),
+    Result("rebalance", "pass", "", figures=(
+        Figure("produce gap", 0.485, 5, "s"), Figure("delivery gap", 2.45, 15, "s"), Figure("restarts", 4, 4, least=True),
+    )),
+    Result("settings", "pass", "", figures=(Figure("different", 0, 0, of=283),)),
+)  # fmt: skip
+
+
+def test_the_verdicts_of_the_tutorial_are_printed_so() -> None:
+    audit = Audit("20261122T223116Z", "pass", EXAMPLE, cast(Any, None), (), None, {"all": 1.0})
+    text = io.StringIO()
+    output.show(audit, Console(file=text, width=120))
+    assert text.getvalue().splitlines() == shown("Audit of run")
+
+
+def test_a_comparison_in_which_nothing_changed_ends_as_the_tutorial_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = {
+        "name": "latency",
+        "verdict": "measured",
+        "anomalies": {},
+        "measured": {"rest": {"ack_p99_ms": 821}},
+    }
+    for run in ("before", "after"):
+        (tmp_path / run).mkdir()
+        document = {"run_id": run, "verdict": "pass", "checks": [check]}
+        (tmp_path / run / "verdicts.json").write_text(json.dumps(document))
+    assert compared(["compare", str(tmp_path / "before"), str(tmp_path / "after")]) == 0
+    printed = " ".join(capsys.readouterr().out.replace("1 same", "N same").split())
+    assert printed == " ".join(" ".join(shown("before: before")).split())

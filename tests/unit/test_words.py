@@ -1,8 +1,10 @@
-"""Docs, messages, report templates and task names use the field's terms, not words of this project alone."""
+"""Docs, messages, plans, reports and task names use the field's terms, not words of this project alone."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -43,17 +45,30 @@ TERMS: Final = {
 }
 #: What a computer reads: code, commands and addresses.
 CODE = re.compile(r"^```.*?^```|^    \S.*?$|`[^`\n]*`|\]\([^)]*\)", flags=re.DOTALL | re.MULTILINE)
-#: Pages that are written from models and sources, and pages of measurements, which quote their reports.
-WRITTEN = {"reference.md", "sources.md"}
+#: What a person reads of an inventory: the reference, arguments of roles, the example.
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in WRITTEN),
+    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "sources.md"),
+    *sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")),
+    *sorted((ROOT / "inventories" / "example").rglob("*.yml")),
 ]
+#: Packages whose strings are printed in plans, reports and messages. The benches' have the names of their cases.
+PRINTING = ("sizing", "spark_checks", "comparison", "border", "trials", "local")
+#: What a string has of names: options, variables, modules, files.
+NAMES = re.compile(
+    r"`[^`]*`|-m [\w.]+|roles/\w+|[\w./]+\.(?:yml|py|md|json)|(?:-e )?\b[\w.]+=\S*|\w+_\w+|--[\w-]+"
+)
 TEMPLATES = [ROOT / "spark_checks/report/page.html.j2", ROOT / "sizing/page.html.j2"]
 #: Words that a page may use, with the reason.
 ALLOWED = {
     ("docs/architecture.md", "trials"): "the package's name",
     ("docs/checks.md", "homes"): "the evidence table's name",
+    ("roles/trials/meta/argument_specs.yml", "trials"): "the role's name",
+    ("roles/trials/meta/argument_specs.yml", "arms"): "a variable",
+    ("roles/trials/meta/argument_specs.yml", "away"): "a value of trials_conditions",
+    ("roles/trials/meta/argument_specs.yml", "stock"): "a value of arms",
+    ("sizing/inventory/checks.py", "stock"): "a value of advice",
+    ("spark_checks/rebalance/ownership.py", "at once"): "a value of the evidence's summary",
 }
 
 
@@ -67,7 +82,19 @@ def private(where: str, text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def printed(tree: ast.Module) -> Iterator[str]:
+    """Return the strings of a module that have words, but docstrings."""
+    documented = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+            yield "" if id(node) in documented else NAMES.sub("", node.value)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_uses_the_terms_of_the_field(page: Path) -> None:
     assert private(str(page.relative_to(ROOT)), CODE.sub("", page.read_text())) == []
 
@@ -78,6 +105,13 @@ def test_messages_use_the_terms_of_the_field() -> None:
             private(message.where, re.sub(r"`[^`]*`|\{\{.*?\}\}|[\w/]+\.(yml|py|md|json)", "", message.text))
             == []
         )
+
+
+@pytest.mark.parametrize("package", PRINTING)
+def test_what_is_printed_uses_the_terms_of_the_field(package: str) -> None:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for text in printed(ast.parse(path.read_text())):
+            assert private(str(path.relative_to(ROOT)), text) == []
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.parent.name)

@@ -77,7 +77,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
     )
     forgotten = Choice(
         max(20, 5 * workload.client_pause_ms // 1000),
-        f"5 times the {workload.client_pause_ms} ms for which a client may ask for nothing, 20 s at least: "
+        f"five times the longest pause of a client ({workload.client_pause_ms} ms), and at least 20 s: "
         "an instance that nobody asks holds its partitions for ever by default",
         f"{_DOCUMENTATION}; {MEASURED}, Groups and restarts",
         "estimate",
@@ -189,7 +189,8 @@ def _executor(sheet: Sheet, file: str, process: Process) -> None:
         "rest.queue",
         Choice(
             max(_QUEUE, 2 * wanted),
-            f"twice the {wanted} that run at once, {_QUEUE}, the default, at least; beyond it clients get "
+            f"twice the {wanted} that run at the same time, {_QUEUE}, the default, at least; beyond it "
+            f"clients get "
             "503",
             f"{_DOCUMENTATION}, Tuning the executor service pool",
             "documented" if 2 * wanted <= _QUEUE else "estimate",
