@@ -59,4 +59,12 @@ def tables(kept: Mapping[str, Any]) -> str:
             f"of {one['record_bytes']} bytes in {one['seconds']:.1f} s, {one['records_per_s']:,} a second; "
             f"of both cores the broker beside it used {one['share_of_cores_broker']:.0%}.",
         ]
+    if "cluster" in kept:
+        one = kept["cluster"]
+        lines += [
+            "",
+            f"A standalone cluster of two workers (`python -m bench.audit.cluster`, {one['date']}): "
+            f"{one['millions']} million records in {one['cluster_s']} s, in `local[2]` in {one['local_s']} s; "
+            f"{one['ratio']} times as long ({one['ratios'][0]} to {one['ratios'][1]}, {one['rounds']} rounds).",
+        ]
     return "\n".join(lines) + "\n"

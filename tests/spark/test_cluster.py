@@ -4,70 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
 
-from local.services.brokers import end_process, log_tail
 from spark_checks.package import pack
-from tests.awaiting import await_that
 from tests.faults.synthetic import write_evidence
+from tests.spark_cluster import WORKERS, cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
-_SPARK = Path(pyspark.__file__).parent
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Daemon:
-    """A master or worker of Spark's own cluster manager, on loopback, that says in its log where it is."""
-
-    def __init__(self, folder: Path, name: str, *arguments: str) -> None:
-        self.log = folder / f"{name}.log"
-        kind = name.rstrip("0123456789")
-        main = f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"
-        environment = {
-            **os.environ,
-            "SPARK_HOME": str(_SPARK),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_WORKER_DIR": str(folder / name),
-            "SPARK_DAEMON_MEMORY": "256m",
-        }
-        command = [str(_SPARK / "bin" / "spark-class"), main, "--host", "127.0.0.1", "--webui-port", "0"]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen([*command, *arguments], stdout=log, stderr=log, env=environment)
-
-    def says(self, pattern: str) -> re.Match[str]:
-        def found() -> re.Match[str] | None:
-            said = re.search(pattern, self.log.read_text(errors="replace"))
-            assert said or self.process.poll() is None, f"it ended:\n{log_tail(self.log)}"
-            return said
-
-        said = await_that(found, f"{self.log.stem} says {pattern}")
-        assert said is not None
-        return said
-
-    def __enter__(self) -> Daemon:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        end_process(self.process)
 
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    with ExitStack() as stack:
-        leader = stack.enter_context(Daemon(tmp_path, "master", "--port", "0"))
-        address = leader.says(r"Starting Spark master at (spark://\S+)")[1]
-        for number in (1, 2):
-            worker = Daemon(tmp_path, f"worker{number}", "--cores", "1", "--memory", "1g", address)
-            stack.enter_context(worker).says("Successfully registered with master")
+    with cluster(tmp_path) as address:
         yield address
 
 
@@ -104,5 +59,5 @@ def test_two_workers_give_the_verdicts_of_one_process(tmp_path: Path, master: st
     packed = {"PYTHONPATH": str(tmp_path / "kedge-audit.zip")}
     assert verdicts(evidence, tmp_path / "cluster", slo, master, **packed) == alone
     # Both workers had a part in it.
-    for number in (1, 2):
+    for number in WORKERS:
         assert "Asked to launch executor" in (tmp_path / f"worker{number}.log").read_text()
