@@ -162,7 +162,7 @@ def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path:
     )
     lines = (tmp_path / "calls").read_text().splitlines()
     own = [line.split()[1] for line in lines if line.startswith("rest1 ")]
-    assert own == ["stopped", "setup", "apt", "apt", "ping", "kedge_instance"]
+    assert own == ["gate", "stopped", "setup", "apt", "apt", "ping", "kedge_instance", "gate"]
 
 
 def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path: Path) -> None:
