@@ -297,6 +297,7 @@ def test_a_build_that_speaks_v1_alone_is_refused_and_its_command_speaks_it() -> 
 def test_brokers_have_the_racks_of_their_hosts_where_all_of_them_have_one() -> None:
     names = ("kafka1", "kafka2")
     variables = {
+        "kafka_topics": [{"name": "t", "cluster": "leaf", "partitions": 1}],
         "kafka_clusters": {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}},
         "host_cores": 8,
         "host_memory_mib": 65_536,
