@@ -19,6 +19,7 @@ from sizing.inventory.archives import check_archives
 from sizing.inventory.checks import check_inventory
 from sizing.inventory.logins import check_logins, check_mechanisms
 from sizing.inventory.recommendations import with_recommendations
+from sizing.links import check_broker_links
 from sizing.rollout import plan_rollouts
 from sizing.services import SERVICES
 from sizing.topics.planner import plan_topics
@@ -60,7 +61,8 @@ def make_plan(
     of_services = _of_services(inventory, form, topics, services)
     if asked == "stock":
         of_services = (_without_tuning(part, services) for part in of_services)
-    parts = [checked, topics, *of_services, plan_clients(inventory, topics)]
+    links = Part(findings=tuple(check_broker_links(inventory, topics)))
+    parts = [checked, topics, links, *of_services, plan_clients(inventory, topics)]
     planned = merge(parts).services
     of_hosts = [
         plan_java(inventory, planned, services),

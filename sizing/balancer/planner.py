@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from sizing.balancer.links import check_link
 from sizing.balancer.security import FILE, plan_balancer_security
 from sizing.balancer.variables import RestBalancer
 from sizing.core.findings import Finding
@@ -154,6 +155,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         plan_balancer_security(sheet, variables, *_instances(inventory))
         _servers(sheet, servers)
         _limits(sheet, inventory, variables.port)
+        check_link(sheet, inventory, host)
         findings += sheet.findings
         services[host] = {SERVICE: (Instance("haproxy", sheet.by_file(), variables.port),)}
     if len(hosts) == 1 and len(servers) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sizing.broker.security import plan_authorizer, plan_broker_security, plan_format
 from sizing.broker.variables import KafkaBroker
@@ -31,6 +31,7 @@ from sizing.keys.values import check_values
 
 SERVICE = "kafka_broker"
 _KRAFT = "Kafka documentation, KRaft"
+_RACKS = "Kafka documentation, Balancing replicas across racks"
 _OPERATIONS = "Kafka documentation, Hardware and OS"
 _GROUPS = "Kafka documentation, Consumer Rebalance Protocol"
 _CONTROLLER_PORT = 9093
@@ -88,6 +89,20 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
     return Part(services=services, findings=tuple(findings))
 
 
+def _rack(sheet: Sheet, inventory: Inventory, host: str, brokers: Iterable[str]) -> str | None:
+    """Return the rack of a broker where every broker of its cluster has one: copies are spread only then."""
+    racks = {broker: inventory.hosts[broker].get("rack") for broker in brokers}
+    without = sorted(broker for broker, rack in racks.items() if rack is None)
+    if racks[host] is not None and without:
+        sheet.warning(
+            "broker.rack",
+            f"{host} has a rack, and {', '.join(without)} of its cluster has none: copies would not be "
+            "spread over racks, so broker.rack is left out",
+            "give every broker of the cluster a rack, or none",
+        )
+    return str(racks[host]) if not without else None
+
+
 def _settings(
     sheet: Sheet,
     inventory: Inventory,
@@ -115,6 +130,9 @@ def _settings(
     put("node.id", "identity", ids[host], _why_id(host, variables))
     put("controller.quorum.voters", "quorum", voters, f"the {len(ids)} hosts of cluster {cluster}")
     put("controller.listener.names", "listeners", "CONTROLLER", "the quorum has a listener of its own")
+    if rack := _rack(sheet, inventory, host, ids):
+        because = "rack of its host: the copies of a partition are spread over racks"
+        put("broker.rack", "rack", rack, because, _RACKS)
     protocol = security.protocol if security else "PLAINTEXT"
     put(
         "listeners",

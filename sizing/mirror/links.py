@@ -17,11 +17,15 @@ _MBIT: Final = 1_000_000 / 8
 
 
 class Share(NamedTuple):
-    """What one host carries of a flow before compression, in bytes/s, and how its producers compress."""
+    """What one host carries of a flow before compression, in bytes/s, and how its producers compress.
+
+    ``most`` is the number of hosts over which the flow can be spread.
+    """
 
     flow: str
     bytes_per_s: float
     codec: str
+    most: int
 
     @property
     def packed(self) -> bool:
@@ -62,7 +66,9 @@ def check_host_links(shares: Mapping[str, Sequence[Share]], links: Mapping[str, 
             f"compression through the host, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} MB/s "
             "each way"
         )
-        fix = f"use {times} times as many hosts, or a link of {math.ceil(taken / _MBIT)} Mbit/s"
+        # A host more than there are processes or partitions would carry nothing.
+        spread = all(share.most >= times * len(shares) for share in of_host)
+        fix = f"use {f'{times} times as many hosts, or ' if spread else ''}a link of {math.ceil(taken / _MBIT)} Mbit/s"
         whole = sum(share.bytes_per_s for share in of_host if not share.packed)
         if whole > link * _MBIT:
             what += ": nothing compresses it (compression.type none)"

@@ -456,7 +456,8 @@ def _add(
     check_path(path, flow, codec)
     for host, numbers_here in placed.items():
         if (rate := (flow.flow.mb_per_s or 0) * 1e6) and numbers_here:
-            shares.setdefault(host, []).append(Share(flow.name, rate * len(numbers_here) / count, codec))
+            most = (flow.flow.processes if flow.classic else None) or flow.limits.largest
+            shares.setdefault(host, []).append(Share(flow.name, rate * len(numbers_here) / count, codec, most))
         address = inventory.address(host)
         for number in numbers_here:
             own = tuple(_filled(settings, str(number), address))

@@ -34,6 +34,7 @@ _OTHER_COLLECTORS: Final = {
     "-XX:+UseParallelGC": "it stopped for 128 to 158 ms, 21 times for a full collection",
 }
 _CORES: Final = 16
+_LINK_MBIT: Final = 1000  # the guide, Network: 1 GbE
 #: The article, About message size.
 _LARGE_BYTES: Final = 100 * KIB
 _LARGEST_BYTES: Final = 2 * MIB
@@ -151,6 +152,13 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             f"the host has {facts.cores} cores; at least {_CORES} are recommended ({GUIDE}, CPUs), fewer "
             "serve a low throughput",
             "compare the measured throughput with the load before giving the host more of it",
+        )
+    if facts.link_mbit_per_s is not None and facts.link_mbit_per_s < _LINK_MBIT:
+        sheet.note(
+            "rest.network",
+            f"host_link_mbit_per_s is {facts.link_mbit_per_s}; 1 GbE and 10 GbE are sufficient for most "
+            f"applications ({GUIDE}, Network)",
+            f"use a link of {_LINK_MBIT} Mbit/s or more, or compare the measured throughput with the load",
         )
     size = workload.record_bytes
     article = "MapR article, About message size"

@@ -194,6 +194,15 @@ def _links(sheet: Sheet, inventory: Inventory, of: ClusterTopics, brokers: int) 
         )
 
 
+def replicated_per_s(of: ClusterTopics) -> float:
+    """Return the bytes a second that leaders send to the other copies, at the target rates."""
+    return sum(
+        rate * 1e6 * (int(_value(of.planned[topic], "replication.factor", "1")) - 1)
+        for topic, rate in of.rates.items()
+        if topic in of.planned
+    )
+
+
 def broker_maps(inventory: Inventory, of: ClusterTopics) -> int:
     """Return the vm.max_map_count of a cluster's hosts: twice a broker's index files, 262144 at least."""
     return max(BROKER_MAPS, 2 * broker_files(of, broker_count(inventory, of.cluster) or 1))

@@ -30,6 +30,7 @@ def of_clusters(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
     for cluster, topics in plan["topics"].items():
         about, brokers = cluster_of(hosts, groups, cluster)
         total, segments, written = about.get("other_partitions", 0), 0.0, 0.0
+        left = _read(hosts, cluster)
         for name, planned in topics.items():
             topic, settings = declared[cluster, name], {s["key"]: s for s in planned["settings"]}
             partitions, copies = value(settings, "partitions", 1), value(settings, "replication.factor", 1)
@@ -43,6 +44,7 @@ def of_clusters(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
                           "warning", ("topics.retention",))  # fmt: skip
             segments += partitions * copies * _segments(topic, partitions, settings)
             written += topic.get("target_mb_per_s", 0) * copies * 1e6
+            left += topic.get("target_mb_per_s", 0) * (copies - 1) * 1e6
             if brokers:
                 yield Sum("topics.replication", name, copies, brokers, "copies beside brokers")
             yield Sum(
@@ -79,6 +81,21 @@ def of_clusters(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
                     link * MBIT,
                     "targets x copies beside the link, bytes/s",
                 )
+                yield Sum("broker.link.out", cluster, left / brokers, link * MBIT, "copies and readers beside the link, bytes/s",
+                          "warning", ("topics.link",))  # fmt: skip
+
+
+def _read(hosts: Hosts, cluster: str) -> float:
+    """Return what flows and applications read of a cluster, in bytes/s."""
+    flows = {name: flow for h in hosts.values() for name, flow in h.get("mirror_maker_flows", {}).items()}
+    apps = {h["streams_app_name"]: h for h in hosts.values() if h.get("streams_app_cluster") == cluster}
+    return float(
+        sum(flow.get("mb_per_s", 0) * 1e6 for flow in flows.values() if flow["source"] == cluster)
+        + sum(
+            h.get("streams_app_records_per_s", 0) * h.get("streams_app_record_bytes", 1_000)
+            for h in apps.values()
+        )
+    )
 
 
 def _segments(topic: Mapping[str, Any], partitions: float, settings: Settings) -> float:

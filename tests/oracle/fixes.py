@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -24,6 +25,8 @@ _BROKERS = re.compile(r"use (\d+) brokers or more")
 _PROCESSES = re.compile(r"use (\d+) processes and a topic of as many partitions")
 #: A plan of thousands of processes takes seconds.
 _FEW = 200
+_TIMES = re.compile(r"(?:use|over) (\d+) times as many (?:cores or )?hosts")
+_LINK = re.compile(r"link of (\d+) Mbit/s")
 _KEEP = re.compile(r"keep partitions at (\d+)")
 _DOCUMENTED = re.compile(r"set advice: documented")
 _PROFILE = re.compile(r"use profile (\w+)")
@@ -88,12 +91,66 @@ def _out(spec: Spec, finding: Finding, match: re.Match[str]) -> bool:
 
 def _brokers(spec: Spec, finding: Finding, match: re.Match[str]) -> bool:
     found = re.search(r"cluster ([\w-]+)", finding["message"])
-    for variables in spec.hosts.values():
+    for variables in list(spec.hosts.values()):
         cluster = variables["kafka_clusters"][found[1]] if found else {}
+        if group := cluster.get("brokers"):
+            return _more_hosts(spec, [group, "kafka_broker"], int(match[1]))
         if "broker_count" not in cluster:
             return False
         cluster["broker_count"] = int(match[1])
     return True
+
+
+def _more_hosts(spec: Spec, groups: list[str], count: int) -> bool:
+    """Let groups have so many hosts, which are all like the first of them."""
+    first = spec.groups[groups[0]][0]
+    if count > _FEW:
+        return False
+    names = [f"{first.rstrip('0123456789')}{n + 1}" for n in range(count)]
+    names = list(dict.fromkeys([*spec.groups[groups[0]], *names]))[: max(count, len(spec.groups[groups[0]]))]
+    for name in names:
+        spec.hosts.setdefault(name, copy.deepcopy(spec.hosts[first]))
+    for group in groups:
+        spec.groups[group] = names
+    return True
+
+
+def _times(spec: Spec, finding: Finding, match: re.Match[str]) -> bool:
+    """Use several times as many hosts; the workload of a host of proxies is then a part of what it was."""
+    group = next((g for g in spec.groups if g in finding["where"]), "mirror_maker")
+    if group not in spec.groups or set(spec.groups) - {group, "rest_balancer"}:
+        return False
+    times = int(match[1])
+    if not _more_hosts(spec, [group], times * len(spec.groups[group])):
+        return False
+    for variables in spec.hosts.values():
+        load = variables.get("kafka_rest_workload", {})
+        for key in (
+            "consumers",
+            "readers",
+            "full_reads",
+            "records_per_s",
+            "concurrent_requests",
+            "connections",
+        ):
+            if key in load:
+                load[key] = math.floor(load[key] / times) if key in ("consumers", "readers", "full_reads") else (
+                    max(1, load[key] // times))  # fmt: skip
+    return True
+
+
+def _link(spec: Spec, finding: Finding, match: re.Match[str]) -> bool:
+    where = finding["where"]
+    if where.startswith("flow "):
+        return _in_flow_alone(spec, where.split(" ")[1], int(match[1]))
+    for variables in spec.hosts.values():
+        variables["host_link_mbit_per_s"] = int(match[1])
+    return True
+
+
+def _in_flow_alone(spec: Spec, name: str, link: int) -> bool:
+    done = [_change(h["mirror_maker_flows"][name], "link_mbit_per_s", link) for h in spec.hosts.values()]
+    return all(done)
 
 
 def _processes(spec: Spec, finding: Finding, match: re.Match[str]) -> bool:
@@ -190,6 +247,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[Spec, Finding, re.Match[str]], bo
     (_OUT, _out),
     (_BROKERS, _brokers),
     (_PROCESSES, _processes),
+    (_TIMES, _times),
+    (_LINK, _link),
     (_KEEP, _keep),
     (_DOCUMENTED, _documented),
     (_PROFILE, _profile),

@@ -155,7 +155,12 @@ def rest(draw: Draw) -> Spec:
         "service_levels": _levels(draw),
     }
     names = [f"rest{n + 1}" for n in range(draw(one_of((1, 2, 3))))]
-    return Spec({name: said(variables) for name in names}, {"kafka_rest": names})
+    balancers = ["lb1"] if rarely(draw, st.just(1)) else []
+    variables["kafka_rest_consumers_via"] = (
+        draw(one_of(("instance", "balancer"))) if balancers and distribution != "mapr" else None
+    )
+    groups = {"kafka_rest": names} | ({"rest_balancer": balancers} if balancers else {})
+    return Spec({name: said(variables) for name in (*names, *balancers)}, groups)
 
 
 _MIRROR_PRODUCER: Mapping[str, tuple[Any, ...]] = {
@@ -432,6 +437,23 @@ def _declared(*topics_: dict[str, Any], client: dict[str, Any] | None = None, br
     )
 
 
+def _read_by_a_mirror() -> Spec:
+    spec = _flow(mb_per_s=600, host_link_mbit_per_s=100_000)
+    mirror = {k: v for k, v in spec.hosts["one1"].items() if k != "kafka_clusters"} | {"host_cores": 32}
+    clusters = {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}, "agg": _AGG}
+    topic = {
+        "name": "metrics.a",
+        "cluster": "leaf",
+        "partitions": 12,
+        "settings": {"max.message.bytes": 1_000_000},
+    }
+    declared = {"kafka_clusters": clusters, "kafka_topics": [topic]}
+    names = ["kafka1", "kafka2", "kafka3"]
+    broker = {"host_cores": 8, "host_memory_mib": 65_536, "host_link_mbit_per_s": 1_000}
+    hosts = dict.fromkeys(names, broker | declared) | {"one1": mirror | declared}
+    return Spec(hosts, {"kafka_leaf": names, "kafka_broker": names, "mirror_maker": ["one1"]})
+
+
 _FAST = {"production_mb_per_s": 10, "consumption_mb_per_s": 10}
 EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
     "rest": (
@@ -465,6 +487,7 @@ EXAMPLES: Mapping[str, tuple[Spec, ...]] = {
     "topics": (
         _declared({"target_mb_per_s": 77, "settings": {"retention.ms": 604_800_000}} | _FAST),
         _declared({"target_mb_per_s": 77, "settings": {"retention.ms": -1}} | _FAST),
+        _read_by_a_mirror(),
         _declared({"partitions": 15_060}, brokers=5),
         _declared({"partitions": 48}, client={"buffer.memory": 1_000_000}),
         _declared({"partitions": 48, "settings": {"max.message.bytes": 100_000}}, client={"max.request.size": 5_000_000}),

@@ -74,6 +74,7 @@ def sums(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
     """Yield every sum of a plan."""
     yield from of_machines(hosts, plan)
     yield from of_proxies(hosts, groups, plan)
+    yield from of_balancers(hosts, groups, plan)
     yield from of_mirrors(hosts, groups, plan)
     yield from of_applications(hosts, groups, plan)
     yield from of_clusters(hosts, groups, plan)
@@ -131,6 +132,31 @@ def of_proxies(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
             yield Sum("rest.bootstrap", host, min(2, brokers or 1), servers, said, "note", _BOOTSTRAP)
         for name, settings in instances:
             yield from _proxy(f"{host} {name}", variables, load, len(instances), about, brokers, settings)
+
+
+def of_balancers(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
+    """Yield what passes through a balancer: of readers only where they are told to come through it."""
+    proxies = groups.get("kafka_rest", [])
+    rate = 0.0
+    for host in proxies:
+        load = hosts[host].get("kafka_rest_workload", {})
+        each = load.get("records_per_s", 0)
+        if hosts[host].get("kafka_rest_consumers_via") == "balancer" and "reader_records_per_s" in load:
+            each += load.get("readers", load.get("consumers", 0)) * load["reader_records_per_s"]
+        rate += each * load.get("record_bytes", 100)
+    # What a host is to carry while another one is away.
+    rate *= (len(proxies) - 1) / len(proxies) if len(proxies) > 1 else 1
+    for host, _, _ in processes(plan, "rest_balancer"):
+        if link := hosts[host].get("host_link_mbit_per_s"):
+            yield Sum(
+                "balancer.link",
+                host,
+                rate,
+                link * MBIT,
+                "records through a balancer beside its link, bytes/s",
+            )
+            yield Sum("balancer.link.base64", host, rate * 4 / 3, link * MBIT, "the same as base64, a third more",
+                      "warning", ("balancer.link",))  # fmt: skip
 
 
 def _cores(

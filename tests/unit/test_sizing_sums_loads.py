@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sizing.core.inventory import Inventory
 from sizing.core.plan import Instance
 from sizing.plan import make_plan
 from tests.planned import (
@@ -222,3 +223,92 @@ def test_windows_of_which_nobody_says_the_rates_are_asked_for_them() -> None:
     (found,) = findings(streams(stores=silent), "streams.changelog.segment", "note")
     assert "windows that are kept for 60000 to 604800000 ms share one topic.segment.ms" in found.message
     assert findings(streams(stores=[MINUTE, WEEK]), "streams.changelog.segment", "note") == []
+
+
+# Links of balancers and brokers
+
+
+def behind_a_balancer(**workload: Any) -> Inventory:
+    inventory = rest(2, workload=workload, consumers_via="balancer", groups={"rest_balancer": ("lb1",)})
+    inventory.hosts["lb1"]["host_link_mbit_per_s"] = 1000  # type: ignore[index]
+    return inventory
+
+
+@pytest.mark.parametrize(
+    ("workload", "severity"),
+    [
+        ({"records_per_s": 2_000}, "error"),
+        ({"records_per_s": 1_000}, "warning"),
+        ({"records_per_s": 900}, None),
+        ({"consumers": 100}, "warning"),
+        ({"consumers": 100, "reader_records_per_s": 100}, "error"),
+    ],
+    ids=str,
+)
+def test_what_passes_through_a_balancer_is_held_against_its_link(
+    workload: dict[str, int], severity: str | None
+) -> None:
+    # Half of what two hosts carry, as one may be away: records of 100 kB.
+    found = findings(behind_a_balancer(record_bytes=100_000, **workload), "balancer.link")
+    assert [f.severity for f in found] == ([severity] if severity else [])
+
+
+def test_readers_that_a_balancer_sends_on_do_not_pass_through_it() -> None:
+    inventory = rest(
+        2,
+        workload={"consumers": 100, "record_bytes": 100_000},
+        groups={"rest_balancer": ("lb1",)},
+        common=LINK,
+    )
+    assert findings(inventory, "balancer.link") == []
+
+
+def test_what_reads_from_brokers_is_held_against_their_links() -> None:
+    names = ("kafka1", "kafka2", "kafka3")
+    inventory = mirrors(1, flow={"mb_per_s": 600})
+    leaf = {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}, "agg": CLUSTERS["agg"]}
+    variables = {"kafka_clusters": leaf, "host_cores": 8, "host_memory_mib": 65_536, **LINK}
+    hosts = {h: dict(v) | {"kafka_clusters": leaf} for h, v in inventory.hosts.items()}
+    groups = dict(inventory.groups) | {"kafka_leaf": names, "kafka_broker": names}
+    brokers = Inventory(hosts | dict.fromkeys(names, variables), groups)
+    (found,) = findings(brokers, "topics.link", "warning")
+    assert "takes 200.0 MB/s out of each of 3 brokers (mirrors 600.0 MB/s in all" in found.message
+    assert "use 5 brokers or more, or links of 1600 Mbit/s" in found.fix
+    hosts["mm1"]["mirror_maker_flows"]["metrics"]["mb_per_s"] = 300
+    assert findings(brokers, "topics.link") == []
+
+
+def test_a_link_below_the_guides_is_a_note() -> None:
+    (found,) = findings(rest(common={"host_link_mbit_per_s": 100}), "rest.network", "note")
+    assert "1 GbE and 10 GbE are sufficient for most applications" in found.message
+    assert findings(rest(common=LINK), "rest.network") == []
+
+
+def test_a_build_that_speaks_v1_alone_is_refused_and_its_command_speaks_it() -> None:
+    old, new = (rest(distribution="mapr", version=v, default_stream="/s") for v in ("2.0.1", "4.1.0"))
+    (found,) = findings(old, "rest.mapr.api", "error")
+    assert "no instance would ever become ready" in found.message
+    assert findings(new, "rest.mapr.api") == []
+    for inventory, api in ((old, "v1"), (new, "v2")):
+        (commands,) = make_plan(inventory).services["rest1"]["mapr_streams"]
+        assert f"application/vnd.kafka.json.{api}+json" in commands.value("produce")
+
+
+def test_brokers_have_the_racks_of_their_hosts_where_all_of_them_have_one() -> None:
+    names = ("kafka1", "kafka2")
+    variables = {
+        "kafka_topics": [{"name": "t", "cluster": "leaf", "partitions": 1}],
+        "kafka_clusters": {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}},
+        "host_cores": 8,
+        "host_memory_mib": 65_536,
+    }
+    groups = {"kafka_leaf": names, "kafka_broker": names}
+    racks = Inventory({h: variables | {"rack": f"r{h[-1]}"} for h in names}, groups)
+    of = instances(make_plan(racks), "kafka_broker")
+    assert [value(of[h][0], "broker.rack") for h in names] == ["r1", "r2"]
+    one = Inventory({"kafka1": variables | {"rack": "r1"}, "kafka2": variables}, groups)
+    assert "broker.rack" not in {
+        s.key for s in instances(make_plan(one), "kafka_broker")["kafka1"][0].settings
+    }
+    (found,) = findings(one, "broker.rack", "warning")
+    assert "kafka1 has a rack, and kafka2 of its cluster has none" in found.message

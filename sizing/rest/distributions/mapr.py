@@ -26,6 +26,8 @@ _BUFFER_MS: Final = 125
 _PARTITIONS_A_NODE: Final = 10
 #: The build of 2.0 carries a rest-utils that knows a port alone.
 _LISTENERS: Final = (4, 0)
+#: The build of 2.0 speaks v1 of the API alone.
+_SECOND_API: Final = (4, 0)
 #: The build reads the buffer time under the producer's prefix since 2.0.1-mapr-1703, with 1 ms as default.
 _PREFIXED: Final = (2, 0, 1)
 
@@ -51,6 +53,13 @@ def _plan(sheet: Sheet, process: Process) -> None:
             "take security out of the cluster, and secure that client",
         )
     listeners = numbers(variables.version) >= _LISTENERS
+    if _api(variables.version) == "v1":
+        sheet.error(
+            "rest.mapr.api",
+            f"kafka_rest_version is {variables.version}, which speaks v1 of the API, and readiness, health "
+            "checks of the balancer and verify.yml ask in v2: no instance would ever become ready",
+            "use 4.0 or later; the plan's commands and settings hold for a roll-out by hand",
+        )
     build = Build(
         current=False,
         since_8=False,
@@ -80,7 +89,7 @@ def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str,
         ),
         (
             "produce",
-            f"curl -X POST -H 'Content-Type: application/vnd.kafka.json.v2+json' "
+            f"curl -X POST -H 'Content-Type: application/vnd.kafka.json.{_api(variables.version)}+json' "
             f'--data \'{{"records":[{{"value":{{"a":1}}}},{{"value":{{"a":2}}}}]}}\' '
             f"http://{address}:{variables.first_port}/topics/{topic_in_url(path, 'TOPIC')}",
             "a path and a topic in a URL are encoded: / is %2F and : is %3A; with the default stream "
@@ -94,6 +103,11 @@ def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str,
         for key, value, because, source, basis in rows
     )
     return {_STREAMS: (Instance(f"{host}{path}", settings),)}
+
+
+def _api(version: str) -> str:
+    """Return the version of the API that a build speaks."""
+    return "v2" if numbers(version) >= _SECOND_API else "v1"
 
 
 def topic_in_url(path: str, topic: str) -> str:
