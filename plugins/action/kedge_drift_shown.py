@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from control.deployed import left_together
 from control.drift import indented, lines_of, topic_lines
 from control.steps import step_lines, steps
 from evidence.plain import plain
@@ -47,6 +48,11 @@ class ActionModule(ActionBase):
             services = list(plan["hosts"].get(host, {}).get("services", {}))
             said[host] = lines_of(compared, services, reached["uncompared"])
         display.display("\nWhat a deploy would change")
+        found = (
+            dict(task_vars["hostvars"][host].get("deployed_found") or {}) for host in reached["comparable"]
+        )
+        for left in left_together(one for each in found for one in each.get("left", ())):
+            display.display(left["said"], color="red" if left["stops"] else None)
         for hosts, lines in _together(said):
             _show(hosts, lines)
         for cluster, topics in plan["topics"].items():

@@ -30,6 +30,12 @@ options:
       - Members of groups (group, name). Those that a REST proxy has are deleted through it before it stops.
   foreign: {type: str, default: "", description: "A release whose unit holds this text is no way back."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
+  at_once:
+    type: int
+    default: 0
+    description:
+      - How many start side by side, in their order; 0 for all. The others follow when those are ready, and
+        are left alone where one of those is not. The time to become ready is that of each.
   ready_seconds:
     type: int
     default: 60
@@ -73,6 +79,7 @@ import json
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -413,6 +420,22 @@ class Instance:
         shutil.rmtree(self.home)
 
 
+def in_groups(
+    act: Callable[[Instance], str | None], instances: list[Instance], at_once: int
+) -> list[str | None]:
+    """Do something to a group of instances side by side, then to the next, until one fails.
+
+    What was wrong with each that was touched is returned.
+    """
+    outcomes: list[str | None] = []
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        for first in range(0, len(instances), at_once):
+            outcomes += pool.map(act, instances[first : first + at_once])
+            if any(outcomes):
+                break
+    return outcomes
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -425,6 +448,7 @@ def main() -> None:
             "members": {"type": "list", "elements": "dict", "default": []},
             "foreign": {"type": "str", "default": ""},
             "controls": {"type": "dict", "default": {}},
+            "at_once": {"type": "int", "default": 0},
             "ready_seconds": {"type": "int", "default": 60},
             "state": {"type": "str", "choices": STATES, "default": "started"},
         },
@@ -443,8 +467,7 @@ def main() -> None:
                 act = {"killed": Instance.kill, "held": Instance.hold}.get(
                     module.params["state"], Instance.run
                 )
-                with ThreadPoolExecutor(max_workers=len(instances)) as pool:
-                    outcomes = list(pool.map(act, instances))
+                outcomes = in_groups(act, instances, module.params["at_once"] or len(instances))
     except TimeoutError as error:
         module.fail_json(msg=str(error))
     actions = [a for i in instances for a in i.actions]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -117,3 +118,17 @@ def test_an_instance_that_ended_since_it_was_started_does_not_hold(
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: told)
     monkeypatch.setattr(kedge_instance.Instance, "journal", lambda _: "last words")
     assert "started again 2 times" in str(instance("held", None).hold())
+
+
+def test_instances_start_in_groups_and_none_after_a_group_that_fails() -> None:
+    began: list[str] = []
+    together = threading.Barrier(2, timeout=10)
+
+    def start(name: str) -> str | None:
+        began.append(name)
+        together.wait()  # two are under way at the same time
+        return "not ready" if name == "8084" else None
+
+    names = [str(port) for port in range(8082, 8090)]
+    assert kedge_instance.in_groups(start, names, 2) == [None, None, "not ready", None]
+    assert sorted(began) == names[:4]

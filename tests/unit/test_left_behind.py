@@ -297,3 +297,15 @@ def test_instances_are_those_that_have_releases(tmp_path: Path) -> None:
     assert kedge_cleared.instances("kafka-rest", tmp_path) == ["8082", "8083"]
     assert kedge_cleared.instances("mirror-maker", tmp_path) == []
     assert kedge_cleared.units_here(tmp_path) == ["kafka-rest"]
+
+
+def test_the_plan_shows_hosts_that_left_and_writes_nothing(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    record = {"rest9": {"address": "10.9.9.9", "services": [REST]}}
+    says = tmp_path / "says.json"
+    says.write_text(json.dumps({f"rest{n} kedge_deployed": {"record": record} for n in (1, 2)}))
+    calls = played(tmp_path, ["plan.yml"], KEDGE_SAYS=str(says))["calls"]
+    said = " ".join((tmp_path / "output").read_text().split())
+    assert "rest9 (10.9.9.9) had kafka_rest deployed and left the inventory" in said
+    assert said.count("rest9 (10.9.9.9) had") == 1
+    assert calls["kedge_deployed"] == 3

@@ -149,6 +149,7 @@ def test_its_rollout_waits_as_its_variables_say() -> None:
         "ready_seconds": ("45", "plan"),
         "gate_seconds": ("7", "person"),
         "gate_max_lag": ("500", "plan"),
+        "start_at_once": ("4", "plan"),
     }
 
 

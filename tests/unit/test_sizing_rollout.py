@@ -24,21 +24,29 @@ def rollout(inventory: Inventory, service: str) -> dict[str, Setting]:
 
 
 @pytest.mark.parametrize(
-    ("inventory", "service", "ready"),
-    [(rest(1), "kafka_rest", "150"), (mirrors(1), "mirror_maker", "120"), (streams(1), "streams_app", "120")],
+    ("inventory", "service", "ready", "start"),
+    [
+        (rest(1), "kafka_rest", "150", "32"),
+        (mirrors(1, cores=4), "mirror_maker", "120", "8"),
+        (streams(1), "streams_app", "120", "4"),
+    ],
 )
-def test_a_rollout_is_planned_with_its_reasons(inventory: Inventory, service: str, ready: str) -> None:
+def test_a_rollout_is_planned_with_its_reasons(
+    inventory: Inventory, service: str, ready: str, start: str
+) -> None:
     found = rollout(inventory, service)
     assert {key: s.value for key, s in found.items()} == {
         "ready_seconds": ready,
         "gate_seconds": "120",
         "gate_max_lag": "10000",
+        "start_at_once": start,
     }
     assert all(s.rule.startswith("rollout.") and s.because and s.source for s in found.values())
     assert planned_rollout(make_plan(inventory).to_json(), next(iter(inventory.hosts)), service) == {
         "ready_seconds": int(ready),
         "gate_seconds": 120,
         "gate_max_lag": 10_000,
+        "start_at_once": int(start),
     }
 
 
