@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -34,6 +35,7 @@ from sizing.mirror.producer import (
     ARTICLE,
     BENCH,
     FETCH_WAIT_MS,
+    FROM_PORT,
     MEASURED,
     NUMBER,
     Flow,
@@ -455,7 +457,8 @@ def _add(
 
 def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:
     def fill(text: str) -> str:
-        return text.replace(NUMBER, number).replace(ADDRESS, address)
+        ported = re.sub(f"{FROM_PORT}(\\d+){FROM_PORT}", lambda first: str(int(first[1]) + int(number)), text)
+        return ported.replace(NUMBER, number).replace(ADDRESS, address)
 
     # The reason of a person's own value says what the plan would have said, which may name the process.
     return (replace(s, file=fill(s.file), value=fill(s.value), because=fill(s.because)) for s in settings)

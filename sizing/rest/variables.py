@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from sizing.clients.profiles import Profile
 from sizing.core.capacity import Measured
 from sizing.core.messages import contradiction
+from sizing.core.metrics import Metrics
 from sizing.core.variables import Count, HeapMib, Planned, Port, Positive, Scalar, Strict
 from sizing.inventory.security import Name, Password, RestTls
 
@@ -73,15 +74,6 @@ class MeasuredCapacity(Measured):
     """Instances on each host."""
     records_per_request: Positive
     """Records in one produce request of the load."""
-
-
-class Metrics(Strict):
-    """Where each instance tells its metrics to Prometheus."""
-
-    first_port: Port
-    """Port of the first instance; the next follow."""
-    address: str = "127.0.0.1"
-    """The address on which they are told."""
 
 
 class KafkaRest(Strict):
