@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.rendering import render_instance
+from sizing.core.inventory import Inventory
 from sizing.core.placement import place, quotas
 from sizing.inventory.secrets import seal
 from sizing.keys.catalogue import LOCKED_KAFKA
@@ -617,3 +618,27 @@ def test_flows_that_would_share_a_metrics_port_are_an_error() -> None:
 def test_without_metrics_a_mirror_has_no_agent() -> None:
     (of_host,) = instances(make_plan(mirrors(1, cores=1)), SERVICE).values()
     assert "-javaagent" not in value(of_host[0], "KAFKA_OPTS")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "declared", "shared"),
+    [
+        ([".*"], ["orders"], [], "orders"),
+        (["logs[.].*"], [".*[.]eu"], ["logs.eu"], "logs.eu"),
+        (["logs[.].*"], [".*[.]eu"], ["logs.us"], None),
+        (["orders"], ["payments"], [], None),
+    ],
+)
+def test_topics_that_patterns_of_two_groups_both_match_are_copied_twice(
+    one: list[str], other: list[str], declared: list[str], shared: str | None
+) -> None:
+    """The flows run on hosts of two groups, each with variables of its own."""
+    topics = [{"name": name, "cluster": "leaf", "partitions": 20} for name in declared]
+    common = {"kafka_topics": topics}
+    here = mirrors(["mm1"], flows={"first": METRICS | {"topics": one}}, common=common)
+    there = mirrors(["mm2"], flows={"second": METRICS | {"topics": other}}, common=common)
+    inventory = Inventory({**here.hosts, **there.hosts}, {"mirror_maker": ("mm1", "mm2")})
+    found = findings(inventory, "mirror.twice", "error")
+    assert [f"both match {shared}, from leaf to agg" in f.message for f in found] == (
+        [True] if shared else []
+    )
