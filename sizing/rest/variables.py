@@ -63,6 +63,22 @@ class OtherBalancer(Strict):
     """Where clients reach it, http://host:port or https://host:port."""
     sticky: bool
     """Whether it sends a consumer's requests to the instance that holds the consumer."""
+    drain: list[str] = Field(default_factory=list)
+    """Command that ends when an instance is drained; its words may have {host}, {address} and {port}."""
+    undrain: list[str] = Field(default_factory=list)
+    """Command that puts the instance back, in the same form."""
+
+    @model_validator(mode="after")
+    def _what_goes_out_comes_back(self) -> OtherBalancer:
+        for name, other in (("drain", "undrain"), ("undrain", "drain")):
+            words = getattr(self, name)
+            if not words and getattr(self, other):
+                raise contradiction(name, f"is missing beside {other}", "give both commands, or none")
+            if words and not any("{port}" in word for word in words):
+                raise contradiction(
+                    name, "names no instance: none of its words has {port}", "write {port} where it belongs"
+                )
+        return self
 
 
 class MeasuredCapacity(Measured):
