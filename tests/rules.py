@@ -115,7 +115,7 @@ def inventories() -> list[Inventory]:
         rest(1, workload=busy, settings={"client.id": "x"}, profile="throughput"),
         rest(2, version="7.9.1", zookeeper_connect="z:2181", workload=many, groups={"load_generator": ("rest1",)}),
         mirrors(kind="mirror_maker_2", version="4.3.1", flow={"exactly_once": True}),
-        mirrors(flow={"round_trip_ms": 60, "link_mbit_per_s": 1000, "environment": {"A": "1"}}),
+        mirrors(flow={"round_trip_ms": 60, "link_mbit_per_s": 1000, "environment": {"A": "1"}, "metrics": {"first_port": 9410}}),
         mirrors(flow={"latency_budget_ms": 5000}, common={"advice": "measured"}),
         streams(2, jemalloc="/usr/lib/libjemalloc.so", exactly_once=True, latency_ms=100, record_bytes=100),
         streams(2, group_protocol="streams"),

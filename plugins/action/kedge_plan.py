@@ -6,7 +6,7 @@ import datetime
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,8 @@ class ActionModule(ActionBase):
             "secrets": {
                 "settings": secrets,
                 "clusters": logins,
-                "load": _of_load(inventory.common("verify"), logins),
+                "load": _of_load(inventory.common("verify"), logins)
+                | _become(hostvars, inventory.hosts, self._play_context.become_pass),
                 "users": {name: passwords for name, (_, passwords) in users.items()},
             },
             # Callbacks print and keep whole results, that of JSON among them, and each is given its own copy:
@@ -228,6 +229,17 @@ def _of_load(verify: Any, logins: Mapping[str, Mapping[str, str]]) -> dict[str, 
     own = private(verify)
     loaded = {str(verify.get("cluster", "")): own.pop("client", {})}
     return {**own, "clusters": merged(logins, loaded)}
+
+
+def _become(hostvars: Any, hosts: Iterable[str], asked: str | None) -> dict[str, Any]:
+    """Return the passwords by which logins become root, by host: a host's own, or the one of ``-K``."""
+    found = {}
+    for host in hosts:
+        own = hostvars[host]
+        given = own.get("ansible_become_password") or own.get("ansible_become_pass") or asked
+        if given and own.get("ansible_become"):
+            found[host] = str(given)
+    return {"become": found} if found else {}
 
 
 def _show(shown: str) -> None:

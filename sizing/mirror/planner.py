@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -35,6 +36,7 @@ from sizing.mirror.producer import (
     ARTICLE,
     BENCH,
     FETCH_WAIT_MS,
+    FROM_PORT,
     MEASURED,
     NUMBER,
     Flow,
@@ -112,7 +114,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
             hosts_of.setdefault(name, []).append(host)
     flows = {name: variables[hosts[0]].flows[name] for name, hosts in sorted(hosts_of.items())}
     role = next(iter(variables.values()))
-    findings += [*_role_findings(role, flows), *check_flow(role, flows)]
+    findings += [*_role_findings(role, flows, topics), *check_flow(role, flows)]
     findings += _lock_findings(role, [inventory.hosts[host] for host in variables])
     instances: dict[str, list[Instance]] = {host: [] for host in variables}
     shares: dict[str, list[Share]] = {}
@@ -164,7 +166,7 @@ def mirrored_clusters(inventory: Inventory) -> frozenset[str]:
     return frozenset(f.source for f in flows) | frozenset(f.target for f in flows)
 
 
-def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[Finding]:
+def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow], topics: Part) -> list[Finding]:
     sheet = Sheet("mirror_maker", "measured", {})
     version = numbers(role.version)
     if role.kind == "classic" and version >= (4,):
@@ -206,11 +208,11 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[F
                 flow.replication_policy,
                 back.replication_policy,
             )
-            shared = sorted(set(flow.topics) & set(back.topics))
+            shared = _shared(flow, back, topics.topics.get(flow.source, {}))
             if loops and shared and not renamed:
                 sheet.error(
                     "mirror.loop",
-                    f"{variable}.topics and mirror_maker_flows.{other}.topics both hold {shared[0]}, in "
+                    f"{variable}.topics and mirror_maker_flows.{other}.topics both match {shared[0]}, in "
                     "opposite directions: records would go round for ever",
                     "mirror it one way, or with MirrorMaker 2 and replication_policy default",
                 )
@@ -219,11 +221,22 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow]) -> list[F
             if twins and shared:
                 sheet.error(
                     "mirror.twice",
-                    f"{variable}.topics and mirror_maker_flows.{other}.topics both hold {shared[0]}, from "
+                    f"{variable}.topics and mirror_maker_flows.{other}.topics both match {shared[0]}, from "
                     f"{flow.source} to {flow.target}: every record would be copied twice",
                     "take it out of one of the two",
                 )
     return sheet.findings
+
+
+def _shared(flow: MirrorFlow, other: MirrorFlow, declared: Iterable[str]) -> list[str]:
+    """Return what two flows both copy: patterns that they share, and topics that a pattern of each matches.
+
+    A topic is one that is declared, or a pattern that is a plain name.
+    """
+    patterns = [[re.compile(topic) for topic in one.topics] for one in (flow, other)]
+    plain = {topic for one in (flow, other) for topic in one.topics if re.fullmatch(r"[\w-]+", topic)}
+    both = {t for t in {*declared, *plain} if all(any(p.fullmatch(t) for p in of) for of in patterns)}
+    return sorted(set(flow.topics) & set(other.topics)) or sorted(both)
 
 
 def _lock_findings(role: MirrorMaker, hosts: Iterable[Mapping[str, object]]) -> list[Finding]:
@@ -467,7 +480,8 @@ def _add(
 
 def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:
     def fill(text: str) -> str:
-        return text.replace(NUMBER, number).replace(ADDRESS, address)
+        ported = re.sub(f"{FROM_PORT}(\\d+){FROM_PORT}", lambda first: str(int(first[1]) + int(number)), text)
+        return ported.replace(NUMBER, number).replace(ADDRESS, address)
 
     # The reason of a person's own value says what the plan would have said, which may name the process.
     return (replace(s, file=fill(s.file), value=fill(s.value), because=fill(s.because)) for s in settings)

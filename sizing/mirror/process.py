@@ -7,11 +7,12 @@ from typing import Final
 
 from sizing.core import jvm
 from sizing.core.findings import Finding
+from sizing.core.metrics import plan_agent
 from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
 from sizing.keys.catalogue import numbers
-from sizing.mirror.producer import ARTICLE, CLASSIC, COMPRESSOR_MIB, NUMBER, UNIT, Flow
+from sizing.mirror.producer import ARTICLE, CLASSIC, COMPRESSOR_MIB, FROM_PORT, NUMBER, UNIT, Flow
 from sizing.mirror.variables import MirrorMaker
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
@@ -68,23 +69,25 @@ def put_jvm(
     else:
         source = f"{ARTICLE}, Enough buffer memory for all the partitions"
         sheet.put(file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm.heap(heap), because, source, "estimate"))
-    flags = f"{jvm.KAFKA_G1} {jvm.gc_log(logs, flow.java)}"
+    collector = f"{jvm.KAFKA_G1} {jvm.gc_log(logs, flow.java)}"
     start = "kafka-run-class.sh of Kafka 4.3"
-    sheet.put(file, "KAFKA_JVM_PERFORMANCE_OPTS", "mirror.gc",
-              Choice(flags, "the flags that Kafka's own start script sets", start, "documented"))  # fmt: skip
+    gc = Choice(collector, "the flags that Kafka's own start script sets", start, "documented")
+    sheet.put(file, "KAFKA_JVM_PERFORMANCE_OPTS", "mirror.gc", gc)
     sheet.put(file, "LOG_DIR", "mirror.logs", Choice(logs, "one log folder a process", start, "derived"))
     old = numbers(flow.version) < (4,)
     properties = f"{flow.folder}/{'log4j' if old else 'log4j2'}.properties"
     option = f"-Dlog4j.configuration=file:{properties}" if old else f"-Dlog4j2.configurationFile={properties}"
+    flags = {"-Dlog4j": option} | ({"-javaagent": agent} if (agent := _agent(sheet, flow)) else {})
     own = sheet.own("KAFKA_OPTS")
-    if own is not None and "-Dlog4j" not in own:
+    if own is not None:
         # The path has the process in it, so nobody can write it once a flow; readiness is read from the log.
-        sheet.give("KAFKA_OPTS", f"{option} {own}")
+        sheet.give("KAFKA_OPTS", " ".join([*(flags[begin] for begin in flags if begin not in own), own]))
+    because = "logs go to the journal" + ("; the agent reads the beans without a JMX port" if agent else "")
     sheet.put(
         file,
         "KAFKA_OPTS",
         "mirror.logging",
-        Choice(option, "logs go to the journal", "log4j manual", "derived"),
+        Choice(" ".join(flags.values()), because, "log4j manual", "derived"),
     )
     sheet.rest_of_own(file, "mirror.own")
     if old:
@@ -133,6 +136,22 @@ def put_jvm(
         because,
         "kafka.tools.MirrorMaker of Kafka 3.9",
         basis_of(MirrorMaker, "stop_seconds", flow.stop_seconds, "estimate"),
+    )
+
+
+def _agent(sheet: Sheet, flow: Flow) -> str:
+    """Plan what a process tells Prometheus; return the flag that starts the agent, empty where none is."""
+    metrics = flow.flow.metrics
+    if metrics is None:
+        return ""
+    return plan_agent(
+        sheet,
+        flow.folder,
+        f"{metrics.address}:{FROM_PORT}{metrics.first_port}{FROM_PORT}",
+        "mirror.metrics.agent",
+        ("kafka.consumer", "kafka.producer")
+        + (("kafka.tools",) if flow.classic else ("kafka.connect", "kafka.connect.mirror")),
+        "the mirror's own beans, its clients' and the JVM's",
     )
 
 

@@ -49,6 +49,8 @@ _MOST_ZSTD_MIB: Final = 1024
 
 #: Stands for a process' number in settings that are worked out once a flow.
 NUMBER: Final = "\x00"
+#: Stands around the first of ports in such settings: a process takes the one by its number.
+FROM_PORT: Final = "\x02"
 
 
 @dataclass(frozen=True, slots=True)

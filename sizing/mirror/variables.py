@@ -13,6 +13,7 @@ from sizing.core.capacity import Measured
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import contradiction, wrong_variable
+from sizing.core.metrics import Metrics
 from sizing.core.variables import (
     Count,
     MessageBytes,
@@ -110,6 +111,8 @@ class MirrorFlow(Strict):
     """Keys of mm2.properties of your own (MirrorMaker 2)."""
     environment: dict[str, Scalar] = Field(default_factory=dict)
     """Environment variables of the processes."""
+    metrics: Metrics | None = None
+    """Metrics for Prometheus: process N of the flow has port first_port + N. None without it."""
 
     @model_validator(mode="after")
     def _more_batches_take_longer(self) -> MirrorFlow:

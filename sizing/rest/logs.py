@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from sizing.core.metrics import plan_agent
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.variables import basis_of
 from sizing.rest.process import Process
@@ -13,7 +14,6 @@ from sizing.rest.variables import KafkaRest
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _LOG4J: Final = "log4j manual, RollingFileAppender"
 _LOG4J2: Final = "log4j 2 manual, Properties configuration, Rolling file appender"
-_EXPORTER: Final = "Prometheus JMX exporter, Java agent"
 #: The most that a proxy without a broker was seen to write in a minute, in MB.
 _FLOOD: Final = 51
 _FILES: Final = 10
@@ -25,8 +25,6 @@ _WORDY: Final = (
     "org.apache.kafka.clients.producer.ProducerConfig",
     "org.apache.kafka.clients.admin.AdminClientConfig",
 )
-#: As roles/jar_set/files/jmx-agent-1.0.1.lock has it.
-_AGENT: Final = "jmx_prometheus_javaagent-1.0.1.jar"
 
 
 def plan_logs(
@@ -140,16 +138,11 @@ def metrics_agent(sheet: Sheet, folder: str, process: Process) -> str:
             f"kafka_rest_metrics.first_port gives the metrics port {port}, which is the instance's own",
             "choose another first_port, such as 9404",
         )
-    file = f"{folder}/metrics.yaml"
-    for key, value, because in (
-        ("startDelaySeconds", "0", "the first scrape is answered"),
-        ("lowercaseOutputName", "true", "names as Prometheus writes them"),
-        (
-            "includeObjectNames",
-            "['kafka.rest:*', 'kafka.producer:*', 'kafka.consumer:*', 'java.lang:*']",
-            "the proxy's own beans, its clients' and the JVM's",
-        ),
-    ):
-        sheet.put(file, key, "rest.metrics.agent", Choice(value, because, _EXPORTER, "derived"))
-    where = f"{metrics.address}:{port}"
-    return f"-javaagent:{folder}/metrics/{_AGENT}={where}:{file}"
+    return plan_agent(
+        sheet,
+        folder,
+        f"{metrics.address}:{port}",
+        "rest.metrics.agent",
+        ("kafka.rest", "kafka.producer", "kafka.consumer"),
+        "the proxy's own beans, its clients' and the JVM's",
+    )

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from sizing.clients.profiles import Profile
 from sizing.core.capacity import Measured
 from sizing.core.messages import contradiction
+from sizing.core.metrics import Metrics
 from sizing.core.variables import Count, HeapMib, Planned, Port, Positive, Scalar, Strict
 from sizing.inventory.security import Name, Password, RestTls
 
@@ -64,6 +65,22 @@ class OtherBalancer(Strict):
     """Where clients reach it, http://host:port or https://host:port."""
     sticky: bool
     """Whether it sends a consumer's requests to the instance that holds the consumer."""
+    drain: list[str] = Field(default_factory=list)
+    """Command that ends when an instance is drained; its words may have {host}, {address} and {port}."""
+    undrain: list[str] = Field(default_factory=list)
+    """Command that puts the instance back, in the same form."""
+
+    @model_validator(mode="after")
+    def _what_goes_out_comes_back(self) -> OtherBalancer:
+        for name, other in (("drain", "undrain"), ("undrain", "drain")):
+            words = getattr(self, name)
+            if not words and getattr(self, other):
+                raise contradiction(name, f"is missing beside {other}", "give both commands, or none")
+            if words and not any("{port}" in word for word in words):
+                raise contradiction(
+                    name, "names no instance: none of its words has {port}", "write {port} where it belongs"
+                )
+        return self
 
 
 class MeasuredCapacity(Measured):
@@ -75,15 +92,6 @@ class MeasuredCapacity(Measured):
     """Instances on each host."""
     records_per_request: Positive
     """Records in one produce request of the load."""
-
-
-class Metrics(Strict):
-    """Where each instance tells its metrics to Prometheus."""
-
-    first_port: Port
-    """Port of the first instance; the next follow."""
-    address: str = "127.0.0.1"
-    """The address on which they are served."""
 
 
 class KafkaRest(Strict):

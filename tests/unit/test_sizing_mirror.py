@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.rendering import render_instance
+from sizing.core.inventory import Inventory
 from sizing.core.placement import place, quotas
 from sizing.inventory.secrets import seal
 from sizing.keys.catalogue import LOCKED_KAFKA
@@ -580,3 +581,64 @@ def test_the_plan_knows_the_locks_that_there_are() -> None:
         file.stem.removeprefix("kafka-") for file in Path("roles/jar_set/files").glob("kafka-[0-9]*.lock")
     }
     assert set(LOCKED_KAFKA) == there
+
+
+@pytest.mark.parametrize("role", [{}, MM2])
+def test_each_process_tells_its_metrics_on_a_port_by_its_number(role: dict[str, Any]) -> None:
+    flow = {
+        "metrics": {"first_port": 9410},
+        "largest_topic_partitions": 4,
+        "environment": {"KAFKA_OPTS": "-Da=b"},
+    }
+    planned = instances(make_plan(mirrors(2, flow, **role)), SERVICE)
+    seen = [i for of_host in planned.values() for i in of_host]
+    assert len(seen) >= 2
+    for one in seen:
+        number = int(one.name.rpartition("-")[2])
+        options = value(one, "KAFKA_OPTS")
+        folder = f"/etc/mirror-maker/{one.name}"
+        assert f"=127.0.0.1:{9410 + number}:{folder}/metrics.yaml" in options
+        assert options.startswith("-Dlog4j")
+        assert options.endswith("-Da=b")
+        assert "'kafka.producer:*'" in value(one, "includeObjectNames")
+
+
+def test_flows_that_would_share_a_metrics_port_are_an_error() -> None:
+    one = METRICS | {"metrics": {"first_port": 9410}, "processes": 1}
+    flows = {"first": one, "second": one | {"topics": ["t"]}}
+    (error,) = findings(mirrors(1, flows=flows), "inventory.port", "error")
+    assert (
+        "port 9410 of mm1 is wanted by mirror_maker@first-0 of mm1 and mirror_maker@second-0" in error.message
+    )
+    assert "metrics.first_port" in error.fix
+    flows["second"] = flows["second"] | {"metrics": {"first_port": 9420}}
+    assert findings(mirrors(1, flows=flows), "inventory.port") == []
+
+
+def test_without_metrics_a_mirror_has_no_agent() -> None:
+    (of_host,) = instances(make_plan(mirrors(1, cores=1)), SERVICE).values()
+    assert "-javaagent" not in value(of_host[0], "KAFKA_OPTS")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "declared", "shared"),
+    [
+        ([".*"], ["orders"], [], "orders"),
+        (["logs[.].*"], [".*[.]eu"], ["logs.eu"], "logs.eu"),
+        (["logs[.].*"], [".*[.]eu"], ["logs.us"], None),
+        (["orders"], ["payments"], [], None),
+    ],
+)
+def test_topics_that_patterns_of_two_groups_both_match_are_copied_twice(
+    one: list[str], other: list[str], declared: list[str], shared: str | None
+) -> None:
+    """The flows run on hosts of two groups, each with variables of its own."""
+    topics = [{"name": name, "cluster": "leaf", "partitions": 20} for name in declared]
+    common = {"kafka_topics": topics}
+    here = mirrors(["mm1"], flows={"first": METRICS | {"topics": one}}, common=common)
+    there = mirrors(["mm2"], flows={"second": METRICS | {"topics": other}}, common=common)
+    inventory = Inventory({**here.hosts, **there.hosts}, {"mirror_maker": ("mm1", "mm2")})
+    found = findings(inventory, "mirror.twice", "error")
+    assert [f"both match {shared}, from leaf to agg" in f.message for f in found] == (
+        [True] if shared else []
+    )

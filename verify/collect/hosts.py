@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -12,6 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evidence.secrets import from_environment
+
+#: What ssh is told by Access: of an option, its first value counts.
+_OWN = (
+    *("batchmode", "connecttimeout", "serveraliveinterval", "stricthostkeychecking"),
+    *("port", "user", "identityfile", "userknownhostsfile"),
+)
+
 
 class CollectError(Exception):
     """Something that the person has to mend; its text is one line: what, where, how."""
@@ -19,7 +28,11 @@ class CollectError(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """A host's address and what SSH needs; ``become`` tells to read as root."""
+    """A host's address and what SSH needs; ``become`` tells to read as root.
+
+    ``options`` are what else of ssh's own options the inventory gives (``-o NAME=VALUE``, ``-J HOST``), such
+    as the way over a bastion. ``asks`` tells that sudo asks for a password there.
+    """
 
     name: str
     address: str
@@ -29,6 +42,21 @@ class Access:
     known_hosts: str | None
     strict: str
     become: bool
+    options: tuple[str, ...] = ()
+    asks: bool = False
+
+    @property
+    def as_root(self) -> list[str]:
+        """What begins a command there: a password of sudo comes by standard input, and by no command line."""
+        if not self.become:
+            return []
+        return ["sudo", "-S", "-p", ""] if self.asks else ["sudo", "-n"]
+
+
+def become_password(name: str) -> str | None:
+    """Return the password by which a login becomes root on a host, which KEDGE_SECRETS alone holds."""
+    found = from_environment().get("become", {}).get(name)
+    return str(found) if found else None
 
 
 def ssh(access: Access, argv: Iterable[str]) -> list[str]:
@@ -44,8 +72,30 @@ def ssh(access: Access, argv: Iterable[str]) -> list[str]:
         "UserKnownHostsFile": access.known_hosts,
     }
     given = [word for name, value in options.items() if value for word in ("-o", f"{name}={value}")]
-    as_root = ["sudo", "-n"] if access.become else []
-    return ["ssh", *given, access.address, shlex.join([*as_root, *argv])]
+    # The first of an option counts: what is said above stands.
+    return ["ssh", *given, *access.options, access.address, shlex.join([*access.as_root, *argv])]
+
+
+def forward(access: Access) -> list[str]:
+    """Return the command whose standard input and output are a connection to a host over another one.
+
+    Empty where it is reached directly. ssh itself goes the way, with the keys that it has for it.
+    """
+    named: dict[str, str] = {}
+    for flag, text in zip(access.options[::2], access.options[1::2], strict=True):
+        name, _, value = ("proxyjump", "", text) if flag == "-J" else text.partition("=")
+        named.setdefault(name.strip().lower(), value.strip().strip('"'))
+    if hops := [hop for hop in named.get("proxyjump", "").split(",") if hop not in ("", "none")]:
+        first = ["-J", ",".join(hops[:-1])] if hops[1:] else []
+        last = f"ssh://{hops[-1]}" if ":" in hops[-1] and "://" not in hops[-1] else hops[-1]
+        return [
+            *("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *first),
+            *("-W", f"{access.address}:{access.port}", last),
+        ]
+    command = named.get("proxycommand", "none")
+    places = {"%h": access.address, "%p": str(access.port), "%r": access.user or "%r"}
+    words = shlex.split(command) if command != "none" else []
+    return [re.sub("%[hpr]", lambda place: places[place[0]], word) for word in words]
 
 
 def read_access(inventory: str, names: Iterable[str]) -> list[Access]:
@@ -83,6 +133,7 @@ def to_access(name: str, variables: Mapping[str, Any]) -> Access:
                 f"give the inventory.yml that verify.yml writes into the run's folder"
             )
     arguments = f"{used.get('ansible_ssh_common_args', '')} {used.get('ansible_ssh_extra_args', '')}"
+    others = way_options(name, arguments)
     options = ssh_options(arguments)
     return Access(
         name=name,
@@ -93,7 +144,32 @@ def to_access(name: str, variables: Mapping[str, Any]) -> Access:
         known_hosts=options.get("userknownhostsfile"),
         strict=options.get("stricthostkeychecking", "yes"),
         become=bool(used.get("ansible_become", False)),
+        options=others,
+        asks=become_password(name) is not None,
     )
+
+
+def way_options(name: str, arguments: str) -> tuple[str, ...]:
+    """Return of ssh's arguments those that say how a host is reached, each as ssh takes it.
+
+    Only ``-o`` and ``-J``, and of these none that :func:`ssh` gives itself. They go to ssh as arguments, by
+    no shell of ours.
+
+    Raises:
+        CollectError: when the arguments are no words.
+    """
+    try:
+        words = iter(shlex.split(arguments))
+    except ValueError as error:
+        raise CollectError(f"ansible_ssh_common_args of host {name}: {error}; close its quotes") from error
+    found: list[str] = []
+    for word in words:
+        if not word.startswith(("-o", "-J")):
+            continue
+        text = word[2:] or next(words, "")
+        if text and (word[1] == "J" or text.partition("=")[0].strip().lower() not in _OWN):
+            found += [word[:2], text]
+    return tuple(found)
 
 
 def ssh_options(arguments: str) -> dict[str, str]:

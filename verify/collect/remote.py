@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from paramiko import Channel, SSHException
+from paramiko import Channel, ProxyCommand, SSHException
 from pyinfra.api import Config, Inventory, State
 from pyinfra.api.exceptions import ConnectError
 
 from border.foreign import ForeignError, shown
 from border.host import ERROR_BYTES, nanoseconds, output
 from verify.collect.clocks import RoundTrip
-from verify.collect.hosts import Access
+from verify.collect.hosts import Access, become_password, forward
 from verify.process import now_us
 
 _CONNECT_S: Final = 10
@@ -44,12 +44,12 @@ def on_all(
     logging.getLogger("pyinfra").setLevel(logging.CRITICAL)
     inventory = Inventory(([(host.name, _data(host)) for host in hosts], {}))
     state = State(inventory, Config(CONNECT_TIMEOUT=_CONNECT_S))
-    become = {host.name: host.become for host in hosts}
+    by_name = {host.name: host for host in hosts}
 
     def one(host: Any) -> Result | RemoteError:
         def shell(command: str) -> list[str]:
             try:
-                return _printed(host.connector.client, command, become[host.name], until)
+                return _printed(host.connector.client, command, by_name[host.name], until)
             except (SSHException, OSError, EOFError, ForeignError) as error:
                 raise RemoteError(f"{host.name}: {shown(error) or type(error).__name__}") from error
 
@@ -70,7 +70,7 @@ def on_all(
     return {name: greenlet.get() for name, greenlet in started.items()}
 
 
-def _printed(client: Any, command: str, become: bool, until: float) -> list[str]:
+def _printed(client: Any, command: str, access: Access, until: float) -> list[str]:
     """Run a command by a channel of its own.
 
     pyinfra keeps all that a host prints, and asks the person for a password where a host says it wants one.
@@ -79,11 +79,14 @@ def _printed(client: Any, command: str, become: bool, until: float) -> list[str]
         SSHException, OSError, EOFError: when there is no answer in time, or the command failed.
         ForeignError: for more than can be an answer.
     """
-    argv = [*(["sudo", "-n"] if become else []), "sh", "-c", command]
+    argv = [*access.as_root, "sh", "-c", command]
     until = min(until, time.monotonic() + _COMMAND_S)
     channel: Channel = client.get_transport().open_session(timeout=_CONNECT_S)
     try:
         channel.exec_command(shlex.join(argv))
+        if access.become and access.asks:
+            channel.sendall(f"{become_password(access.name)}\n".encode())
+            channel.shutdown_write()
 
         def receive(size: int) -> bytes:
             channel.settimeout(max(until - time.monotonic(), 0.01))
@@ -102,6 +105,7 @@ def _printed(client: Any, command: str, become: bool, until: float) -> list[str]
 
 
 def _data(host: Access) -> dict[str, Any]:
+    way = forward(host)
     data = {
         "ssh_hostname": host.address,
         "ssh_port": host.port,
@@ -109,6 +113,7 @@ def _data(host: Access) -> dict[str, Any]:
         "ssh_key": host.key,
         "ssh_known_hosts_file": host.known_hosts,
         "ssh_strict_host_key_checking": host.strict,
+        "ssh_paramiko_connect_kwargs": {"sock": ProxyCommand(shlex.join(way))} if way else None,
     }
     return {key: value for key, value in data.items() if value is not None}
 

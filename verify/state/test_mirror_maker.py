@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,12 +33,23 @@ def test_each_process_has_come_to_mirror(host: Any, planned: Planned) -> None:
         assert missing_step(printed, mirror_probe(instance)["steps"]) is None, instance["name"]
 
 
-def test_no_classic_process_opens_a_port(host: Any, planned: Planned) -> None:
+def test_no_classic_process_opens_a_port_that_was_not_asked_for(host: Any, planned: Planned) -> None:
     for instance in planned("mirror_maker"):
         if any(s["key"] == "MIRROR_INCLUDE" for s in instance["settings"]):
             pid = shown(host, instance, "MainPID")
             lines = host.check_output("ss -Hltnup").splitlines()
-            assert not [line for line in lines if f"pid={pid}," in line], instance["name"]
+            opened = [line for line in lines if f"pid={pid}," in line]
+            asked = re.search(r"-javaagent:[^=]+=[^:]+(:\d+):", value(instance, "KAFKA_OPTS"))
+            assert not [line for line in opened if not asked or f"{asked[1]} " not in line], instance["name"]
+
+
+def test_metrics_of_a_process_are_told_where_they_were_asked_for(host: Any, planned: Planned) -> None:
+    page = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=10).read().decode())"
+    for instance in planned("mirror_maker"):
+        if where := re.search(r"-javaagent:[^=]+=([^:]+:\d+):", value(instance, "KAFKA_OPTS")):
+            assert "kafka_producer" in host.check_output(
+                "python3 -c %s %s", page, f"http://{where[1]}/metrics"
+            )
 
 
 def test_configuration_is_readable_by_the_mirrors_and_nobody_else(host: Any, planned: Planned) -> None:

@@ -10,6 +10,7 @@ missed is a gap. Ends with the load, or with the playbook (``KEDGE_PARENT_PID``)
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -24,7 +25,7 @@ from border.foreign import ForeignError, read_line, shown
 from border.host import ERROR_BYTES, SAMPLE_BYTES, sample
 from evidence.tables import PRESSURE
 from evidence.writing import EvidenceWriter, rows_to_columns
-from verify.collect.hosts import Access, CollectError, read_access, ssh
+from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
 
 _PROGRAM: Final = Path(__file__).with_name("on_host.py")
@@ -90,8 +91,10 @@ def rows(host: str, units: Units, line: bytes) -> tuple[list[dict[str, Any]], li
 class HostWatcher:
     """Writes one host's samples from a thread of its own, until stopped."""
 
-    def __init__(self, host: str, units: Units, command: list[str], evidence: Path) -> None:
-        self._host, self._units, self._command = host, units, command
+    def __init__(
+        self, host: str, units: Units, command: list[str], evidence: Path, password: str | None = None
+    ) -> None:
+        self._host, self._units, self._command, self._password = host, units, command, password
         self._writer = EvidenceWriter(evidence, "processes", f"watch-{host}")
         self._pressure = EvidenceWriter(evidence, "pressure", f"watch-{host}")
         self._stop = threading.Event()
@@ -128,8 +131,13 @@ class HostWatcher:
             if self._stop.is_set():
                 return ""
             pipe = subprocess.PIPE
-            self._ssh = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+            stdin = subprocess.DEVNULL if self._password is None else pipe
+            self._ssh = subprocess.Popen(self._command, stdin=stdin, stdout=pipe, stderr=pipe)
         with self._ssh as ssh:
+            if ssh.stdin is not None:
+                with contextlib.suppress(OSError):  # it ended already, and says why
+                    ssh.stdin.write(f"{self._password}\n".encode())
+                    ssh.stdin.close()
             assert ssh.stdout is not None
             assert ssh.stderr is not None
             began, heard = time.monotonic(), 0
@@ -167,7 +175,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     watchers = [
         HostWatcher(
-            host.name, units[host.name], ssh_command(host, units[host.name]), options.run_dir / "evidence"
+            host.name,
+            units[host.name],
+            ssh_command(host, units[host.name]),
+            options.run_dir / "evidence",
+            become_password(host.name) if host.become else None,
         )
         for host in hosts
     ]

@@ -1,0 +1,111 @@
+"""A balancer that is not Kedge's is told by a person's own commands before an instance stops, and after it is ready."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sizing.plan import make_plan
+from tests.rest_inventories import of_rule, rest
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = {"url": "http://lb:80", "sticky": True}
+
+#: A stub of the module that stops, starts and awaits an instance: it notes that it was called.
+STUB = """#!/usr/bin/python
+import json, os
+from ansible.module_utils.basic import AnsibleModule
+names = "unit service instances ready secrets foreign controls members ready_seconds state"
+module = AnsibleModule(argument_spec={name: {"type": "raw"} for name in names.split()})
+with open(os.environ["STEPS"], "a") as steps:
+    steps.write("restart\\n")
+module.fail_json(msg="not ready") if os.environ.get("NEVER_READY") else module.exit_json(changed=True)
+"""
+
+
+def restarted(tmp_path: Path, drain_status: int = 0, **environment: str) -> tuple[list[str], bool]:
+    """Play the restart of an instance on this machine; return the steps in their order, and whether it went well."""
+    steps = tmp_path / "steps"
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "kedge_instance.py").write_text(STUB)
+    command = tmp_path / "balancer command"
+    command.write_text(f'#!/bin/sh\necho "$@" >> \'{steps}\'\n[ "$1" != drain ] || exit {drain_status}\n')
+    command.chmod(0o755)
+    variables: dict[str, Any] = {
+        "instances_own_drain": [str(command), "drain", "{host}", "{address}:{port}; touch x"],
+        "instances_own_undrain": [str(command), "undrain", "{host}:{port}"],
+        "instances_unit": "kafka-rest",
+        "instances_service": "kafka_rest",
+        "_instances_one": {"name": "8082", "port": 8082},
+        "_instances_gate": {},
+        "_instances_release": "r",
+        "_instances_rollout": {"ready_seconds": 1, "gate_seconds": 1, "gate_max_lag": 1},
+    }
+    task = {
+        "ansible.builtin.include_role": {
+            "name": "instances",
+            "tasks_from": "restart_one",
+            "rolespec_validate": False,
+        }
+    }
+    play = [{"hosts": "rest1", "gather_facts": False, "tasks": [task]}]
+    hosts = {"rest1": {"ansible_connection": "local", "ansible_host": "10.0.0.9"}}
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+    (tmp_path / "play.yml").write_text(json.dumps(play))
+    done = subprocess.run(
+        [
+            Path(sys.executable).with_name("ansible-playbook"),
+            *("-i", tmp_path / "hosts.json", tmp_path / "play.yml"),
+            *("-e", json.dumps(variables | {"ansible_python_interpreter": sys.executable})),
+        ],
+        cwd=ROOT,
+        env=os.environ
+        | {
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_ROLES_PATH": str(ROOT / "roles"),
+            "ANSIBLE_LIBRARY": f"{tmp_path / 'library'}:{ROOT / 'plugins' / 'modules'}",
+            "STEPS": str(steps),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert steps.exists(), done.stdout + done.stderr
+    return steps.read_text().splitlines(), done.returncode == 0
+
+
+DRAIN, UNDRAIN = "drain rest1 10.0.0.9:8082; touch x", "undrain rest1:8082"
+
+
+def test_an_instance_is_drained_restarted_and_put_back_by_commands_of_ones_own(tmp_path: Path) -> None:
+    assert restarted(tmp_path) == ([DRAIN, "restart", UNDRAIN], True)
+
+
+def test_an_instance_that_cannot_be_drained_is_not_stopped(tmp_path: Path) -> None:
+    assert restarted(tmp_path, drain_status=1) == ([DRAIN, UNDRAIN], False)
+
+
+def test_an_instance_that_does_not_become_ready_is_put_back_and_fails_the_play(tmp_path: Path) -> None:
+    assert restarted(tmp_path, NEVER_READY="1") == ([DRAIN, "restart", UNDRAIN], False)
+
+
+@pytest.mark.parametrize(
+    ("commands", "wrong"),
+    [
+        ({"drain": ["lb", "{port}"], "undrain": ["lb", "{port}"]}, None),
+        ({"drain": ["lb", "{port}"]}, "undrain"),
+        ({"undrain": ["lb", "{port}"]}, "drain"),
+        ({"drain": ["lb"], "undrain": ["lb", "{port}"]}, "names no instance"),
+        ({"drain": "lb {port}", "undrain": ["lb", "{port}"]}, "drain"),
+    ],
+)
+def test_commands_of_a_balancer_are_checked_by_the_plan(commands: dict[str, Any], wrong: str | None) -> None:
+    found = of_rule(make_plan(rest(balancer=OTHER | commands)), "inventory.variable", "error")
+    assert (not found) if wrong is None else wrong in f"{found[0].where} {found[0].message}"
