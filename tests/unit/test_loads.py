@@ -31,6 +31,8 @@ def inventory(**variables: Any) -> Inventory:
         "kafka_rest_version": "8.3.1",
         "kafka_rest_cluster": "leaf",
         "kafka_rest_archive": "/srv/proxy.tar.gz",
+        "kafka_rest_archive_checksum": "a1" * 32,
+        "kafka_rest_ready_topic": "orders",
         **variables,
     }
     return Inventory({"rest1": every}, {"all": ("rest1",), "kafka_rest": ("rest1",)})
@@ -74,7 +76,7 @@ def test_the_login_of_several_loads_may_use_the_topics_of_all_of_them() -> None:
         for name in ("a", "b")
     }
     security = Security.model_construct(
-        authorization="enforced", broker_user="broker", user="admin", users={"load": "x"}, rights={}
+        protocol="SASL_PLAINTEXT", broker_user="broker", user="admin", users={"load": "x"}, rights={}
     )
     rights = rights_of(inventory(verify_loads=loads), "leaf", security)["load"]
     assert {"a", "b"} <= {right["name"] for right in rights if right["resource"] == "TOPIC"}
