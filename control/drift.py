@@ -202,6 +202,29 @@ def lines_of(
     return [in_short] if whole else lines
 
 
+def would_change(compared: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether a deploy would change a host; arguments as of :func:`lines_of`."""
+    return any(
+        found.get("lines")
+        or found.get("stale")
+        or found.get("units")
+        or any(one["state"] != "same" for one in found.get("instances", {}).values())
+        for found in compared.values()
+    )
+
+
+def unknown_of(compared: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether something of a host could not be compared, so that nobody knows what would change."""
+    return any("unreachable" in found or "failed" in found for found in compared.values())
+
+
+def changes_line(changed: Sequence[str], unknown: Sequence[str]) -> str:
+    """Return what would change and what is not known, as one line; empty where all is as planned."""
+    parts = [f"a deploy would change {fold(changed)}"] if changed else []
+    parts += [f"{fold(unknown)} could not be compared"] if unknown else []
+    return "; ".join(parts)
+
+
 def _service(service: str, found: Mapping[str, Any]) -> list[str]:
     if "failed" in found:
         return [f"{service}: cannot be compared: {found['failed']}"]

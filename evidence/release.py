@@ -8,5 +8,7 @@ from typing import Final
 VERSION: Final = "0.1.0"
 #: Of the plan as JSON. Fields are added within a version; one that goes or changes its meaning raises it.
 PLAN_SCHEMA: Final = 1
+#: Of run.json, likewise; evidence from before it was recorded has none, and is read as version 1.
+RUN_SCHEMA: Final = 1
 #: Of verdicts.json, likewise.
 VERDICTS_SCHEMA: Final = 1

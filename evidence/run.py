@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evidence.errors import EvidenceError, one_line
+from evidence.release import RUN_SCHEMA
 
 
 class _Part(BaseModel):
@@ -188,6 +189,8 @@ class Run(_Part):
     ``keys_per_producer``: record seq of producer p has the key ``p-(seq mod keys_per_producer)``.
     """
 
+    #: The version of its form.
+    form: Annotated[int, Field(alias="schema", ge=1)] = 1
     run_id: str
     started_us: int
     ended_us: int | None
@@ -300,6 +303,8 @@ def parse_run(text: str, where: str) -> Run:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the document"
         raise EvidenceError(f"{where}: {key}: {one_line(first['msg'])}") from None
+    if run.form > RUN_SCHEMA:
+        raise EvidenceError(f"{where}: schema: {run.form} is of a later release; audit it with that one")
     if run.load_until_us is not None and run.load_until_us <= run.measured_from_us:
         raise EvidenceError(
             f"{where}: measured_until_us: the steady window is empty; the load ended within its warm-up"

@@ -110,9 +110,13 @@ def nothing(now: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fingerprint(inventory: Inventory) -> str:
-    """Return a hash of all that rules read of an inventory, without secrets and the advice."""
+    """Return a hash of all that rules read of an inventory, without secrets and the advice.
+
+    Of what no rule reads, the reader of an inventory has the name alone; which names there are, a playbook
+    decides.
+    """
     hosts = {
-        host: {name: value for name, value in variables.items() if name != "advice"}
+        host: {name: value for name, value in variables.items() if value is not None and name != "advice"}
         for host, variables in inventory.hosts.items()
     }
     seen = json.dumps([hosts, inventory.groups], sort_keys=True, default=str)

@@ -12,6 +12,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.plan import Instance, Plan
 from sizing.core.service import Service
 from sizing.core.settings import Setting
+from sizing.inventory.loads import loads
 from sizing.inventory.secrets import Known, public
 
 #: What of an environment file a start puts on the command line, or a JVM prints when it starts.
@@ -122,10 +123,11 @@ def _of_variables(inventory: Inventory, services: Iterable[Service], known: Know
                     fix = "fetch it to a file of this machine, and name that: no login is sent for a URL"
                     yield _finding(host, f"{variable}, which the plan shows", fix)
     # What it has under a key that is made for a secret, or in the form of one, reaches the load apart.
-    for path, text in _texts(public(inventory.common("verify")), "verify"):
-        if known.within(text):
-            fix = "give the login by client, or by rest.user and rest.password"
-            yield _finding("all", f"{path}, which load.json shows", fix)
+    for name, load in loads(inventory).items():
+        for path, text in _texts(public(load), name):
+            if known.within(text):
+                fix = "give the login by client, or by rest.user and rest.password"
+                yield _finding("all", f"{path}, which load.json shows", fix)
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:

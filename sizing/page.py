@@ -6,6 +6,7 @@ from collections import Counter
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evidence.release import VERSION
 from sizing.core.plan import Plan
 from sizing.core.settings import Setting
 from sizing.sources import cited, leads_to, parts
@@ -23,6 +24,7 @@ def page(plan: Plan, inventory: str) -> str:
         places.setdefault(where, {}).setdefault(setting.file, []).append(setting)
     return environment.get_template("page.html.j2").render(
         inventory=inventory,
+        version=VERSION,
         shares=Counter(setting.basis for _, setting in every).most_common(),
         total=len(every),
         findings=plan.findings,

@@ -17,6 +17,7 @@ from sizing.host.planner import plan_hosts
 from sizing.host.ports import check_ports
 from sizing.inventory.archives import check_archives
 from sizing.inventory.checks import check_inventory
+from sizing.inventory.deprecated import with_successors
 from sizing.inventory.logins import check_logins, check_mechanisms
 from sizing.inventory.recommendations import with_recommendations
 from sizing.links import check_broker_links
@@ -40,10 +41,12 @@ def make_plan(
     what was found of them, and ``deploying`` whether they are needed now (see ``check_archives``). What is
     wrong with the inventory comes back as findings of severity error, never as an exception.
     """
+    inventory, deprecated = with_successors(inventory, services)
     recommended = with_recommendations(inventory, services)
     inventory = recommended.inventory
     checked = Part(
         findings=(
+            *deprecated,
             *recommended.findings,
             *check_inventory(inventory, services),
             *check_verification(inventory, services),

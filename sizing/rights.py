@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sizing.core.inventory import Inventory
+from sizing.inventory.loads import loads
 from sizing.inventory.security import Rights, Security
 from sizing.streams.verified import applications_json
 
@@ -27,21 +28,31 @@ def rights_of(inventory: Inventory, cluster: str, security: Security | None) -> 
     """
     if security is None or not security.authorizes:
         return {}
-    load = _of_load(inventory, cluster)
+    of_loads = _of_loads(inventory, cluster)
     found = {}
     for user in security.users:
         if user in (security.broker_user, security.user):
             continue
         rights = security.rights.get(user)
         found[user] = (
-            _load_rights(load) if rights is None and load and load[0] == user else _rows(rights or _OTHERS)
+            _load_rights(*of_loads[user]) if rights is None and user in of_loads else _rows(rights or _OTHERS)
         )
     return found
 
 
-def _of_load(inventory: Inventory, cluster: str) -> tuple[str, list[str], list[str]] | None:
-    """Return as whom the load logs in to a cluster, with its topics and groups; None where it does not."""
-    verify = inventory.common("verify")
+def _of_loads(inventory: Inventory, cluster: str) -> dict[str, tuple[list[str], list[str]]]:
+    """Return by login the topics and groups of all loads that log in to a cluster by it."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for load in loads(inventory).values():
+        if one := _of_load(inventory, load, cluster):
+            user, topics, groups = one
+            other_topics, other_groups = found.get(user, ([], []))
+            found[user] = (sorted({*topics, *other_topics}), sorted({*groups, *other_groups}))
+    return found
+
+
+def _of_load(inventory: Inventory, verify: Any, cluster: str) -> tuple[str, list[str], list[str]] | None:
+    """Return as whom a load logs in to a cluster, with its topics and groups; None where it does not."""
     if not isinstance(verify, Mapping) or verify.get("cluster") != cluster:
         return None
     client = verify.get("client")
@@ -58,8 +69,7 @@ def _of_load(inventory: Inventory, cluster: str) -> tuple[str, list[str], list[s
     return str(user), sorted(topics | made), sorted({str(part["group"]) for part in parts if "group" in part})
 
 
-def _load_rights(load: tuple[str, list[str], list[str]]) -> list[Right]:
-    _, topics, groups = load
+def _load_rights(topics: list[str], groups: list[str]) -> list[Right]:
     seen = [_right(kind, "*", ["DESCRIBE"]) for kind in ("TOPIC", "GROUP")]
     return [*_rows(Rights(topics=topics, groups=groups)), *seen]
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
+from evidence.release import VERSION
 from sizing.core.findings import Finding
 from sizing.core.naming import compact, fold
 from sizing.core.plan import Instance, Plan
@@ -64,6 +65,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
     lines += [line for service in plan.waves for line in _waves(plan, service, full=full)]
     if full:
         lines += ["", *_sources(plan)]
+    lines += ["", f"planned by Kedge {VERSION}"]
     return "\n".join([*lines, "", *findings(plan.findings)]).lstrip("\n")
 
 

@@ -14,14 +14,17 @@ from evidence.load import Load
 from sizing.clients.groups import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import declare, wrong_variable
+from sizing.core.messages import declare, shown, wrong_variable
 from sizing.core.service import Service
 from sizing.inventory.clusters import cluster_names, clusters
+from sizing.inventory.loads import CHOSEN, NAMED, loads
 from sizing.inventory.service_levels import check_model, service_levels
 from sizing.topics.variables import topic_names
 
 #: What verify.yml adds to ``verify`` by itself.
 ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications", "generators")
+#: The variable in a text, and not the playbook, nor the folder.
+_VERIFY: Final = re.compile(r"\bverify\b(?!\.yml|/)")
 _URL: Final = "http://the-balancer"
 _SERVER: Final = re.compile(r"[\w.-]+(:\d{1,5})?")
 
@@ -31,9 +34,28 @@ def check_verification(inventory: Inventory, services: Iterable[Service]) -> Ite
     levels = inventory.common("service_levels")
     if levels is not None:
         yield from check_model(Levels, "service_levels", levels) or _falling(levels)
-    verify = inventory.common("verify")
-    if verify is None:
-        return
+    named = inventory.common(NAMED)
+    if named is not None and not isinstance(named, Mapping):
+        yield wrong_variable(NAMED, "all", f"is {shown(named)}", "write a mapping: NAME: {cluster: ...}")
+    name, known = inventory.common(CHOSEN), list(named) if isinstance(named, Mapping) else []
+    if name and name not in known:
+        fix = f"write one of: {', '.join(known)}" if known else f"name a load in {NAMED}, or leave it out"
+        yield wrong_variable(CHOSEN, "all", f"is {name}, and {NAMED} has no such load", fix)
+    for variable, load in loads(inventory).items():
+        for finding in _check_load(inventory, load, services):
+            yield _renamed(finding, variable)
+
+
+def _renamed(finding: Finding, variable: str) -> Finding:
+    """Return a finding of ``verify`` as one of the load that it is of."""
+
+    def of(text: str) -> str:
+        return _VERIFY.sub(variable, text)
+
+    return replace(finding, where=of(finding.where), message=of(finding.message), fix=of(finding.fix))
+
+
+def _check_load(inventory: Inventory, verify: Any, services: Iterable[Service]) -> Iterator[Finding]:
     wrong = list(check_model(Load, "verify", _completed(verify)))
     yield from wrong
     if isinstance(verify, Mapping):

@@ -63,12 +63,30 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
     ),
     "packages": ("reboot.yml", "str", "", "Packages to update; `java` and `kernel` are the host's own."),
     "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with what runs."),
+    "exit_code": (
+        "plan.yml",
+        "bool",
+        "`false`",
+        "Whether it ends unsuccessfully where a deploy would change something, or something could not be compared.",
+    ),
+    "deploy_clusters": (
+        "deploy.yml",
+        "bool",
+        "`false`",
+        "Whether topics, users and rights are deployed with `--limit` as well.",
+    ),
     "kedge_runs_dir": (
         "verify.yml",
         "path",
         "",
         "Where runs lie, also those of capacity.yml and compare.yml: `runs` beside the playbook if not given. Relative to "
         "the folder in which the playbook is started.",
+    ),
+    "verify_load": (
+        "verify.yml",
+        "str",
+        "",
+        "Which of `verify_loads` a run sends, also that of capacity.yml and compare.yml; `verify` if not given.",
     ),
     "verify_steps": (
         "verify.yml",

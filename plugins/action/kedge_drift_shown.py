@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from control.deployed import left_together
-from control.drift import indented, lines_of, topic_lines
+from control.drift import changes_line, indented, lines_of, topic_lines, unknown_of, would_change
 from control.steps import step_lines, steps
 from evidence.plain import plain
 from plugins.filter.kedge import topics_that_may_grow
@@ -37,6 +37,7 @@ class ActionModule(ActionBase):
         logins = task_vars["plan_made"]["secrets"]["clusters"]
         said: dict[str, list[str]] = {}
         states: dict[str, dict[str, Any]] = {}
+        changed, unknown = [], []
         for host in task_vars["groups"]["all"]:
             # Only hosts that were asked have facts, and looking costs milliseconds a host.
             asked = host in reached["comparable"]
@@ -45,6 +46,8 @@ class ActionModule(ActionBase):
             states[host] = dict(compared)
             if host in reached["unreached"]:
                 compared["ssh"] = {"unreachable": reached["unreached"][host]}
+            changed += [host] if would_change(compared) else []
+            unknown += [host] if unknown_of(compared) else []
             services = list(plan["hosts"].get(host, {}).get("services", {}))
             said[host] = lines_of(compared, services, reached["uncompared"])
         display.display("\nWhat a deploy would change")
@@ -57,7 +60,10 @@ class ActionModule(ActionBase):
             _show(hosts, lines)
         for cluster, topics in plan["topics"].items():
             one = {**plan["clusters"][cluster], "secrets": logins[cluster]}
-            _show(f"cluster {cluster}", self._topics(cluster, one, topics, task_vars))
+            lines, as_planned = self._topics(cluster, one, topics, task_vars)
+            _show(f"cluster {cluster}", lines)
+            changed += [f"topics of {cluster}"] if as_planned is False else []
+            unknown += [f"topics of {cluster}"] if as_planned is None else []
         order = {service: [h for b in w["batches"] for h in b] for service, w in plan["waves"].items()}
         noticed = {
             (host, service, name): said
@@ -69,14 +75,15 @@ class ActionModule(ActionBase):
             display.display("\nThe steps of a deploy, each after the one before")
             for line in indented(way):
                 display.display(line)
-        return result | {"changed": False}
+        return result | {"changed": False, "would_change": changes_line(changed, unknown)}
 
     def _topics(
         self, name: str, cluster: Mapping[str, Any], topics: Any, task_vars: dict[str, Any]
-    ) -> list[str]:
+    ) -> tuple[list[str], bool | None]:
+        """Return what is said of a cluster's topics, and whether they are as planned; None: nobody knows."""
         servers = cluster["bootstrap_servers"]
         if why := unanswered(servers):
-            return [f"cannot be reached: {why}"]
+            return [f"cannot be reached: {why}"], None
         answer = self._execute_module(
             "kafka_topics_present",
             module_args={
@@ -89,9 +96,9 @@ class ActionModule(ActionBase):
             task_vars=task_vars,
         )
         if answer.get("failed"):
-            return [f"a deploy would stop: {answer.get('msg')}"]
-        lines = topic_lines(answer["changes"]) or [f"{len(topics)} topics as planned"]
-        return [*lines, *answer.get("drift", [])]
+            return [f"a deploy would stop: {answer.get('msg')}"], None
+        lines, drift = topic_lines(answer["changes"]), answer.get("drift", [])
+        return [*(lines or [f"{len(topics)} topics as planned"]), *drift], not lines and not drift
 
 
 def unanswered(bootstrap_servers: str) -> str | None:

@@ -18,6 +18,7 @@ from ansible.utils.display import Display
 
 from evidence.secrets import merged
 from plugins.filter.kedge import draining_balancers
+from sizing.against import document as described
 from sizing.broker.security import scram_users
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
@@ -25,6 +26,7 @@ from sizing.core.plan import Plan
 from sizing.core.service import group_names
 from sizing.inventory.certificates import look_at_certificates
 from sizing.inventory.clusters import bootstrap, clusters
+from sizing.inventory.loads import chosen
 from sizing.inventory.precedence import check_precedence
 from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved, vaulted
 from sizing.inventory.recommendations import with_recommendations
@@ -95,10 +97,11 @@ class ActionModule(ActionBase):
         show = boolean(self._task.args.get("show", False))
         if show:
             _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
-        inventory = with_recommendations(inventory, SERVICES).inventory
+        written, inventory = inventory, with_recommendations(inventory, SERVICES).inventory
         if any(f.rule == "secret.shown" for f in errors):
             raise AnsibleActionFail(_refusal(errors))  # before anything is written that would show it
         document, secrets = seal(plan.to_json())
+        document = described(document, written)
         known = clusters(inventory)[0]
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
         users = {name: scram_users(cluster.security) for name, cluster in known.items() if cluster.brokers}
@@ -136,7 +139,7 @@ class ActionModule(ActionBase):
             "secrets": {
                 "settings": secrets,
                 "clusters": logins,
-                "load": _of_load(inventory.common("verify"), logins)
+                "load": _of_load(chosen(inventory), logins)
                 | _become(hostvars, inventory.hosts, self._play_context.become_pass),
                 "users": {name: passwords for name, (_, passwords) in users.items()},
             },

@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 
 from control.drift import hide_secrets
 from control.rendering import package_links, render, render_instance, secrets_of
+from evidence.release import VERSION
 
 
 class ActionModule(ActionBase):
@@ -58,7 +59,7 @@ class ActionModule(ActionBase):
         secrets: dict[str, str] = {}
         for instance in arguments["instances"]:
             secrets |= secrets_of(unit, instance, values, self._read)
-        arguments |= {"instances": instances, "units": units, "secrets": secrets}
+        arguments |= {"instances": instances, "units": units, "secrets": secrets, "kit": VERSION}
         result.update(self._execute_module("kedge_release", module_args=arguments, task_vars=task_vars))
         return result
 

@@ -24,3 +24,10 @@ EXAMPLES = r"""
     declared: "{{ kafka_topics | default([]) }}"
   check_mode: true
 """
+
+RETURN = r"""
+would_change:
+  type: str
+  returned: always
+  description: What a deploy would change and what could not be compared, in a line; empty where nothing.
+"""

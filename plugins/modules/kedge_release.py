@@ -27,6 +27,7 @@ options:
   secrets: {type: dict, default: {}, description: "What stands for each mark in the files; never shown."}
   units: {type: dict, default: {}, description: "Unit files, name to content."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
+  kit: {type: str, default: "", description: "The version of Kedge; an older one is warned of."}
   keep: {type: int, default: 5, description: "How many releases an instance keeps."}
 author: Kedge
 """
@@ -87,6 +88,9 @@ from ansible.module_utils.service_control import is_active
 
 LOCK_SECONDS = 120
 SYSTEMD = Path("/etc/systemd/system")
+#: The file of a service that names the version of Kedge that staged its releases last.
+KIT = "kit-version"
+VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
 KEY: Path = ROOT / ".release-key"
 
@@ -224,6 +228,24 @@ def install_units(module: AnsibleModule) -> list[dict[str, str]]:
     return changes
 
 
+def note_kit(folder: Path, kit: str, *, check: bool) -> list[str]:
+    """Note which version of Kedge staged here last; return a warning where it was a later one than this."""
+    file = folder / KIT
+    before = file.read_text().strip() if file.is_file() else ""
+    if kit and kit != before and not check:
+        folder.mkdir(parents=True, exist_ok=True)
+        new = folder / f".{KIT}.{os.getpid()}"
+        new.write_text(f"{kit}\n")
+        new.replace(file)
+    numbers = [tuple(map(int, v.split("."))) if VERSION.fullmatch(v) else () for v in (before, kit)]
+    if not all(numbers) or numbers[0] <= numbers[1]:
+        return []
+    return [
+        f"Kedge {kit} deploys what Kedge {before} deployed before: the values that {before} chose go back. "
+        f"plan.yml of {kit} shows which; deploy with {before} to keep them"
+    ]
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -234,6 +256,7 @@ def main() -> None:
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "units": {"type": "dict", "default": {}},
             "controls": {"type": "dict", "default": {}},
+            "kit": {"type": "str", "default": ""},
             "keep": {"type": "int", "default": 5},
         },
         supports_check_mode=True,
@@ -278,6 +301,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
             prune(unit, instance["name"], module.params["keep"], keep)
     diffs = install_units(module) + diffs
     known = ROOT / unit
+    warnings = note_kit(known, module.params["kit"], check=module.check_mode)
     planned = {i["name"] for i in module.params["instances"]}
     found = {f.name for f in known.iterdir() if f.is_dir()} if known.is_dir() else set()
     return {
@@ -287,6 +311,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
         "restart": [s["name"] for s in states if s["pending"] and s["active"]],
         "stale": sorted(found - planned),
         "diff": diffs,
+        "warnings": warnings,
     }
 
 

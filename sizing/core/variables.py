@@ -46,6 +46,16 @@ class Since(NamedTuple):
     release: str
 
 
+class Replaces(NamedTuple):
+    """Marks the successor of a variable: its former name, without the prefix, and since which release.
+
+    ``sizing.inventory.deprecated`` takes the former name for a minor version more, and warns of it.
+    """
+
+    name: str
+    since: str
+
+
 class Strict(BaseModel):
     """No unknown keys, no silent conversion between kinds, no change after reading.
 

@@ -34,6 +34,8 @@ COMMON: Final = (
     "plan_show",
     "rack",
     "rollout",
+    "verify_load",
+    "verify_steps",
 )
 #: How Ansible reaches a host, as people say it.
 _CONNECTION: Final = (

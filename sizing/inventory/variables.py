@@ -31,6 +31,8 @@ class Shared(Strict):
     """What verify.yml holds the deployment against; what has no level is measured, and not judged."""
     verify: dict[str, Any] | None = None
     """What verify.yml loads, and for how long; it stops without it."""
+    verify_loads: dict[str, Any] = Field(default_factory=dict)
+    """Further loads by names of your own, each as `verify` is; `-e verify_load=NAME` chooses one."""
 
 
 class OfHost(Strict):

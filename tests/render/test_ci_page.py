@@ -88,9 +88,34 @@ def test_the_page_s_own_commands_end_as_it_says(tmp_path: Path) -> None:
     for subject in "xy":
         git(path, "commit", "--allow-empty", "-qm", subject)
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks for line in block.splitlines() if not line.startswith("for ")]
     assert len(lines) == 3
     run(path, lines)
+
+
+def test_environments_of_one_repository_share_variables_and_are_planned_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "inventory"
+    head, _, variables = REST.partition("  vars:\n")
+    shared = re.sub(r"(?m)^    ", "", variables)
+    (path / "shared").mkdir(parents=True)
+    (tmp_path / "kedge").symlink_to(ROOT)
+    (path / "shared" / "all.yml").write_text(re.sub(r"(?m)^host_cores.*\n", "", shared))
+    for number, name in enumerate(("dev", "stage", "prod"), start=1):
+        folder = path / "inventories" / name / "group_vars" / "all"
+        folder.mkdir(parents=True)
+        (folder.parents[1] / "hosts.yml").write_text(head)
+        (folder / "own.yml").write_text(f"host_cores: {4 * number}\n")
+        (folder / "shared.yml").symlink_to("../../../../shared/all.yml")
+    git(path, "init", "-q")
+    git(path, "add", ".")
+    git(path, "commit", "-qm", "x")
+    (command,) = (line for line in PAGE.splitlines() if line.startswith("for "))
+    done = shell(path, command)
+    assert done.stdout.splitlines() == ["no value changes"] * 3, done.stderr
+    file = path / "shared" / "all.yml"
+    file.write_text(file.read_text().replace("8.3.1", "8.3.0"))
+    done = shell(path, command)
+    assert done.stdout.count("8.3.1 -> 8.3.0") == 3, done.stdout + done.stderr
 
 
 def test_the_nightly_runs_name_steps_that_there_are() -> None:

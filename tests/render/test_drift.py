@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from control.drift import change, describe, describe_files, hide_secrets, lines_of, topic_lines
+from control.drift import (
+    change,
+    changes_line,
+    describe,
+    describe_files,
+    hide_secrets,
+    lines_of,
+    topic_lines,
+    unknown_of,
+    would_change,
+)
 from control.rendering import render, render_settings
 
 PATH = "kafka-rest.properties"
@@ -220,3 +230,29 @@ def test_topics_that_would_be_made_or_changed_are_shown() -> None:
         "  -retention.ms=1",
         "  +retention.ms=2",
     ]
+
+
+def test_what_a_deploy_would_change_is_one_line_and_nothing_where_all_is_as_planned() -> None:
+    assert changes_line([], []) == ""
+    assert changes_line(["rest1", "rest2", "topics of leaf"], ["rest3"]) == (
+        "a deploy would change rest[1-2], topics of leaf; rest3 could not be compared"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "changes"),
+    [
+        ({"instances": {"8082": {"state": "same", "lines": []}}, "stale": [], "units": []}, False),
+        ({"instances": {"8082": {"state": "stopped", "lines": []}}, "stale": [], "units": []}, True),
+        ({"instances": {}, "stale": ["8082"], "units": []}, True),
+        ({"instances": {}, "stale": [], "units": ["x"]}, True),
+        ({"lines": []}, False),
+        ({"lines": ["x"]}, True),
+        ({"unreachable": "no route"}, False),
+    ],
+)
+def test_a_host_drifts_where_an_instance_a_unit_or_a_file_differs(
+    found: dict[str, Any], changes: bool
+) -> None:
+    assert would_change({"kafka_rest": found}) is changes
+    assert unknown_of({"kafka_rest": found}) is ("unreachable" in found)

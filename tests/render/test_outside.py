@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -68,8 +67,9 @@ def test_a_release_is_the_tagged_tree_with_its_checksum(tmp_path: Path) -> None:
     git(tree, "commit", "-qm", "y")
     archive = release(tree, tmp_path / "build")
     assert archive.name == f"kedge-{VERSION}.tar.gz"
-    subprocess.run(["sha256sum", "--check", f"{archive.name}.sha256"], cwd=archive.parent, check=True)
+    checksum = archive.with_name(f"{archive.name}.sha256").read_text()
+    assert checksum == f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n"
     with tarfile.open(archive) as tar:
         assert [member.name for member in tar if member.isfile()] == ["kedge/plan.yml"]
-    first = hashlib.sha256(archive.read_bytes()).digest()
-    assert hashlib.sha256(release(tree, tmp_path / "build").read_bytes()).digest() == first
+    first = archive.read_bytes()
+    assert release(tree, tmp_path / "build").read_bytes() == first

@@ -61,7 +61,7 @@ def play(inventory: Path, *arguments: str, playbook: str = "plan.yml") -> subpro
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
         check=False,
     )
 
@@ -73,6 +73,15 @@ def test_hosts_and_clusters_out_of_reach_are_one_line_each_and_no_failure(invent
     assert "rest[1-2], streams1  cannot be reached: port 1: Connection refused" in after
     assert any(x.startswith("cluster leaf  cannot be reached") and "refused" in x for x in after)
     assert "UNREACHABLE" not in done.stdout + done.stderr
+
+
+def test_exit_code_ends_unsuccessfully_where_not_all_is_as_planned_and_says_so_in_a_line(
+    inventory: Path,
+) -> None:
+    done = play(inventory, "-e", "exit_code=true")
+    assert done.returncode == 2, done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    assert "exit_code: rest[1-2], streams1, topics of leaf could not be compared. Nothing went wrong" in said
 
 
 def test_what_is_compared_follows_from_the_roles_that_can(inventory: Path, tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from evidence.errors import EvidenceError
+from evidence.release import RUN_SCHEMA
+from evidence.run import parse_run
 from evidence.tables import arrow_schema
 from evidence.writing import EvidenceWriter, rows_to_columns, to_table, write_table
 from spark_checks.engine.schemas import TABLES
@@ -159,3 +162,23 @@ def test_writer_that_cannot_write_says_so_at_the_next_rows(tmp_path: Path) -> No
     writer.rotate()
     with pytest.raises((ValueError, TypeError)):
         writer.flush()
+
+
+#: run.json as it was written before its form had a version.
+OLDER_RUN = """{
+  "run_id": "20260101T000000Z", "started_us": 1, "ended_us": 9, "warm_up_us": 2, "measured_until_us": 8,
+  "clusters": {"leaf": {"bootstrap_servers": "leaf:9092"}},
+  "topics": [{"cluster": "leaf", "topic": "orders", "partitions": 1, "start_offsets": {"0": 0}, "end_offsets": {"0": 5}}],
+  "producers": {"1": {"via": "kafka", "topic": "orders"}}, "groups": {}
+}"""
+
+
+def test_a_run_from_before_its_form_had_a_version_is_read_as_now() -> None:
+    now = OLDER_RUN.replace("{", f'{{"schema": {RUN_SCHEMA},', 1)
+    assert parse_run(OLDER_RUN, "run.json") == parse_run(now, "run.json")
+
+
+def test_a_run_of_a_later_form_is_refused() -> None:
+    later = OLDER_RUN.replace("{", f'{{"schema": {RUN_SCHEMA + 1},', 1)
+    with pytest.raises(EvidenceError, match=r"run\.json: schema: 2 is of a later release"):
+        parse_run(later, "run.json")

@@ -29,6 +29,7 @@ CALLERS = {
         "tests/faults",
         "tests/setup",
         "tests/balancers.py",
+        "tests/outside.py",
     ),
     "test-proxy": ("tests/contract", "tests/e2e/test_molecule.py"),
     "test-demo": ("tests/e2e/test_demo.py", "tests/e2e/playing.py"),

@@ -95,3 +95,20 @@ def test_warden_is_told_to_stop_and_start_its_service(
 def test_a_node_without_maprcli_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert service_control.act("start", "kafka-rest@8082.service", WARDEN).returncode == 127
+
+
+def test_a_kit_that_is_older_than_the_one_before_is_warned_of_by_both_names(tmp_path: Path) -> None:
+    folder = tmp_path / "kafka-rest"
+    assert kedge_release.note_kit(folder, "0.10.0", check=False) == []
+    (warning,) = kedge_release.note_kit(folder, "0.9.1", check=True)
+    assert warning.startswith("Kedge 0.9.1 deploys what Kedge 0.10.0 deployed before")
+    # Looking noted nothing, so the deploy says it too; after it, that version is the last.
+    assert kedge_release.note_kit(folder, "0.9.1", check=False) == [warning]
+    assert kedge_release.note_kit(folder, "0.9.1", check=False) == []
+    assert kedge_release.note_kit(folder, "0.10.0", check=False) == []
+
+
+def test_what_names_no_version_is_no_reason_to_warn(tmp_path: Path) -> None:
+    (tmp_path / kedge_release.KIT).write_text("not a version\n")
+    assert kedge_release.note_kit(tmp_path, "0.1.0", check=False) == []
+    assert kedge_release.note_kit(tmp_path, "", check=False) == []

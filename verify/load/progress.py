@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.load import Load, Phase, Place
+from evidence.release import RUN_SCHEMA
 from evidence.writing import write_json
 from verify.collect.clocks import Offset
 from verify.load.actors import group_actor, lanes, workers
@@ -61,6 +62,7 @@ def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, 
             int(board.cells(group_actor(w))[Cell.WORST_SAMPLE_US]) for w in ways
         )
     return {
+        "schema": RUN_SCHEMA,
         "run_id": load.run_id,
         "started_us": facts.started_us,
         "ended_us": facts.ended_us,

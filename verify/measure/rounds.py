@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from evidence.release import RUN_SCHEMA
 from evidence.writing import write_json
 from verify.collect.hosts import Access
 from verify.collect.remote import on_all
@@ -49,6 +50,7 @@ class Run:
         ]
         asked = self.asked.model_dump(mode="json", exclude={"client"})
         return {
+            "schema": RUN_SCHEMA,
             "run_id": self.asked.run_id,
             "started_us": self.started_us,
             "ended_us": now_us() if ended else None,

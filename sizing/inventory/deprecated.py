@@ -1,0 +1,59 @@
+"""Variables by their former names: they work for a minor version more, and the plan names the successor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sizing.core.findings import Finding
+from sizing.core.inventory import Inventory
+from sizing.core.messages import wrong_variable
+from sizing.core.service import Service
+from sizing.core.variables import Replaces
+from sizing.inventory.variables import OfHost, Shared
+
+
+def with_successors(inventory: Inventory, services: Iterable[Service]) -> tuple[Inventory, list[Finding]]:
+    """Return the inventory with each variable by its name of today, and a finding for each former name."""
+    former = _former(services)
+    if not former:
+        return inventory, []
+    hosts: dict[str, Mapping[str, Any]] = {}
+    findings: list[Finding] = []
+    for host, variables in inventory.hosts.items():
+        given = [name for name in former if name in variables]
+        kept = {name: value for name, value in variables.items() if name not in given}
+        for name in given:
+            successor, since = former[name]
+            if successor in variables:
+                findings.append(
+                    wrong_variable(
+                        name, host, f"is the former name of {successor}, which is set too", "take it out"
+                    )
+                )
+                continue
+            kept[successor] = variables[name]
+            findings.append(
+                Finding(
+                    "warning",
+                    "inventory.deprecated",
+                    f"{host}: {name}",
+                    f"{name} is {successor} since {since}, and the next minor version does not read it",
+                    f"write {successor}",
+                )
+            )
+        hosts[host] = kept
+    return replace(inventory, hosts=hosts), findings
+
+
+def _former(services: Iterable[Service]) -> dict[str, tuple[str, str]]:
+    """Return the former names of variables, each with its successor and the version that has it."""
+    models = [("", Shared), ("", OfHost), *((f"{s.name}_", s.variables) for s in services if s.variables)]
+    return {
+        f"{prefix}{mark.name}": (f"{prefix}{name}", mark.since)
+        for prefix, model in models
+        for name, field in model.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, Replaces)
+    }
