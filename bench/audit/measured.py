@@ -64,7 +64,7 @@ def tables(kept: Mapping[str, Any]) -> str:
         lines += [
             "",
             f"A standalone cluster of two workers (`python -m bench.audit.cluster`, {one['date']}): "
-            f"{one['millions']} million records in {one['cluster_s']} s, in `local[2]` in {one['local_s']} s; "
-            f"{one['ratio']} times as long ({one['ratios'][0]} to {one['ratios'][1]}, {one['rounds']} rounds).",
+            f"{one['millions']} million records in {one['cluster_s']} s, in `local[2]` in {one['local_s']}: "
+            f"{one['ratio']} times ({one['ratios'][0]} to {one['ratios'][1]}, {one['rounds']} rounds).",
         ]
     return "\n".join(lines) + "\n"

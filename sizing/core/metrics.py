@@ -1,4 +1,4 @@
-"""The agent by which a JVM tells its beans to Prometheus, without a JMX port."""
+"""The agent that shows a JVM's beans to Prometheus, without a JMX port."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _EXPORTER: Final = "Prometheus JMX exporter, Java agent"
 
 
 class Metrics(Strict):
-    """Where each instance tells its metrics to Prometheus."""
+    """Where each instance serves its metrics to Prometheus."""
 
     first_port: Port
     """Port of the first instance; the next follow."""
     address: str = "127.0.0.1"
-    """The address on which they are told."""
+    """The address on which they are served."""
 
 
 def plan_agent(sheet: Sheet, folder: str, where: str, rule: str, beans: tuple[str, ...], because: str) -> str:
     """Plan the agent's file in a folder that has the software under ``metrics``; return the JVM's flag.
 
-    ``where`` is address and port, ``beans`` are the domains of beans that are told, ``because`` says of what.
+    ``where`` is address and port, ``beans`` are the domains of beans that are exposed, ``because`` of what.
     """
     file = f"{folder}/metrics.yaml"
     listed = ", ".join(f"'{bean}:*'" for bean in (*beans, "java.lang"))

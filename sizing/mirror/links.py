@@ -68,7 +68,8 @@ def check_host_links(shares: Mapping[str, Sequence[Share]], links: Mapping[str, 
         )
         # A host more than there are processes or partitions would carry nothing.
         spread = all(share.most >= times * len(shares) for share in of_host)
-        fix = f"use {f'{times} times as many hosts, or ' if spread else ''}a link of {math.ceil(taken / _MBIT)} Mbit/s"
+        hosts = f"{times} times as many hosts, or " if spread else ""
+        fix = f"use {hosts}a link of {math.ceil(taken / _MBIT)} Mbit/s"
         whole = sum(share.bytes_per_s for share in of_host if not share.packed)
         if whole > link * _MBIT:
             what += ": nothing compresses it (compression.type none)"
