@@ -470,7 +470,9 @@ def _add(
     for host, numbers_here in placed.items():
         if (rate := (flow.flow.mb_per_s or 0) * 1e6) and numbers_here:
             most = (flow.flow.processes if flow.classic else None) or flow.limits.largest
-            shares.setdefault(host, []).append(Share(flow.name, rate * len(numbers_here) / count, codec, most))
+            shares.setdefault(host, []).append(
+                Share(flow.name, rate * len(numbers_here) / count, codec, most)
+            )
         address = inventory.address(host)
         for number in numbers_here:
             own = tuple(_filled(settings, str(number), address))
