@@ -19,7 +19,7 @@ _MBIT: Final = 1_000_000 / 8
 class Share(NamedTuple):
     """What one host carries of a flow before compression, in bytes/s, and how its producers compress.
 
-    ``most`` is the number of hosts over which the flow can be spread.
+    ``most`` is the number of processes, and so of hosts, over which the flow can be spread.
     """
 
     flow: str
@@ -60,16 +60,14 @@ def check_host_links(shares: Mapping[str, Sequence[Share]], links: Mapping[str, 
         taken, link = sum(share.bytes_per_s for share in of_host), links.get(host, 0)
         if not link or taken <= link * _MBIT:
             continue
-        times = math.ceil(taken / (link * _MBIT))
+        times = _times(of_host, len(shares), taken / (link * _MBIT))
         what = (
             f"{' and '.join(f'flow {share.flow}' for share in of_host)} carry {taken / 1e6:.1f} MB/s before "
             f"compression through the host, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} MB/s "
             "each way"
         )
-        # A host more than there are processes or partitions would carry nothing.
-        spread = all(share.most >= times * len(shares) for share in of_host)
-        hosts = f"{times} times as many hosts, or " if spread else ""
-        fix = f"use {hosts}a link of {math.ceil(taken / _MBIT)} Mbit/s"
+        spread = f"{times} times as many hosts, or " if times else ""
+        fix = f"use {spread}a link of {math.ceil(taken / _MBIT)} Mbit/s"
         whole = sum(share.bytes_per_s for share in of_host if not share.packed)
         if whole > link * _MBIT:
             what += ": nothing compresses it (compression.type none)"
@@ -79,6 +77,17 @@ def check_host_links(shares: Mapping[str, Sequence[Share]], links: Mapping[str, 
         left = (link * _MBIT - whole) / (taken - whole)
         what += f": {_fits(left, codec)}"
         yield Finding("warning", "mirror.link", f"{host} {ROLE}", what, f"{fix}; {_TO_KNOW}")
+
+
+def _times(of_host: Sequence[Share], hosts: int, over: float) -> int:
+    """Return how many times as many hosts bring a host below its link, which it is over by so much.
+
+    A process is on one host: 0 where one alone is too much.
+    """
+    each = [math.floor(share.most / (hosts * over)) for share in of_host]
+    if not all(each):
+        return 0
+    return max(math.ceil(math.ceil(share.most / n) / hosts) for share, n in zip(of_host, each, strict=True))
 
 
 _TO_KNOW: Final = "verify.yml measures how batches compress"
