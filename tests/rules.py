@@ -49,6 +49,7 @@ _ARGUMENT = {
     "check_keys": 4,
     "_finding": 5,
     "check_acks": 5,
+    "check_batch": 5,
 }
 
 

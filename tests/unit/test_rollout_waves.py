@@ -160,7 +160,7 @@ def test_a_rollout_that_differs_between_hosts_is_an_error() -> None:
 def test_the_plan_shows_its_waves_and_why() -> None:
     shown = text(make_plan(asked(at_once=4)))
     assert "first   rest1: 8082, before all others" in shown
-    assert "wave 2  rest[5-8]: [8082-8086] one after the other" in shown
+    assert "batch 2  rest[5-8]: [8082-8086] one after the other" in shown
     found = make_plan(asked(at_once=4)).to_json()["waves"]["kafka_rest"]
     assert found["batches"] == [["rest1", "rest2", "rest3", "rest4"], ["rest5", "rest6", "rest7", "rest8"]]
     assert found["ahead"] == {"rest1": 1}

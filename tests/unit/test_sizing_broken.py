@@ -170,7 +170,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"rest1/kafka_rest_distribution": "strimzi"}, "kafka_rest_version", "8.3.1", "1.x"),
     ({"rest1/kafka_rest_consumers_via": "proxy"}, "kafka_rest_consumers_via", "'proxy'", "'balancer'"),
     ({"rest1/kafka_rest_cluster": "laef"}, "kafka_rest_cluster", "laef", "agg, leaf"),
-    ({"all/kafka_clusters/leaf/version": "7.9.0"}, "kafka_clusters.leaf.version", "7.9.0", "carries Kafka 3.9"),
+    ({"all/kafka_clusters/leaf/version": "7.9.0"}, "kafka_clusters.leaf.version", "7.9.0", "has Kafka 3.9"),
     ({"all/kafka_clusters/leaf/version": "0.10.2"}, "kafka_clusters.leaf.version", "0.10.2", "2.1 or later"),
     ({"all/kafka_clusters/leaf/brokers": "kafka_laef"}, "kafka_clusters.leaf.brokers", "no such group", "kafka_leaf?"),
     ({"all/kafka_clusters/agg/bootstrap_servers": "agg"}, "kafka_clusters.agg.bootstrap_servers", "'agg'", "host1:9092"),

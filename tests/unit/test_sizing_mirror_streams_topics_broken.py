@@ -109,7 +109,7 @@ CASES = [
         "version of a vendor",
         mirrors(1, kind="mirror_maker_2", version="7.9.0"),
         "mirror_maker_version is 7.9.0",
-        "carries Kafka 3.9",
+        "has Kafka 3.9",
     ),
     Broken("classic exactly once", _flow(exactly_once=True), f"{FLOW}.exactly_once", "mirror_maker_2"),
     Broken("heap under buffer", _flow(heap_mib=100), f"{FLOW}.heap_mib is 100", "set heap_mib to 384"),

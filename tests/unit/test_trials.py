@@ -114,7 +114,7 @@ def test_a_run_goes_on_with_as_many_variables_as_it_began_with(
 
 
 def test_arms_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
-    with pytest.raises(TrialsError, match="name two at least"):
+    with pytest.raises(TrialsError, match="name two variants at least"):
         named(["planned"])
     with pytest.raises(TrialsError, match="fast is no file, nor planned, stock or documented"):
         named(["planned", "fast"])
@@ -136,7 +136,7 @@ def test_blocks_hold_what_was_measured_close_to_each_other() -> None:
     ("change", "why"),
     [
         ({"instances": {}}, "no host of the inventory runs kafka_rest"),
-        ({"instances": {"rest1": ["8082"]}}, "leave away out of trials_conditions"),
+        ({"instances": {"rest1": ["8082"]}}, "leave `away` out of trials_conditions"),
         ({"full_s": -1}, "trials_full_s: Input should be greater than 0"),
         ({"conditions": ["broken"]}, r"trials_conditions\.0"),
     ],
@@ -159,7 +159,7 @@ def test_instances_that_the_load_does_not_go_through_are_left_alone() -> None:
     asked = of_load(settings(service="mirror_maker", instances=hosts), {"mirrors": [{"flow": "metrics"}]})
     assert asked.instances == {"mm1": ["metrics-1"], "mm2": ["metrics-2"]}
     alone = settings(service="mirror_maker", instances={"mm1": ["a-1"], "mm2": ["b-1"]})
-    with pytest.raises(TrialsError, match="leave away out"):
+    with pytest.raises(TrialsError, match="leave `away` out"):
         of_load(alone, {"mirrors": [{"flow": "a"}]})
     with pytest.raises(TrialsError, match="no instance of mirror_maker takes the load"):
         of_load(settings(service="mirror_maker", instances=hosts), {"mirrors": []})

@@ -80,7 +80,7 @@ def test_a_run_does_not_go_on_with_another_plan_load_or_levels(
     begun = ["compare", "--run-dir", str(run)]
     # The same: what ends it comes later.
     assert main(begun) == 2
-    assert "arms: name two at least" in capsys.readouterr().out
+    assert "name two variants at least" in capsys.readouterr().out
     (run / "now" / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 80}}\n")
     assert main(begun) == 2
     assert "resume=r: service_levels of the inventory changed since the run began" in capsys.readouterr().out
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_said_before_a_run_has_a_folder(
 ) -> None:
     asked = {"settings": SETTINGS | {"arms": ["planned"]}, "load": LOAD, "slo": {}}
     assert checked(monkeypatch, asked, "compare", "--quiet") == 2
-    assert "error: arms: name two at least" in capsys.readouterr().out
+    assert "error: name two variants at least" in capsys.readouterr().out
     asked["settings"] = SETTINGS | {"arms": ["planned", "stock"]}
     assert checked(monkeypatch, asked, "compare", "--quiet") == 0
     assert capsys.readouterr().out == ""

@@ -276,7 +276,7 @@ def test_an_arm_whose_file_was_changed_meanwhile_ends_the_run(
         call(arms.compare_arms, settings, tmp_path)
     # Planned for the proxies what the inventory plans, and now it does.
     site.alike = {"documented"}
-    with pytest.raises(TrialsError, match="arm documented is not what it was in its earlier trials"):
+    with pytest.raises(TrialsError, match="variant documented is not what it was in its earlier load tests"):
         call(arms.compare_arms, settings, tmp_path)
     assert site.done[-1] == "deploy.yml  planned"
 
@@ -310,7 +310,7 @@ def test_arms_of_which_none_starts_are_no_comparison(
     assert call(arms.compare_arms, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path) == UNSURE
     said = capsys.readouterr().out
     assert "failed: the variant does not start: trials/arm.yml ended with 2: not ready after 60 s" in said
-    assert "nothing to compare: stock and another arm need a trial each" in said
+    assert "nothing to compare: stock and another variant need a load test each" in said
     assert (tmp_path / "r/report/report.html").exists()
 
 

@@ -157,7 +157,7 @@ def test_what_decided_the_verdict_comes_first() -> None:
 def test_what_does_not_fit_is_counted() -> None:
     costs = [Figure(f"{what} stall", 2.16, 5, "s") for what in ("produce", "consume", "third", "fourth")]
     said = output.summary(Result("rebalance", "pass", "fine", figures=tuple(costs)), 78)
-    assert said == "produce stall 2.16 s of 5 s allowed; delivery gap 2.16 s of 5 s allowed; +2"
+    assert said == "produce stall 2.16 s of 5 s allowed; consume stall 2.16 s of 5 s allowed; +2"
 
 
 @pytest.mark.parametrize("verdict", ["pass", "fail", "unknown", "measured"])
