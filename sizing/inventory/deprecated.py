@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic import BaseModel
+
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
@@ -49,7 +51,8 @@ def with_successors(inventory: Inventory, services: Iterable[Service]) -> tuple[
 
 def _former(services: Iterable[Service]) -> dict[str, tuple[str, str]]:
     """Return the former names of variables, each with its successor and the version that has it."""
-    models = [("", Shared), ("", OfHost), *((f"{s.name}_", s.variables) for s in services if s.variables)]
+    models: list[tuple[str, type[BaseModel]]] = [("", Shared), ("", OfHost)]
+    models += [(f"{service.name}_", service.variables) for service in services if service.variables]
     return {
         f"{prefix}{mark.name}": (f"{prefix}{name}", mark.since)
         for prefix, model in models
