@@ -33,7 +33,7 @@ _FLOOR: Final = 1 / 64
 _WARM_MOST: Final = 4
 _STEADY_SMALL: Final = 0.8
 _STEADY: Final = 0.95
-#: What helps others than the service.
+#: The fix where the limit is not the service's own.
 _GIVE: Final = {
     "generators": "give them more producers, or more hosts",
     "brokers": "give them more cores, or more hosts",

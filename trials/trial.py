@@ -154,7 +154,7 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
     (folder / "evidence").mkdir(parents=True)
     base = json.loads((asked.plan / "load.json").read_text(encoding="utf-8"))
     given = read_levels(run_dir / "slo.yml")
-    # The other way goes past what is asked about, and would use up what it needs.
+    # One interface alone: load by the other one would bypass what is measured, and take its resources.
     load = {**base, "kafka": None, "rest": None, way: {**base[way], "records_per_s": asked.load}}
     load |= {"run_id": f"{base['run_id']}-{asked.number}", "warm_up_s": warm_up_s, "min_records": 0}
     least = warm_up_s + asked.seconds
@@ -171,7 +171,7 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
     levels = given.model_dump(exclude_unset=True)
     # A producer's request that the steady seconds cut is in them or not: of small loads that is much.
     cut = load[way].get("records_per_request", 1) * load[way].get("producers", 1) / asked.seconds
-    # A level of what is not sent is not met, and not missed.
+    # An interface that sends nothing has no latency: its levels do not apply.
     if latency := levels.get("latency"):
         levels["latency"] = {name: value for name, value in latency.items() if name == way}
     levels["throughput"] = {way: {"records_per_s": max(0.0, round(SUSTAINED * asked.load - cut, 1))}}

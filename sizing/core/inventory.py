@@ -40,19 +40,3 @@ class Inventory:
             if variable in variables:
                 return variables[variable]
         return default
-
-    @classmethod
-    def from_ansible(cls, listing: Mapping[str, Any]) -> Inventory:
-        """Build from what ``ansible-inventory --list`` prints."""
-        hostvars = listing.get("_meta", {}).get("hostvars", {})
-
-        def members(group: str) -> list[str]:
-            entry = listing.get(group, {})
-            found = list(entry.get("hosts", []))
-            for child in entry.get("children", []):
-                found += members(child)
-            return list(dict.fromkeys(found))
-
-        groups = {name: tuple(members(name)) for name in listing if name != "_meta"}
-        every = dict.fromkeys(h for hosts in groups.values() for h in hosts)
-        return cls(hosts={h: hostvars.get(h, {}) for h in every}, groups=groups)

@@ -1,4 +1,4 @@
-"""Flags and logging that every Java service shares."""
+"""Flags of Java: the collectors of REST proxies and of all other services, heaps, logging of pauses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from sizing.core.settings import MIB, Choice, Sheet
 JAVA_FACTS: Final = "broker, client and JVM facts, Java"
 #: What a host gets where no service asks for a later one and the inventory says nothing.
 DEFAULT_JAVA: Final = 17
-#: What kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
+#: Brokers, mirrors and Streams: what kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
 KAFKA_G1: Final = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
     "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
+)
+#: REST proxies: the guide's section JVM, without the heap.
+REST_G1: Final = (
+    "-XX:MetaspaceSize=96m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:G1HeapRegionSize=16M -XX:MinMetaspaceFreeRatio=50 -XX:MaxMetaspaceFreeRatio=80"
 )
 
 

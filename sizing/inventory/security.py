@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -240,21 +239,3 @@ def librdkafka(security: Security | None) -> tuple[dict[str, str], dict[str, str
         seen |= {"sasl.mechanism": security.mechanism, "sasl.username": str(security.user)}
         secret["sasl.password"] = str(security.password)
     return seen, secret
-
-
-def java_client(client: Mapping[str, Any]) -> dict[str, str]:
-    """Return the Java client's keys for those of librdkafka that ``librdkafka`` gives, password included.
-
-    Raises:
-        OSError: when the file of the CA cannot be read.
-    """
-    found = {"security.protocol": str(client.get("security.protocol", "PLAINTEXT"))}
-    if "ssl.ca.location" in client:
-        # The text, and not its place here: executors of a Spark cluster are elsewhere.
-        authority = Path(str(client["ssl.ca.location"])).read_text(encoding="utf-8")
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
-    if "sasl.mechanism" in client:
-        login = Login(str(client["sasl.username"]), str(client["sasl.password"]))
-        mechanism = str(client["sasl.mechanism"])
-        found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, login)}
-    return found

@@ -23,7 +23,8 @@ MOST_INSTANCES: Final = 64
 _GUIDE_HEAP_MIB: Final = 1024
 _GUIDE_CONSUMER_MIB: Final = 16
 
-#: Measurements, Memory per consumer instance: live heap, and outside it, of no instance and of an idle one.
+#: Live heap and memory outside the heap: of a proxy without consumer instances, and of each idle one
+#: (measurements, "Memory per consumer instance").
 _LIVE_MIB: Final = 23
 _OUTSIDE_MIB: Final = 250
 _IDLE_LIVE_MIB: Final = 0.3

@@ -24,11 +24,6 @@ from sizing.rest.memory import (
 from sizing.rest.process import Process
 from sizing.rest.variables import KafkaRest
 
-#: The guide's section JVM, without the heap.
-GUIDE_G1: Final = (
-    "-XX:MetaspaceSize=96m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
-    "-XX:G1HeapRegionSize=16M -XX:MinMetaspaceFreeRatio=50 -XX:MaxMetaspaceFreeRatio=80"
-)
 _REGIONS: Final = 2048  # G1 aims at about this many regions; OpenJDK, G1 ergonomics
 _GUIDE_REGION_MIB: Final = 16
 
@@ -128,7 +123,7 @@ def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> No
 
 def collectors(heap_mib: int, logs: str, load: Load, release: int | None) -> tuple[Choice, Choice]:
     """Return the flags of the collector, of buffers and of its log, the guide's and the measured ones."""
-    flags, source = f"{GUIDE_G1} {jvm.gc_log(logs, release)}", f"{MEASURED}, Garbage collectors"
+    flags, source = f"{jvm.REST_G1} {jvm.gc_log(logs, release)}", f"{MEASURED}, Garbage collectors"
     documented = Choice(flags, "the G1 flags of the guide", f"{GUIDE}, JVM", "documented")
     measured = documented
     if heap_mib < _REGIONS * _GUIDE_REGION_MIB:

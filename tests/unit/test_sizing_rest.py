@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from sizing.core.jvm import REST_G1
 from sizing.plan import make_plan
-from sizing.rest.unit import GUIDE_G1
 from tests.rest_inventories import heap_mib, of_rule, planned, rest
 
 DOCUMENTED = {"advice": "documented"}
@@ -223,7 +223,7 @@ def test_a_vanished_client_holds_its_partitions_no_longer_than_the_service_level
 
 def test_the_documented_plan_has_the_guides_flags_to_the_letter_and_no_measured_key() -> None:
     flags = planned(rest(1, common=DOCUMENTED), "KAFKAREST_JVM_PERFORMANCE_OPTS")
-    assert flags.startswith(f"{GUIDE_G1} ")
+    assert flags.startswith(f"{REST_G1} ")
     assert planned(rest(1, common=DOCUMENTED), "consumer.receive.buffer.bytes") == ""
     assert "G1HeapRegionSize" not in planned(rest(1), "KAFKAREST_JVM_PERFORMANCE_OPTS")
     assert planned(rest(1), "consumer.receive.buffer.bytes") == "-1"

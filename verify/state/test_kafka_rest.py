@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sizing.core.jvm import maximum_heap_mib
+from sizing.core.settings import MIB
 from verify.state.conftest import Instances, contents, differing, in_file, value
 
 testinfra_hosts = ["ansible://kafka_rest"]
@@ -129,9 +131,8 @@ def test_planned_jvm_flags_are_really_in_force(host: Any, planned: Planned) -> N
             assert not missing, f"{key} of kafka-rest@{instance['name']}"
         in_force = jcmd(host, pid, "VM.flags")
         assert "-XX:+UseG1GC" in in_force
-        heap = next(f for flags in variables.values() for f in flags.split() if f.startswith("-Xmx"))
-        size = int(heap.removeprefix("-Xmx").rstrip("m")) * 1024 * 1024
-        assert f"-XX:MaxHeapSize={size}" in in_force
+        heap = maximum_heap_mib(" ".join(variables.values()))
+        assert heap and f"-XX:MaxHeapSize={heap * MIB}" in in_force
 
 
 def test_open_files_are_limited_as_planned_or_as_the_host_allows(host: Any, planned: Planned) -> None:
