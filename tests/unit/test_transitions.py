@@ -307,7 +307,7 @@ def test_a_deploy_serves_in_every_state_between_two_plans(
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_thousands_of_deploys_serve_in_every_state(record_property: Callable[[str, object], None]) -> None:
-    search(2000, record_property)
+    search(1500, record_property)
 
 
 def refused(old: Planned, new: Planned) -> tuple[str, ...]:
