@@ -45,8 +45,8 @@ def check_ports(
                     "inventory.port",
                     f"{wanting[0][0]}: port {port}",
                     f"port {port} of {address} is wanted by {names}",
-                    f"change {variables}, a metrics.first_port, or the address (ansible_host) of one of the "
-                    "hosts",
+                    f"change {variables}, or the address (ansible_host) of one of the hosts, or a "
+                    "metrics.first_port",
                 )
             )
     return found
