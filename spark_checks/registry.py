@@ -39,8 +39,8 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
     What run.json names decides, never what evidence was found: a run without mirrors has no parity to show,
     one without Streams applications no memory and no outputs, and one without consumers through REST no
     zombies, unless a service level asks for them. Instances have to own their consumers again only
-    where levels name ``spread``, with a value or with null. A run that only compares mirrors has no load to judge. A
-    service level of null for ``settings.different`` says that settings are not asked for.
+    where levels name ``spread``, with a value or with null. A run that only compares mirrors has no load to
+    judge. A service level of null for ``settings.different`` says that settings are not asked for.
     """
     wanted = dict(CHECKS)
     if not run.mirrors and "mirror" not in levels.model_fields_set:

@@ -109,6 +109,9 @@ def inventories() -> list[Inventory]:
     folders = sorted(place.parent for place in places if "rest_distributions" not in place.parts)
     read = [read_inventory(folder, SERVICES) for folder in folders]
     busy = {"consumers": 400, "partitions": 12, "records_per_request": 1, "delivery_latency_ms": 50}
+    racked = {"rack": "r1", "host_cores": 4, "host_memory_mib": 16_384, "kafka_clusters": {
+        "leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}}, "kafka_topics": [
+        {"name": "t", "cluster": "leaf", "partitions": 1}]}  # fmt: skip
     many = {"consumers": 3000, "readers": 3000, "partitions": 48}
     return [
         *read,
@@ -123,6 +126,7 @@ def inventories() -> list[Inventory]:
         of_topics({"target_mb_per_s": 10, "production_mb_per_s": 1, "consumption_mb_per_s": 1}, {}),
         of_topics({"partitions": 1}, kafka_clients=[{"name": "app", "cluster": "leaf", "library": "spark",
                                                      "version": "4.0.0", "profile": "throughput"}]),
+        Inventory({"kafka1": racked}, {"kafka_leaf": ("kafka1",), "kafka_broker": ("kafka1",)}),
         rest(1, groups={"rest_balancer": ("lb1",)}, common={"rest_balancer_port": 443}),
     ]  # fmt: skip
 

@@ -469,7 +469,7 @@ def _add(
     check_path(path, flow, codec)
     for host, numbers_here in placed.items():
         if (rate := (flow.flow.mb_per_s or 0) * 1e6) and numbers_here:
-            most = (flow.flow.processes if flow.classic else None) or flow.limits.largest
+            most = flow.flow.processes or flow.limits.largest
             shares.setdefault(host, []).append(
                 Share(flow.name, rate * len(numbers_here) / count, codec, most)
             )

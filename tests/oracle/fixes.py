@@ -149,7 +149,8 @@ def _link(spec: Spec, finding: Finding, match: re.Match[str]) -> bool:
 
 
 def _in_flow_alone(spec: Spec, name: str, link: int) -> bool:
-    done = [_change(h["mirror_maker_flows"][name], "link_mbit_per_s", link) for h in spec.hosts.values()]
+    done = [_change(h["mirror_maker_flows"][name], "link_mbit_per_s", link)
+            for h in spec.hosts.values() if name in h.get("mirror_maker_flows", {})]  # fmt: skip
     return all(done)
 
 
@@ -157,7 +158,7 @@ def _processes(spec: Spec, finding: Finding, match: re.Match[str]) -> bool:
     if int(match[1]) > _FEW:
         return False
     for variables in spec.hosts.values():
-        for flow in variables["mirror_maker_flows"].values():
+        for flow in variables.get("mirror_maker_flows", {}).values():
             largest = max(int(match[1]), flow.get("largest_topic_partitions", 0))
             flow |= {"processes": int(match[1]), "largest_topic_partitions": largest}
         for topic in variables.get("kafka_topics", []):
@@ -189,7 +190,10 @@ def _put(spec: Spec, finding: Finding, name: str, value: Any) -> bool:
     if where.startswith("topic "):
         return _in_topic(spec, where.split(" ")[1], name, value)
     done = False
+    flows = name.startswith("mirror_maker_flows.") or where.startswith("flow ")
     for variables in spec.hosts.values():
+        if flows and "mirror_maker_flows" not in variables:
+            continue
         if name.startswith("mirror_maker_flows."):
             _, flow, field = name.split(".", 2)
             done |= _change(variables["mirror_maker_flows"][flow], field, value)
