@@ -136,7 +136,7 @@ def drift(unit: str, instance: dict[str, Any], files: dict[str, str]) -> Any:
     """What is said of an instance whose files are all new, with its secrets in them."""
     home = f"/etc/{unit}/{instance['name']}"
     answer = {
-        "instances": [{"current": "a", "pending": True, "active": True}],
+        "instances": [{"current": "a", "in_force": [], "pending": True, "active": True}],
         "stale": [],
         "diff": [
             {"before_header": f"{home}/{path}", "before": "", "after": re.sub("<secret [0-9a-f]+>", WORD, content)}
