@@ -40,6 +40,8 @@ def check_broker_links(inventory: Inventory, topics: Part) -> Iterator[Finding]:
         each, link = sum(taken.values()) / len(hosts), min(links)
         if each <= link * _MBIT:
             continue
+        replicated = replicated_per_s(of, many=True) if (of := declared.get(name)) else 0
+        more = sum(taken.values()) - taken["replication"] + replicated
         said = ", ".join(f"{what} {rate / 1e6:.1f}" for what, rate in taken.items() if rate)
         yield Finding(
             "warning",
@@ -48,7 +50,7 @@ def check_broker_links(inventory: Inventory, topics: Part) -> Iterator[Finding]:
             f"what reads from cluster {name} takes {each / 1e6:.1f} MB/s out of each of {len(hosts)} brokers "
             f"({said} MB/s in all, before compression), and host_link_mbit_per_s is {link}, "
             f"{link * _MBIT / 1e6:g} MB/s each way",
-            f"use {math.ceil(each * len(hosts) / (link * _MBIT))} brokers or more, or links of "
+            f"use {math.ceil(more / (link * _MBIT))} brokers or more, or links of "
             f"{math.ceil(each / _MBIT)} Mbit/s",
         )
 

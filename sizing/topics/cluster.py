@@ -35,6 +35,8 @@ _WEEK_MS: Final = 604_800_000
 #: What ends the life of a record of a topic that deletes, with their defaults.
 _RETENTION: Final = (("retention.ms", str(_WEEK_MS)), ("retention.bytes", "-1"))
 _DAY_S: Final = 86_400
+#: Planned copies of a partition where there are brokers enough.
+_COPIES: Final = 3
 _MBIT: Final = 1_000_000 / 8
 
 
@@ -185,22 +187,30 @@ def _links(sheet: Sheet, inventory: Inventory, of: ClusterTopics, brokers: int) 
     # In come what producers send and what leaders send to the copies; out goes as much again to readers.
     taken = sum(rate * copies[t] for t, rate in of.rates.items() if t in copies) / brokers
     if taken * 1e6 > (link := min(links)) * _MBIT:
+        more = sum(rate * _copies(of.planned[t], many=True) for t, rate in of.rates.items() if t in copies)
         sheet.error(
             "topics.link",
             f"the targets of cluster {of.name} with their copies are {taken:.1f} MB/s into each of {brokers} "
             f"brokers, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} MB/s each way",
-            f"use {math.ceil(taken * 1e6 * brokers / (link * _MBIT))} brokers or more, or links of "
+            f"use {math.ceil(more * 1e6 / (link * _MBIT))} brokers or more, or links of "
             f"{math.ceil(taken * 1e6 / _MBIT)} Mbit/s; a target is meant as it is stored, after compression",
         )
 
 
-def replicated_per_s(of: ClusterTopics) -> float:
-    """Return the bytes a second that leaders send to the other copies, at the target rates."""
+def replicated_per_s(of: ClusterTopics, *, many: bool = False) -> float:
+    """Return the bytes a second that leaders send to other copies, at the target rates; ``many`` brokers."""
     return sum(
-        rate * 1e6 * (int(_value(of.planned[topic], "replication.factor", "1")) - 1)
+        rate * 1e6 * (_copies(of.planned[topic], many=many) - 1)
         for topic, rate in of.rates.items()
         if topic in of.planned
     )
+
+
+def _copies(settings: tuple[Setting, ...], *, many: bool) -> int:
+    """Return the copies of a partition; with ``many`` brokers as many as the plan has there: three."""
+    found = next((s for s in settings if s.key == "replication.factor"), None)
+    copies = int(found.value) if found else 1
+    return _COPIES if many and found is not None and found.by == "plan" else copies
 
 
 def broker_maps(inventory: Inventory, of: ClusterTopics) -> int:
