@@ -85,7 +85,7 @@ def refusal(found: Mapping[str, Iterable[Notice]], allowed: Iterable[str]) -> st
     """
     wanted = {name.strip() for name in allowed} - {""}
     if unknown := sorted(wanted - FIRST.keys()):
-        return f"allow={','.join(unknown)}: write one or more of {', '.join(FIRST)}. No host was touched"
+        return f"allow={','.join(unknown)}: write one or more of {', '.join(FIRST)}"
     where: dict[tuple[str, str], list[str]] = {}
     for place, of_place in found.items():
         for notice in of_place:
@@ -100,4 +100,4 @@ def refusal(found: Mapping[str, Iterable[Notice]], allowed: Iterable[str]) -> st
     again = (
         f", then run the playbook again with -e allow={','.join(byname)}" if KEPT_PORT not in names else ""
     )
-    return f"Clients would notice: {said}. No host was touched. {first[0].upper()}{first[1:]}{again}"
+    return f"Clients would notice: {said}. {first[0].upper()}{first[1:]}{again}"

@@ -56,5 +56,10 @@ class ActionModule(ActionBase):
 
 
 def _failure(answer: dict[str, Any]) -> dict[str, Any]:
+    # The module's own text ends with the same advice.
     why = ". ".join(shown(answer[key], _WHY) for key in ("msg", "module_stderr") if answer.get(key))
-    return {"failed": True, "msg": why}
+    return {
+        "failed": True,
+        "msg": f"The host's record of what is deployed where: {why.partition('. No host was touched')[0]}. "
+        "No host was touched. Fix that, then run the playbook again",
+    }

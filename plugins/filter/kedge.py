@@ -264,7 +264,7 @@ def moved_off(left_out: Iterable[Mapping[str, Any]], new: Mapping[str, str], lim
     more = ",".join([limit, *missing])
     return (
         f"Refusing to deploy: {'; '.join(said)}, which --limit leaves out. Two with one group.instance.id "
-        f"fence each other. No host was touched. Run the playbook again with --limit {more}"
+        f"fence each other. Run the playbook again with --limit {more}"
     )
 
 

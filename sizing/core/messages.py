@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
@@ -333,8 +333,11 @@ def _fields(model: type[BaseModel], steps: Sequence[Any]) -> list[str]:
 
 def _model_at(model: type[BaseModel], steps: Sequence[Any]) -> type[BaseModel] | None:
     """Return the model at a path below another one; places in lists, and keys, are passed over."""
+    keyed = False
     for step in steps:
-        field = model.model_fields.get(str(step))
+        # A key may have the name of a field.
+        field = None if keyed else model.model_fields.get(str(step))
+        keyed = field is not None and _has_keys(field.annotation)
         if field is None:
             continue
         found = next(models_in(field.annotation), None)
@@ -342,6 +345,14 @@ def _model_at(model: type[BaseModel], steps: Sequence[Any]) -> type[BaseModel] |
             return None
         model = found
     return model
+
+
+def _has_keys(annotation: Any) -> bool:
+    """Return whether an annotation is of a mapping, by itself or among others."""
+    origin = get_origin(annotation)
+    return (isinstance(origin, type) and issubclass(origin, Mapping)) or (
+        not isinstance(origin, type) and any(map(_has_keys, get_args(annotation)))
+    )
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

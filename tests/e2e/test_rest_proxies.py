@@ -301,7 +301,8 @@ def test_tls_is_refused_at_a_port_in_use_and_turned_on_at_another_without_a_fail
     assert refused.returncode != 0
     said = " ".join(refused.stdout.split())
     assert "rest1 kafka_rest@8082" in said
-    assert "speaks TLS at a port in use (kafka_rest_tls). No host was touched" in said
+    assert "speaks TLS at a port in use (kafka_rest_tls)" in said
+    assert "No host was touched" in said
     with Consumers() as consumers:
         # The load's consumers know no authority of the instances, and go through the balancer.
         wanted = {**tls, "kafka_rest_first_port": 8182, "kafka_rest_consumers_via": "balancer"}
