@@ -229,7 +229,7 @@ def test_an_archive_of_another_product_or_version_is_refused(pack: Pack) -> None
     )
     bridge = refused(pack("kafka-bridge-0.33.1", STRIMZI))
     assert "holds Strimzi's bridge (kafka-bridge-0.33.1); write DISTRIBUTION=strimzi" in bridge
-    assert "the kit's own sandbox" in refused(pack("sandbox-rest-1.0.0", CONFLUENT))
+    assert "Kedge's own sandbox" in refused(pack("sandbox-rest-1.0.0", CONFLUENT))
     assert "holds confluent-7.9.9, and VERSION is 8.3.1; write VERSION=7.9.9" in refused(
         pack("confluent-7.9.9", CONFLUENT)
     )

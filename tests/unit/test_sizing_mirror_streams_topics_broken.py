@@ -185,9 +185,7 @@ CASES = [
     Broken("store twice", streams(stores=[JOINS, JOINS]), "streams_app_stores holds joins twice", "once"),
     Broken("heap too small", streams(heap_mib=200), "streams_app_heap_mib is 200", "set it to 704"),
     Broken("no room", streams(rocksdb_mib=16_000), "host_memory_mib is 16384", "streams_app_rocksdb_mib"),
-    Broken(
-        "library of a vendor", streams(version="8.0.1"), "streams_app_version is 8.0.1", "8.0 carries 4.0"
-    ),
+    Broken("library of a vendor", streams(version="8.0.1"), "streams_app_version is 8.0.1", "8.0 has 4.0"),
     Broken("starved", streams(rocksdb_mib=256), "1.0 MiB of memtables", "streams_app_rocksdb_mib to 2048"),
     Broken(
         "protocol too new",
@@ -233,7 +231,7 @@ CASES = [
     Broken(
         "fewer than live",
         of_topics({"partitions": 3, "live_partitions": 6}),
-        "cannot take",
+        "cannot remove",
         "set partitions to 6",
     ),
     Broken(
