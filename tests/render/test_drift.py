@@ -39,7 +39,15 @@ def properties(*settings: dict[str, Any]) -> str:
 
 
 def state(name: str, current: str | None = "a", **more: Any) -> dict[str, Any]:
-    return {"name": name, "release": "a", "current": current, "pending": False, "active": True, **more}
+    return {
+        "name": name,
+        "release": "a",
+        "current": current,
+        "in_force": [],
+        "pending": False,
+        "active": True,
+        **more,
+    }
 
 
 def answer(*states: dict[str, Any], diff: Any = (), stale: Any = ()) -> dict[str, Any]:
