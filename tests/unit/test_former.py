@@ -264,6 +264,7 @@ def test_the_release_before_the_one_that_runs_is_kept_however_many_are_staged(
         os.utime(folder, (n, n))
     instance = {"name": "8082", "files": {"a": "1\n"}, "marked": {"a": "1\n"}, "links": {}}
     params = {"unit": "kafka-rest", "instances": [instance], "secrets": {}, "controls": {}, "keep": 3}
+    params |= {"kit": ""}
     kedge_release.stage_all(SimpleNamespace(params=params, check_mode=False), os.getgid())
     assert {"first", "second"} <= set(releases.kept("kafka-rest", "8082"))
     assert len(releases.kept("kafka-rest", "8082")) < 8
