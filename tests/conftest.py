@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for name, said in (each for report in done for each in report.user_properties):
         if name == "counted":
             terminalreporter.write_line(str(said))
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """Leave the umask as it was: modules that run in this process set their own."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)

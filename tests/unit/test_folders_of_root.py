@@ -126,7 +126,8 @@ def test_each_instance_has_a_folder_on_the_disk(tmp_path: Path) -> None:
 def test_a_link_in_an_instances_place_is_not_followed(tmp_path: Path) -> None:
     """The unit had a command of root's follow it: what it led to became the service's own."""
     (tmp_path / "disk").mkdir(mode=0o755)
-    (tmp_path / "etc").mkdir(mode=0o701)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc").chmod(0o701)
     (tmp_path / "disk" / "orders-1").symlink_to(tmp_path / "etc")
     done = disk(tmp_path / "disk")
     assert done.returncode == 2
