@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -187,6 +188,19 @@ def test_other_advice_is_named_and_blames_neither_kit_nor_inventory(
     assert "inventory" not in text
 
 
+@pytest.fixture(params=[True, False], ids=["filter", "no filter"])
+def of_python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python whose archives know the filter for data, and one as the 3.11.2 of Debian 12, without it."""
+    if not request.param:
+        plain = tarfile.TarFile.extract
+        monkeypatch.setattr(
+            tarfile.TarFile, "extract", lambda tar, one, path: plain(tar, one, path, filter="fully_trusted")
+        )
+        for name in ("data_filter", "AbsoluteLinkError", "LinkOutsideDestinationError"):
+            monkeypatch.delattr(tarfile, name)
+
+
+@pytest.mark.usefixtures("of_python")
 def test_a_shared_folder_that_is_a_link_is_read_at_a_commit(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +217,7 @@ def test_a_shared_folder_that_is_a_link_is_read_at_a_commit(
     assert said(capsys) == "no value changes"
 
 
+@pytest.mark.usefixtures("of_python")
 def test_a_link_out_of_the_repository_is_refused(
     inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
