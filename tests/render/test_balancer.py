@@ -26,6 +26,7 @@ from plugins.modules.haproxy_drain import undrain
 from sizing.plan import make_plan
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
+from tests.balancers import Running
 from tests.kafka.modules import run_module
 from tests.rest_inventories import rest
 
@@ -80,23 +81,6 @@ class Handler(JsonHandler, BaseHTTPRequestHandler):
         super().end_headers()
 
 
-class Balancer:
-    """A running HAProxy: where it listens, and its runtime socket."""
-
-    def __init__(self, client: httpx.Client, socket_path: Path, pid: int) -> None:
-        self.client, self.socket, self.pid = client, socket_path, pid
-
-    def ask(self, command: str) -> str:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self.socket))
-            connection.sendall(command.encode() + b"\n")
-            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
-
-    def status(self, server: str) -> str:
-        fields = [line.split(",") for line in self.ask("show stat").splitlines()]
-        return next(row[17] for row in fields if row[:2] == ["rest", server])
-
-
 def file_of_plan(hosts: int = 1) -> str:
     plan = make_plan(rest(hosts, groups={"rest_balancer": ("lb1",)}, instances_per_host=2)).to_json()
     (instance,) = plan["hosts"]["lb1"]["services"]["rest_balancer"]["instances"]
@@ -113,7 +97,7 @@ def proxies() -> Iterator[list[Proxy]]:
 
 
 @contextlib.contextmanager
-def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterator[Balancer]:
+def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterator[Running]:
     """Run HAProxy, ``-db`` in one process and ``-W`` with a worker that a reload replaces."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -135,7 +119,7 @@ def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterato
         await_that(lambda: runtime.exists() or running.poll() is not None, "the balancer runs")
         assert running.poll() is None, (tmp_path / "log").read_text()
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_S) as client:
-            found = Balancer(client, runtime, running.pid)
+            found = Running(client, runtime, running.pid, tmp_path / "haproxy.cfg")
             await_that(lambda: all(found.status(server).startswith("UP") for server in servers), "all are in")
             yield found
     finally:
@@ -144,7 +128,7 @@ def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterato
 
 
 @pytest.fixture
-def balancer(proxies: list[Proxy], tmp_path: Path) -> Iterator[Balancer]:
+def balancer(proxies: list[Proxy], tmp_path: Path) -> Iterator[Running]:
     with running_balancer(proxies, tmp_path, "-db") as found:
         yield found
 
@@ -156,20 +140,20 @@ def test_every_number_of_the_file_is_the_plans() -> None:
     assert "size 200000 expire 10m" in text
 
 
-def test_consumer_is_answered_by_its_home_whether_its_name_is_given_or_made(balancer: Balancer) -> None:
+def test_consumer_is_answered_by_its_home_whether_its_name_is_given_or_made(balancer: Running) -> None:
     for group in ("g1", "g2", "g3", "g4"):
         for body in ({}, {"name": "mine"}):
             base = balancer.client.post(f"/consumers/{group}", json=body).json()["base_uri"]
             assert [balancer.client.get(f"{base}/records").status_code for _ in range(4)] == [200] * 4
 
 
-def test_generated_name_finds_its_home_when_the_table_is_empty(balancer: Balancer) -> None:
+def test_generated_name_finds_its_home_when_the_table_is_empty(balancer: Running) -> None:
     base = balancer.client.post("/consumers/g", json={}).json()["base_uri"]
     balancer.ask("clear table rest")
     assert [balancer.client.get(f"{base}/records").status_code for _ in range(4)] == [200] * 4
 
 
-def test_home_that_is_down_is_said_to_be_down(balancer: Balancer) -> None:
+def test_home_that_is_down_is_said_to_be_down(balancer: Running) -> None:
     base = balancer.client.post("/consumers/g", json={}).json()["base_uri"]
     home = "rest1:8082" if "8082" in base else "rest1:8083"
     balancer.ask(f"set server rest/{home} state maint")
@@ -181,7 +165,7 @@ def test_home_that_is_down_is_said_to_be_down(balancer: Balancer) -> None:
 
 
 def test_consumer_of_a_process_that_just_died_is_answered_by_no_other(
-    balancer: Balancer, proxies: list[Proxy]
+    balancer: Running, proxies: list[Proxy]
 ) -> None:
     for name in ("a", "b"):  # one in each process
         assert balancer.client.post("/consumers/g", json={"name": name}).status_code == 200
@@ -219,7 +203,7 @@ def test_a_host_whose_instances_all_refuse_costs_no_request(tmp_path: Path) -> N
         proxy.server_close()
 
 
-def test_draining_home_still_answers_its_consumers(balancer: Balancer) -> None:
+def test_draining_home_still_answers_its_consumers(balancer: Running) -> None:
     base = balancer.client.post("/consumers/g", json={}).json()["base_uri"]
     home = "rest1:8082" if "8082" in base else "rest1:8083"
     balancer.ask(f"set server rest/{home} state drain")
@@ -227,7 +211,7 @@ def test_draining_home_still_answers_its_consumers(balancer: Balancer) -> None:
 
 
 def test_instance_whose_produce_fails_inside_a_200_is_taken_out(
-    balancer: Balancer, proxies: list[Proxy]
+    balancer: Running, proxies: list[Proxy]
 ) -> None:
     proxies[0].produced = ERROR_INSIDE
     await_that(lambda: balancer.status("rest1:8082").startswith("DOWN"), "it is out")
@@ -240,7 +224,7 @@ def failed(msg: str) -> NoReturn:
     raise RuntimeError(msg)
 
 
-def put_back(balancer: Balancer, seconds: int) -> None:
+def put_back(balancer: Running, seconds: int) -> None:
     """Put a server back that was in maintenance, as the module does."""
     params = {"socket": str(balancer.socket), "server": "rest/rest1:8082", "seconds": seconds}
     balancer.ask("set server rest/rest1:8082 state maint")
@@ -248,7 +232,7 @@ def put_back(balancer: Balancer, seconds: int) -> None:
 
 
 def test_a_server_whose_check_fails_is_not_taken_for_put_back(
-    balancer: Balancer, proxies: list[Proxy]
+    balancer: Running, proxies: list[Proxy]
 ) -> None:
     proxies[0].produced = ERROR_INSIDE
     with pytest.raises(RuntimeError, match="is not up 2 s after it was put back: status DOWN"):
@@ -256,7 +240,7 @@ def test_a_server_whose_check_fails_is_not_taken_for_put_back(
     put_back(balancer, 0)
 
 
-def test_a_server_is_put_back_when_a_check_has_passed(balancer: Balancer) -> None:
+def test_a_server_is_put_back_when_a_check_has_passed(balancer: Running) -> None:
     put_back(balancer, LIMIT_S)
     assert balancer.status("rest1:8082") == "UP"
 
@@ -285,7 +269,7 @@ def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answer
         await_that(lambda: former_workers(path) == [], "the worker from before is gone")
 
 
-def on_servers(balancer: Balancer, *servers: str) -> list[int]:
+def on_servers(balancer: Running, *servers: str) -> list[int]:
     return [in_flight(str(balancer.socket), server) for server in servers or SERVERS[:2]]
 
 

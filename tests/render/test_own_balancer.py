@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +9,8 @@ import pytest
 
 from sizing.plan import make_plan
 from tests.rest_inventories import of_rule, rest
+from tests.roles import ROOT, play_role
 
-ROOT = Path(__file__).resolve().parents[2]
 OTHER = {"url": "http://lb:80", "sticky": True}
 
 #: A stub of the module that stops, starts and awaits an instance: it notes that it was called.
@@ -47,35 +43,17 @@ def restarted(tmp_path: Path, drain_status: int = 0, **environment: str) -> tupl
         "_instances_release": "r",
         "_instances_rollout": {"ready_seconds": 1, "gate_seconds": 1, "gate_max_lag": 1},
     }
-    task = {
-        "ansible.builtin.include_role": {
-            "name": "instances",
-            "tasks_from": "restart_one",
-            "rolespec_validate": False,
-        }
-    }
-    play = [{"hosts": "rest1", "gather_facts": False, "tasks": [task]}]
-    hosts = {"rest1": {"ansible_connection": "local", "ansible_host": "10.0.0.9"}}
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
-    (tmp_path / "play.yml").write_text(json.dumps(play))
-    done = subprocess.run(
-        [
-            Path(sys.executable).with_name("ansible-playbook"),
-            *("-i", tmp_path / "hosts.json", tmp_path / "play.yml"),
-            *("-e", json.dumps(variables | {"ansible_python_interpreter": sys.executable})),
-        ],
-        cwd=ROOT,
-        env=os.environ
-        | {
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_ROLES_PATH": str(ROOT / "roles"),
+    done = play_role(
+        tmp_path,
+        "instances",
+        "restart_one",
+        variables,
+        {
             "ANSIBLE_LIBRARY": f"{tmp_path / 'library'}:{ROOT / 'plugins' / 'modules'}",
             "STEPS": str(steps),
             **environment,
         },
-        capture_output=True,
-        text=True,
-        check=False,
+        host={"rest1": {"ansible_connection": "local", "ansible_host": "10.0.0.9"}},
     )
     assert steps.exists(), done.stdout + done.stderr
     return steps.read_text().splitlines(), done.returncode == 0

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +10,7 @@ import pytest
 from plugins.filter.kedge import package_versions
 from sizing.plan import make_plan
 from tests.rest_inventories import of_rule, rest
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.roles import play_role
 
 
 def played(tmp_path: Path, tasks: str, wanted: str, installed: list[str], state: str = "inactive") -> str:
@@ -25,37 +21,8 @@ def played(tmp_path: Path, tasks: str, wanted: str, installed: list[str], state:
     stub.chmod(0o755)
     software = {"package": "confluent-kafka-rest", "package_version": wanted}
     variables = {"_kafka_rest_software": software, "_kafka_rest_installed": installed, "_kafka_rest_file": ""}
-    play = {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "tasks": [
-            {
-                "ansible.builtin.include_role": {
-                    "name": "kafka_rest",
-                    "tasks_from": tasks,
-                    "rolespec_validate": False,
-                }
-            }
-        ],
-    }
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    done = subprocess.run(
-        [
-            Path(sys.executable).with_name("ansible-playbook"),
-            *("-i", "localhost,", "-c", "local", tmp_path / "play.yml"),
-            *("-e", json.dumps(variables | {"ansible_python_interpreter": sys.executable})),
-        ],
-        cwd=ROOT,
-        env=os.environ
-        | {
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_ROLES_PATH": str(ROOT / "roles"),
-            "PATH": f"{stub.parent}:{os.environ['PATH']}",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    path = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
+    done = play_role(tmp_path, "kafka_rest", tasks, variables, path)
     said = " ".join(done.stdout.split())
     assert ("failed=1" in said) is (done.returncode != 0), done.stdout + done.stderr
     return said
