@@ -195,7 +195,9 @@ def test_of_an_answer_nothing_but_the_record_is_taken(file: Path, monkeypatch: p
     failed = Reading({"failed": True, "msg": "a\x1b[2J\x9b", "said": "x"}).answers(monkeypatch)
     message = failed.pop("msg")
     assert failed == {"changed": False, "failed": True}
-    assert message.startswith(r"The host's record of what is deployed where: a\x1b[2J\x9b. No host was touched.")
+    assert message.startswith(
+        r"The host's record of what is deployed where: a\x1b[2J\x9b. No host was touched."
+    )
     assert not file.exists()
 
 
