@@ -1,0 +1,130 @@
+"""Changes by search on the fleet, under load: what a deploy changes is drawn, a fifth is killed, the audit judges.
+
+    KEDGE_SEED=7 KEDGE_LOAD_S=1800 python -m pytest -m long tests/e2e/test_changes_search.py
+
+The load goes on for ``KEDGE_LOAD_S`` (900); changes are drawn until it ends. Each is printed, so that a failure's
+seed and place can be played again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.playing import ROOT, begin, local_fleet, play
+
+INVENTORY = "inventories/local"
+LOAD_S = int(os.environ.get("KEDGE_LOAD_S", "900"))
+SEED = int(os.environ.get("KEDGE_SEED", "20261124"))
+#: At-least-once allows a record twice where its answer was lost, and no more.
+LEVELS = {"delivery": {"lost": 0, "corrupted": 0, "misplaced": 0, "unexpected": 0, "undelivered": 0}}
+#: A task of a deploy, of some 150, at which it is killed.
+TASKS = range(40, 150)
+
+pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(2 * LOAD_S + 1200)]
+
+Variables = dict[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployed() -> Iterator[None]:
+    """The demo's fleet, deployed; it is removed at the end."""
+    try:
+        local_fleet("up", INVENTORY)
+        first = play("deploy.yml", inventory=INVENTORY)
+        assert first.returncode == 0, first.stdout
+        yield
+    finally:
+        local_fleet("down", INVENTORY)
+
+
+def drawn(chance: random.Random) -> Variables:
+    """Return what an inventory may say: several variables change together."""
+    variables: Variables = {
+        "advice": chance.choice(["measured", "measured", "documented"]),
+        "kafka_rest_instances_per_host": chance.choice([1, 2, 2, 3]),
+    }
+    if chance.random() < 0.5:
+        variables["kafka_rest_heap_mib"] = chance.choice([512, 640, 768])
+    if chance.random() < 0.5:
+        variables["kafka_rest_settings"] = {"producer.linger.ms": chance.choice(["1", "10"])}
+    return variables
+
+
+def deploy(variables: Variables) -> subprocess.CompletedProcess[str]:
+    return play("deploy.yml", "-e", json.dumps(variables), inventory=INVENTORY)
+
+
+def killed(variables: Variables, at: int) -> bool:
+    """Deploy, and kill all of it without notice at a task; return whether it got as far."""
+    tasks = 0
+    with begin("deploy.yml", "-e", json.dumps(variables), inventory=INVENTORY, own_group=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            tasks += line.startswith("TASK [")
+            if tasks == at:
+                os.killpg(process.pid, signal.SIGKILL)
+                return True
+    return False
+
+
+def verification(run: Path) -> list[str]:
+    """Return the arguments of a verification without restarts, with a load that the changes do not disturb."""
+    verify = yaml.safe_load((ROOT / INVENTORY / "group_vars/all/main.yml").read_text())["verify"]
+    verify |= {"min_s": LOAD_S, "max_s": LOAD_S + 300, "min_records": 1}
+    verify["kafka"] |= {"records_per_s": 2000}
+    verify["rest"] |= {"records_per_s": 500, "records_per_request": 10}
+    given = {"verify": verify, "service_levels": LEVELS, "verify_steps": "load", "kedge_runs_dir": str(run)}
+    return ["verify.yml", "-e", json.dumps(given)]
+
+
+def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    now: Variables = {}
+    done: list[str] = []
+    output = tmp_path / "verify.log"
+    with begin(*verification(tmp_path / "runs"), inventory=INVENTORY) as load:
+        assert load.stdout is not None
+        for line in load.stdout:  # until the load is warm, and the wait for its end begins
+            with output.open("a") as file:
+                file.write(line)
+            if "Wait until every record is accounted for" in line:
+                break
+        else:
+            pytest.fail(output.read_text()[-6000:])
+        while not ended(tmp_path / "runs"):
+            after = drawn(chance)
+            kill = chance.random() < 0.2
+            back = chance.random() < 0.5
+            at = chance.choice(TASKS)
+            print(
+                f"change {len(done)}: {now} -> {after}" + f", killed at task {at}, back {back}" * kill,
+                flush=True,
+            )
+            if kill and killed(after, at) and back:
+                after = now
+            one = deploy(after)
+            assert one.returncode == 0, one.stdout[-6000:] + one.stderr[-2000:]
+            done.append("killed" if kill else "whole")
+            now = after
+        rest, _ = load.communicate()
+    assert load.returncode in (0, 3), rest[-6000:]
+    report = tmp_path / "runs/latest/report/verdicts.json"
+    (delivery,) = [c for c in json.loads(report.read_text())["checks"] if c["name"] == "delivery"]
+    print(f"{len(done)} changes, {done.count('killed')} of them killed; seed {SEED}; {delivery['because']}")
+    assert delivery["verdict"] == "pass", delivery
+    assert len(done) >= LOAD_S // 200
+
+
+def ended(runs: Path) -> bool:
+    """Return whether the load has ended, so that nobody would see another change."""
+    return json.loads((runs / "latest/evidence/run.json").read_text())["ended_us"] is not None
