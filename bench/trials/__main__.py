@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200)
     seeds = range(parser.parse_args().seeds)
     print(
-        "| noise | search | short trials | full trials | answer holds once more | interval holds | closed |"
+        "| noise | search | short | full | answer holds once more | interval holds | closed |"
     )
     print("|---|---|---|---|---|---|---|")
     for noise in _NOISES:
