@@ -2,7 +2,7 @@
 
     python -m bench.mirror                all cases, three rotations; writes bench/mirror/metrics.json and .md
     python -m bench.mirror --workload logs --case defaults --case article --case planned
-    python -m bench.mirror --processes    defaults and planned by processes: far, near, few partitions, one core
+    python -m bench.mirror --processes    defaults and planned by processes: far, near, few partitions, 1 core
     python -m bench.mirror --transactions MirrorMaker 2 exactly once, its transactions by poll or by interval
 
 Two clusters of one broker each, classic MirrorMaker on the source's side, producing through Toxiproxy. All on

@@ -333,7 +333,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--archive", type=Path, help="of a kafka-rest (default: the sandbox)")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3600, help="none begins later (default: 3600)")
-    parser.add_argument("--first", type=int, default=0, help="the variant that begins, by number (default: 0)")
+    parser.add_argument("--first", type=int, default=0, help="the variant that begins, a number (default: 0)")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM")
     parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=list(SIGNALS), metavar="SIGNAL")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N")

@@ -70,7 +70,7 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def knee(points: Mapping[float, float], defaults: float) -> float | None:
-    """Return the smallest MiB of memtables a database from which on every point keeps the defaults' throughput.
+    """Return the least MiB of memtables a database from which on every point keeps the defaults' throughput.
 
     Args:
         points: records per second by MiB of memtables for each database that takes writes.

@@ -18,7 +18,9 @@ def test_a_small_bench_measures_two_cases_over_the_link_and_keeps_the_result(tmp
     if kafka_jars() is None or not has_jars(CLASSIC_JARS):
         pytest.skip("the jars are not cached: make setup")
     sizes = ["--records", "1200000", "--partitions", "4", "--repetitions", "1", "--round-trip-ms", "40"]
-    assert main([*sizes, "--limit-s", "60", "--case", "defaults", "--case", "gzip", "--out", str(tmp_path)]) == 0
+    assert (
+        main([*sizes, "--limit-s", "60", "--case", "defaults", "--case", "gzip", "--out", str(tmp_path)]) == 0
+    )
     result = json.loads((tmp_path / "metrics.json").read_text())
     (defaults,), (gzip,) = result["cases"]["defaults"], result["cases"]["gzip"]
     assert gzip["compression"] > 1.5 > defaults["compression"]

@@ -85,7 +85,12 @@ def test_repetitions_end_while_there_is_time() -> None:
 
 
 def test_rounds_compare_stock_with_each_other_value() -> None:
-    assert list(polls()) == ["defaults", "max.poll.records=10", "max.poll.records=50", "max.poll.records=10000"]
+    assert list(polls()) == [
+        "defaults",
+        "max.poll.records=10",
+        "max.poll.records=50",
+        "max.poll.records=10000",
+    ]
 
 
 def test_lost_records_are_a_row_an_acks_with_its_kills() -> None:
