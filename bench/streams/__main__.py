@@ -126,7 +126,7 @@ def _one(part: str, bench: Bench, name: str, case: cases.Case, options: argparse
             "consumed_records": seen["commits"][-1][1],
         }
         if part == "time":
-            # Until each memtable has been full once, default RocksDB flushes nothing and looks faster than it is.
+            # Until each memtable has been full once, default RocksDB flushes nothing and looks faster.
             figures["records_per_s_of_the_second_half"] = round(rate(seen["commits"], seconds / 2))
             figures["rss_over_time"] = over_time(seen["samples"])
     return planned | figures | memory(seen["samples"], cases.HEAP_MIB, case.bounded)
