@@ -36,7 +36,7 @@ def test_each_protocol_is_told_from_the_others_by_what_it_takes_away(tmp_path: P
     assert done.returncode == 0, done.stderr
     groups = json.loads((out / "results.json").read_text())["groups"]
     assert {name: group["gives_away"] for name, group in groups.items()} == {
-        "eager": "all",
+        "eager": "all at once",
         "cooperative": "some",
         "consumer": "some",
     }
