@@ -1,4 +1,4 @@
-"""What is compared: stock clients, the profiles of the plan, and single settings of a consumer."""
+"""What is compared: default clients, the profiles of the plan, and single settings of a consumer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sizing.clients.profiles import Profile, Role
 from sizing.clients.variables import Client
 
 Config = dict[str, str]
-STOCK: Final = "stock"
+STOCK: Final = "defaults"
 #: A consumer's settings one at a time, each below and above its default where that makes sense.
 _SINGLE: Final = (
     {"fetch.min.bytes": "100000"},
@@ -25,12 +25,12 @@ POLL: Final = "max.poll.records"
 
 
 def producers(partitions: int) -> dict[str, Config]:
-    """Return the producer cases: stock, and each profile for so many partitions."""
+    """Return the producer cases: defaults, and each profile for so many partitions."""
     return {STOCK: {}, **{name: of_profile(name, "producer", partitions) for name in get_args(Profile)}}
 
 
 def consumers(partitions: int) -> dict[str, Config]:
-    """Return the consumer cases: stock, each profile, and single settings; those that are alike once."""
+    """Return the consumer cases: defaults, each profile, and single settings; those that are alike once."""
     cases: dict[str, Config] = {STOCK: {}}
     for name in get_args(Profile):
         config = of_profile(name, "consumer", partitions)
@@ -40,7 +40,7 @@ def consumers(partitions: int) -> dict[str, Config]:
 
 
 def polls() -> dict[str, Config]:
-    """Return stock and each other value of max.poll.records."""
+    """Return defaults and each other value of max.poll.records."""
     return {STOCK: {}, **{f"{POLL}={one[POLL]}": one for one in _SINGLE if POLL in one}}
 
 

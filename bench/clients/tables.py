@@ -85,7 +85,7 @@ def claim(rounds: Sequence[Mapping[str, float]]) -> str:
     """Return what came of the guide's claim that max.poll.records does not change the throughput.
 
     Args:
-        rounds: records/s of stock and of each value, measured one right after the other.
+        rounds: records/s of defaults and of each value, measured one right after the other.
     """
     found = {
         name: around_median([one[name] / one[STOCK] for one in rounds]) for name in rounds[0] if name != STOCK
@@ -94,8 +94,8 @@ def claim(rounds: Sequence[Mapping[str, float]]) -> str:
     verdict = (
         "does not hold in"
         if "changes it" in told.values()
-        else "cannot be told from"
-        if "cannot be told" in told.values()
+        else "is not distinguished from"
+        if "not distinguished" in told.values()
         else "holds in"
     )
     said = "; ".join(
@@ -113,7 +113,7 @@ def _told(low: float, high: float) -> str:
     """Return what an interval of shares tells of a setting."""
     if high < 1 - _SAME or low > 1 + _SAME:
         return "changes it"
-    return "changes nothing" if low >= 1 - _SAME and high <= 1 + _SAME else "cannot be told"
+    return "changes nothing" if low >= 1 - _SAME and high <= 1 + _SAME else "not distinguished"
 
 
 def around_median(values: Sequence[float]) -> tuple[float, float, float]:

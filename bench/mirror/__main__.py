@@ -1,8 +1,8 @@
 """Stock MirrorMaker, each measure alone, the article and the plan, over one long way, taking turns.
 
     python -m bench.mirror                all cases, three rotations; writes bench/mirror/metrics.json and .md
-    python -m bench.mirror --workload logs --case stock --case article --case planned
-    python -m bench.mirror --processes    stock and planned by processes: far, near, few partitions, one core
+    python -m bench.mirror --workload logs --case defaults --case article --case planned
+    python -m bench.mirror --processes    defaults and planned by processes: far, near, few partitions, 1 core
     python -m bench.mirror --transactions MirrorMaker 2 exactly once, its transactions by poll or by interval
 
 Two clusters of one broker each, classic MirrorMaker on the source's side, producing through Toxiproxy. All on
@@ -76,7 +76,7 @@ def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
     cases = result["cases"]
-    base = "by poll" if options.table == "transactions" else "stock"
+    base = "by poll" if options.table == "transactions" else "defaults"
     text = process_table(cases) if options.table == "processes" else table(cases, base)
     (options.out / f"{name}.md").write_text(text)
     return text
@@ -98,7 +98,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--more", action="store_true", help="add rotations to those in the folder of results")
     parser.add_argument("--limit-s", type=float, default=120, help="for one repetition")
-    parser.add_argument("--case", action="append", default=[], help="some; stock gives ratios")
+    parser.add_argument("--case", action="append", default=[], help="some; defaults gives ratios")
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the results")
     options = parser.parse_args(arguments)
     options.records = options.records or RECORDS[options.workload]

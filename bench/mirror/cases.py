@@ -1,4 +1,4 @@
-"""What is compared: stock, each measure alone, the documents' plan, the measured plan, and codecs."""
+"""What is compared: defaults, each measure alone, the documents' plan, the measured plan, and codecs."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Case:
 
 
 def measures(processes: int) -> dict[str, Case]:
-    """Return stock and each measure of the article alone."""
+    """Return defaults and each measure of the article alone."""
     return {
-        "stock": Case(),
+        "defaults": Case(),
         "gzip": Case(producer={"compression.type": "gzip"}),
         "linger and batch": Case(producer={"batch.size": "50000", "linger.ms": "15000"}),
         f"{processes} processes": Case(processes),
@@ -185,16 +185,16 @@ def by_transactions(partitions: int, round_trip_ms: float, cores: int) -> dict[s
 
 
 def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:
-    """Return stock and the plan with more and more processes: far, near, few partitions, one core.
+    """Return defaults and the plan with more and more processes: far, near, few partitions, one core.
 
-    Near, the plan is bound by cores alone; stock waits for answers, whatever cores it has.
+    Near, the plan is bound by cores alone; defaults waits for answers, whatever cores it has.
     """
-    stock, plan = Case(), planned(partitions, round_trip_ms, cores, "measured")
+    defaults, plan = Case(), planned(partitions, round_trip_ms, cores, "measured")
     far, few = f"{round_trip_ms:g} ms", f"{round_trip_ms:g} ms, {_FEW_PARTITIONS} partitions"
     lines = {
-        f"stock, {far}": stock,
-        "stock, 0 ms": replace(stock, round_trip_ms=0.0),
-        f"stock, {few}": replace(stock, partitions=_FEW_PARTITIONS),
+        f"defaults, {far}": defaults,
+        "defaults, 0 ms": replace(defaults, round_trip_ms=0.0),
+        f"defaults, {few}": replace(defaults, partitions=_FEW_PARTITIONS),
         f"planned, {far}": plan,
         f"planned, {few}": replace(plan, partitions=_FEW_PARTITIONS),
         f"planned, {far}, 1 core": replace(plan, cores=1),

@@ -53,13 +53,13 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
     return statistics.mean(values), half
 
 
-def ratios(runs: Sequence[Mapping[str, float]], stock: Sequence[Mapping[str, float]]) -> list[float]:
-    """Return how many times stock each repetition was, against the stock of the same rotation."""
-    base = {one["rotation"]: one["records_per_s"] for one in stock}
+def ratios(runs: Sequence[Mapping[str, float]], defaults: Sequence[Mapping[str, float]]) -> list[float]:
+    """Return how many times defaults each repetition was, against the defaults of the same rotation."""
+    base = {one["rotation"]: one["records_per_s"] for one in defaults}
     return [one["records_per_s"] / base[one["rotation"]] for one in runs if one["rotation"] in base]
 
 
-def table(cases: Mapping[str, Sequence[Mapping[str, Any]]], base: str = "stock") -> str:
+def table(cases: Mapping[str, Sequence[Mapping[str, Any]]], base: str = "defaults") -> str:
     """Return the result in Markdown: medians, and the ratio to a case with its interval."""
     columns = (
         "records_per_s",

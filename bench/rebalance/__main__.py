@@ -29,11 +29,11 @@ TOPIC = "rebalanced"
 #: As brokers come: a group that begins waits for members that may follow.
 STOCK = {"group.initial.rebalance.delay.ms": "3000"}
 COLUMNS = {
-    "gives_away": "gives away",
-    "most_taken_away": "partitions taken away, at most",
-    "ownerless_s": "without an owner, s",
-    "consume_stall_s": "consumers stood still, s",
-    "not_stable_s": "not stable, s",
+    "gives_away": "revokes",
+    "most_taken_away": "partitions revoked, at most",
+    "ownerless_s": "unassigned, s",
+    "consume_stall_s": "delivery gap, s",
+    "not_stable_s": "rebalancing, s",
     "lag_recovery_s": "lag back after, s",
 }
 
@@ -96,15 +96,15 @@ def table(groups: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [f"| group | {' | '.join(COLUMNS.values())} |", "|---|---|" + "--:|" * (len(COLUMNS) - 1)]
     for name, measured in groups.items():
         kind = " ".join(part for part in (measured["protocol"], measured["assignor"]) if part)
-        cells = [measured.get(key, "-") for key in COLUMNS]
-        lines.append(f"| {kind if name in kind else f'{name}: {kind}'} | {' | '.join(map(str, cells))} |")
+        cells = [str(measured.get(key, "-")).replace("all at once", "all") for key in COLUMNS]
+        lines.append(f"| {kind if name in kind else f'{name}: {kind}'} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _page(text: str, result: Mapping[str, Any]) -> str:
     asked = result["asked"]
     return (
-        "# How groups share partitions out anew, measured\n\n"
+        "# How groups rebalance, measured\n\n"
         f"Kafka {result['kafka']}, one broker and all consumers on one machine of {result['cores']} cores, "
         f"{result['date']}; {asked['partitions']} partitions, members a group: {asked['members']}, "
         f"restarts a group: {asked['restarts']}, {asked['records_per_s']:g} records/s. The worst restart of "

@@ -305,8 +305,8 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
     for row in rows:
         cases.setdefault((row["proxy"], row["members"], row["signal"], row["arm"]), []).append(row)
     lines = [
-        "| proxy | members | ended by | group | n | stalled of 24 | stall, median | worst of all | "
-        "without an owner | redelivered |",
+        "| proxy | members | ended by | group | n | gaps in 24 | gap, median | worst of all | unassigned "
+        "| redelivered |",
         "|---|--:|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     order = {name: at for at, name in enumerate((*SIGNALS, *ARMS))}
@@ -332,14 +332,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--archive", type=Path, help="of a kafka-rest (default: the sandbox)")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3600, help="no trial begins later (default: 3600)")
-    parser.add_argument("--first", type=int, default=0, help="the arm that begins, by number (default: 0)")
+    parser.add_argument("--seconds", type=float, default=3600, help="none begins later (default: 3600)")
+    parser.add_argument("--first", type=int, default=0, help="the variant that begins, a number (default: 0)")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM")
     parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=list(SIGNALS), metavar="SIGNAL")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N")
-    parser.add_argument("--load", default="quiet", help="what else ran, noted with each trial")
-    parser.add_argument("--rows", type=Path, default=ROWS, help="where trials are kept")
-    parser.add_argument("--table", action="store_true", help="print what the kept trials come to")
+    parser.add_argument("--load", default="quiet", help="what else ran, noted with each row")
+    parser.add_argument("--rows", type=Path, default=ROWS, help="where rows are kept")
+    parser.add_argument("--table", action="store_true", help="print the table of the rows that are kept")
     return parser
 
 

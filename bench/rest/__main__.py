@@ -5,7 +5,7 @@
 Deploys the inventory's proxies with other variables, case after case in rotation, loads them directly from
 this machine, and deploys the inventory as it stands at the end. Not for a fleet that serves anybody: every
 case restarts the proxies. Parts: requests (records a request, sessions), split (two processes against one of
-the same heap), advice (stock, documented, measured), collectors, reads (settings of a consumer), restarts
+the same heap), advice (defaults, documented, measured), collectors, reads (settings of a consumer), restarts
 (TERM and KILL under a group). What --parts leaves out keeps the figures that --out has of it, where the
 conditions were the same.
 """

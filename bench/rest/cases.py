@@ -91,8 +91,8 @@ def variants(part: str, distribution: str) -> tuple[Variant, ...]:
         return SPLIT
     if part == "advice":
         if bridge:
-            return (Variant("stock", {"kafka_rest_settings": _STOCK_BRIDGE}), *_FORMS)
-        return (Variant("stock", {"kafka_rest_settings": _STOCK, "kafka_rest_heap_mib": 256}), *_FORMS)
+            return (Variant("defaults", {"kafka_rest_settings": _STOCK_BRIDGE}), *_FORMS)
+        return (Variant("defaults", {"kafka_rest_settings": _STOCK, "kafka_rest_heap_mib": 256}), *_FORMS)
     if part == "reads":
         reads = _READS_BRIDGE if bridge else _READS
         return tuple(Variant(name, {"kafka_rest_settings": settings}) for name, settings in reads.items())

@@ -1,4 +1,4 @@
-"""What is compared: stock RocksDB, the plan, bounds around it, and the settings that latency depends on."""
+"""What is compared: default RocksDB, the plan, bounds around it, and the settings that latency depends on."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Case:
         )
 
 
-STOCK: Final = {"stock": Case(bounded=False)}
+STOCK: Final = {"defaults": Case(bounded=False)}
 PLANNED: Final = {"planned": Case()}
 
 
@@ -120,13 +120,13 @@ BUFFERS: Final = {
     name: case for mib in (256, 512, 1024, 2048, 3072) for name, case in _bounded(mib, 16).items()
 }
 CURVE: Final = {**STOCK, **PLANNED, **BOUNDS, **BUFFERS}
-#: With stock at both ends, whose difference is what a difference between cases has to exceed.
+#: With the defaults at both ends, whose difference is what a difference between cases has to exceed.
 OVER_TIME: Final = {
     **STOCK,
     **PLANNED,
     **_bounded(2048, 8),
     "planned with jemalloc": Case({"jemalloc": str(JEMALLOC)}),
-    "stock again": Case(bounded=False),
+    "defaults again": Case(bounded=False),
 }
 
 

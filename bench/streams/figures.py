@@ -9,7 +9,7 @@ from typing import Any, Final
 _MIB: Final = 1 << 20
 #: Until then the JVM compiles, and memtables fill for the first time.
 WARM_S: Final = 10.0
-#: A bound costs nothing where at least this share of stock's throughput is left.
+#: A bound costs nothing where at least this share of the defaults' throughput is left.
 SAME_SHARE: Final = 0.95
 
 
@@ -69,16 +69,16 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def knee(points: Mapping[float, float], stock: float) -> float | None:
-    """Return the smallest MiB of memtables a database from which on every point keeps stock's throughput.
+def knee(points: Mapping[float, float], defaults: float) -> float | None:
+    """Return the least MiB of memtables a database from which on every point keeps the defaults' throughput.
 
     Args:
         points: records per second by MiB of memtables for each database that takes writes.
-        stock: records per second without a bound.
+        defaults: records per second without a bound.
     """
     found = None
     for each in sorted(points, reverse=True):
-        if points[each] < SAME_SHARE * stock:
+        if points[each] < SAME_SHARE * defaults:
             break
         found = each
     return found

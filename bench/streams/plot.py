@@ -37,15 +37,15 @@ def figure(result: Mapping[str, Any]) -> dict[str, Any]:
         _line("RSS", [bound for bound, *_ in every], [rss for *_, rss, _ in every], _OTHER, "y2", "dash"),
         _line("planned limit", [b for b, *_ in every], [limit for *_, limit in every], _PLAN, "y2", "dot"),
     ]
-    if "records_per_s" in curve.get("stock", {}) and every:
+    if "records_per_s" in curve.get("defaults", {}) and every:
         ends = [every[0][0], every[-1][0]]
         traces.append(
-            _line("stock: records/s", ends, [curve["stock"]["records_per_s"]] * 2, _STOCK, "y", "dash")
+            _line("defaults: records/s", ends, [curve["defaults"]["records_per_s"]] * 2, _STOCK, "y", "dash")
         )
     for name, about in result.get("time", {}).get("cases", {}).items():
         seconds = [at for at, _ in about.get("rss_over_time", [])]
         rss = [mib for _, mib in about.get("rss_over_time", [])]
-        colour = _STOCK if name.startswith("stock") else _BOUNDED if name == "planned" else _OTHER
+        colour = _STOCK if name.startswith("defaults") else _BOUNDED if name == "planned" else _OTHER
         traces.append(
             _line(f"{name}: RSS over time", seconds, rss, colour, "y3") | {"xaxis": "x2", "mode": "lines"}
         )

@@ -21,9 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.trials", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
     seeds = range(parser.parse_args().seeds)
-    print(
-        "| noise | search | short trials | full trials | answer holds once more | interval holds | closed |"
-    )
+    print("| noise | search | short | full | answer holds once more | interval holds | closed |")
     print("|---|---|---|---|---|---|---|")
     for noise in _NOISES:
         systems = [System(seed, noise=noise) for seed in seeds]

@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="the folder of a run of capacity.yml")
     parser.add_argument("--hold", type=float, help="records/s of one run")
     parser.add_argument(
-        "--seconds", type=float, help="steady seconds of a trial (default: the run's, or 600)"
+        "--seconds", type=float, help="steady seconds of a load test (default: the run's, or 600)"
     )
     options = parser.parse_args()
     hosts = Hosts(options.run, options.seconds or (600 if options.hold else None))
@@ -77,7 +77,7 @@ def main() -> None:
         began = time.monotonic()
         found = bisect(hosts, replace(rules, conditions=("healthy",)))
         minutes = (time.monotonic() - began) / 60
-        print(f"bisection: {found.carries:,.0f} records/s, {found.trials} full trials, {minutes:.0f} min")
+        print(f"bisection: {found.carries:,.0f} records/s, {found.trials} full load tests, {minutes:.0f} min")
     finally:
         hosts.auditor.close()
 

@@ -52,7 +52,7 @@ def test_the_article_and_the_plan_are_taken_from_sizing_and_codecs_differ_in_not
 
 def test_a_case_counts_once_each_of_its_producers_has_learnt_how_its_batches_compress() -> None:
     cases = all_cases(20, 60, 2)
-    assert cases["stock"].settle_bytes == cases["linger and batch"].settle_bytes == 0
+    assert cases["defaults"].settle_bytes == cases["linger and batch"].settle_bytes == 0
     # 16,384 bytes at 200 steps down from 1 to 0.1, where batches hold ten times what they held at first.
     steps = sum(16_384 / (1 - 0.005 * step) for step in range(180))
     assert cases["gzip"].settle_bytes == pytest.approx(steps, rel=0.02)
@@ -80,9 +80,9 @@ def test_without_a_steady_state_there_is_no_figure(samples: list[Any]) -> None:
 
 def test_processes_are_compared_by_the_way_the_partitions_and_the_cores_with_nothing_else_changed() -> None:
     cases = by_processes(20, 60, 2)
-    assert cases["stock, 60 ms, 4"] == Case(4)
-    assert cases["stock, 0 ms, 2"] == Case(2, round_trip_ms=0)
-    assert cases["stock, 60 ms, 4 partitions, 1"] == Case(partitions=4)
+    assert cases["defaults, 60 ms, 4"] == Case(4)
+    assert cases["defaults, 0 ms, 2"] == Case(2, round_trip_ms=0)
+    assert cases["defaults, 60 ms, 4 partitions, 1"] == Case(partitions=4)
     plan = all_cases(20, 60, 2)["planned"]
     assert cases["planned, 60 ms, 1 core, 4"] == replace(plan, processes=4, cores=1)
 
@@ -110,13 +110,13 @@ def run(rate: float, rotation: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def test_ratios_are_taken_within_a_rotation() -> None:
-    stock = [run(100, 0), run(200, 2)]
-    assert ratios([run(900, 0), run(5, 1), run(1600, 2)], stock) == [9, 8]
+    defaults = [run(100, 0), run(200, 2)]
+    assert ratios([run(900, 0), run(5, 1), run(1600, 2)], defaults) == [9, 8]
 
 
 def test_the_table_has_the_ratio_with_its_interval_and_says_what_has_no_figure() -> None:
     cases = {
-        "stock": [run(100, n) for n in range(3)],
+        "defaults": [run(100, n) for n in range(3)],
         "planned": [run(800 + n, n) for n in range(3)],
         "none": [],
     }
@@ -126,7 +126,7 @@ def test_the_table_has_the_ratio_with_its_interval_and_says_what_has_no_figure()
 
 
 def test_what_was_measured_is_added_to_only_where_more_is_asked_for(tmp_path: Path) -> None:
-    before = {"cases": {"stock": [run(100)]}, "failures": [], "settings": {}, "measured_on": "2026-11-21"}
+    before = {"cases": {"defaults": [run(100)]}, "failures": [], "settings": {}, "measured_on": "2026-11-21"}
     (tmp_path / "metrics.json").write_text(json.dumps(before))
     options = Namespace(out=tmp_path, table=None, workload="metrics", more=True)
     assert kept(options) == before
@@ -138,9 +138,9 @@ def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {
-        "cases": {"stock": [run(100)]},
+        "cases": {"defaults": [run(100)]},
         "failures": ["gzip, rotation 0: late"],
-        "settings": {"stock": {}},
+        "settings": {"defaults": {}},
         "measured_on": "2026-11-21",
     }
     (tmp_path / "metrics.json").write_text(json.dumps(before))
@@ -151,8 +151,8 @@ def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
     monkeypatch.setattr(module, "repetition", lambda *_: figures)
     asked = ["--more", "--case", "gzip", "--repetitions", "1", "--out", str(tmp_path)]
     result = module.measure(module._options(asked), {"gzip": Case()}, tmp_path)
-    assert result["cases"] == {"stock": [run(100)], "gzip": [run(500, 1)]}
-    assert set(result["settings"]) == {"stock", "gzip"}
+    assert result["cases"] == {"defaults": [run(100)], "gzip": [run(500, 1)]}
+    assert set(result["settings"]) == {"defaults", "gzip"}
     assert result["failures"] == before["failures"]
     assert result["measured_on"] == "2026-11-21, 2026-11-22"
     assert json.loads((tmp_path / "metrics.json").read_text()) == result
@@ -160,15 +160,15 @@ def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
 
 def test_the_table_of_processes_has_a_line_a_configuration_and_what_each_brings_over_one() -> None:
     cases = {
-        "stock, 60 ms, 1": [run(100, n) for n in range(3)],
-        "stock, 60 ms, 2": [run(150, n) for n in range(3)],
+        "defaults, 60 ms, 1": [run(100, n) for n in range(3)],
+        "defaults, 60 ms, 2": [run(150, n) for n in range(3)],
         "planned, 60 ms, 1": [run(800, n) for n in range(3)],
         "planned, 60 ms, 2": [],
     }
     assert process_table(cases).splitlines() == [
         "| processes | 1 | 2 |",
         "|---|--:|--:|",
-        "| stock, 60 ms | 100 | 150 (1.5 ± 0.0) |",
+        "| defaults, 60 ms | 100 | 150 (1.5 ± 0.0) |",
         "| planned, 60 ms | 800 | no figure |",
     ]
 

@@ -78,7 +78,7 @@ def test_the_cases_are_planned_by_the_kit_and_say_what_they_expect() -> None:
         "bound_mib": 2048,
         "memtables_a_database_mib": 8.0,
     }
-    assert plan_figures(cases.STOCK["stock"], changelogs=True) == {}
+    assert plan_figures(cases.STOCK["defaults"], changelogs=True) == {}
     assert cases.BOUNDS["1024 MiB, buffers of 4 MiB"].instance(False).value("write.buffer.bytes") == str(
         4 * MIB
     )
@@ -92,12 +92,12 @@ def test_a_result_gives_the_floor_and_a_picture() -> None:
                 "rss_mib": bound + 700, "planned_rss_mib": bound + 1000}  # fmt: skip
 
     result = {
-        "curve": {"cases": {"stock": {"records_per_s": 100, "rss_mib": 9000}, "512 MiB, buffers of 2 MiB": point(512, 40), "planned": point(2048, 98)}},
-        "time": {"cases": {"stock": {"rss_over_time": [[0, 1], [1, 2]]}}},
+        "curve": {"cases": {"defaults": {"records_per_s": 100, "rss_mib": 9000}, "512 MiB, buffers of 2 MiB": point(512, 40), "planned": point(2048, 98)}},
+        "time": {"cases": {"defaults": {"rss_over_time": [[0, 1], [1, 2]]}}},
     }  # fmt: skip
     found = summary(result)
     assert found["floor_mib_a_database"] == 8.0
-    assert found["share_of_stock"] == {2.0: 0.4, 8.0: 0.98}
+    assert found["share_of_defaults"] == {2.0: 0.4, 8.0: 0.98}
     assert found["rss_against_plan_percent"]["curve: planned"] == pytest.approx(-9.8, abs=0.1)
     names = [trace["name"] for trace in figure(result)["data"]]
     assert names == [
@@ -105,6 +105,6 @@ def test_a_result_gives_the_floor_and_a_picture() -> None:
         "bounded: records/s",
         "RSS",
         "planned limit",
-        "stock: records/s",
-        "stock: RSS over time",
+        "defaults: records/s",
+        "defaults: RSS over time",
     ]

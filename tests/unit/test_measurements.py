@@ -84,8 +84,8 @@ def test_what_is_said_of_rest_proxies_is_what_the_bench_measured() -> None:
     waits, waited = (proxy.of("requests", f"{n} records", "p50_ms") for n in ("1000", "100"))
     split = proxy.times("split", "two processes, half the heap each", "one process")
     region = proxy.times("collectors", "the guide's set without the region size", "the guide's set")
-    reads = proxy.times("advice, one consumer", "measured", "stock", "mb_per_s")
-    produces = proxy.times("advice", "measured", "stock")
+    reads = proxy.times("advice, one consumer", "measured", "defaults", "mb_per_s")
+    produces = proxy.times("advice", "measured", "defaults")
     first = (ROOT / "docs/rules.md").read_text().partition("## Advice that was measured")[2]
     for said in (
         f"10 are {ten} times one, 100 are {hundred} times; 1,000 are {more} times 100, and a median answer takes "
@@ -98,7 +98,7 @@ def test_what_is_said_of_rest_proxies_is_what_the_bench_measured() -> None:
     for said in (
         f"| {ten}, {hundred}, {thousand} | {bridge.requests('1 record', '10', '100', '1000')} |",
         f"times 100 | {more} | {bridge.requests('100 records', '1000')} |",
-        f"| {proxy.times('advice', 'documented', 'stock')}, {produces} |",
+        f"| {proxy.times('advice', 'documented', 'defaults')}, {produces} |",
         f"{reads} |",
         f"| {split} | |",
     ):

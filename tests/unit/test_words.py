@@ -48,12 +48,13 @@ CODE = re.compile(r"^```.*?^```|^    \S.*?$|`[^`\n]*`|\]\([^)]*\)", flags=re.DOT
 #: What a person reads of an inventory: the reference, arguments of roles, the example.
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "sources.md"),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "sources.md"),
+    *sorted((ROOT / "bench").rglob("*.md")),
     *sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")),
     *sorted((ROOT / "inventories" / "example").rglob("*.yml")),
 ]
-#: Packages whose strings are printed in plans, reports and messages. The benches' have the names of their cases.
-PRINTING = ("sizing", "spark_checks", "comparison", "border", "trials", "local")
+#: Packages whose strings are printed in plans, reports and messages.
+PRINTING = ("sizing", "spark_checks", "comparison", "border", "trials", "local", "bench")
 #: What a string has of names: options, variables, modules, files.
 NAMES = re.compile(
     r"`[^`]*`|-m [\w.]+|roles/\w+|[\w./]+\.(?:yml|py|md|json)|(?:-e )?\b[\w.]+=\S*|\w+_\w+|--[\w-]+"
@@ -62,6 +63,8 @@ TEMPLATES = [ROOT / "spark_checks/report/page.html.j2", ROOT / "sizing/page.html
 #: Words that a page may use, with the reason.
 ALLOWED = {
     ("docs/architecture.md", "trials"): "the package's name",
+    ("docs/measurements/README.md", "trials"): "the page's name",
+    ("bench/rebalance/__main__.py", "at once"): "a value of the evidence's summary",
     ("docs/checks.md", "homes"): "the evidence table's name",
     ("roles/trials/meta/argument_specs.yml", "trials"): "the role's name",
     ("roles/trials/meta/argument_specs.yml", "arms"): "a variable",
