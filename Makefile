@@ -13,7 +13,7 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
-	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-rest test-all test-long bench bench-clients release clean \
+	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow test-rest test-all test-long bench bench-clients release clean \
 	distclean
 
 help: ## list the targets
@@ -79,7 +79,11 @@ test-all: test test-rest ## that, and all other scenarios, fleets, brokers, and 
 
 test-fast: lint ## lint, unit, Spark and render tests
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 -m "not fleet and not kafka and not bare and not long"
+	$(RUN) python -m pytest -n 2 -m "not fleet and not kafka and not bare and not slow and not long"
+
+test-slow: ## searches over many inputs, and playbooks played on doubles of hosts
+	$(SET_UP)
+	$(RUN) python -m pytest -n 2 -m "slow and not long"
 
 test-java: ## build the sandbox proxy and the sample application with their own tests
 	$(SET_UP)
@@ -112,6 +116,7 @@ test-rest: ## what test-all adds to test
 	@$(PYTHON) -m local.setup test-kafka
 	@$(PYTHON) -m local.setup test-bare --fleet-if-possible
 	@$(MAKE) --no-print-directory -j 2 test-kafka test-bare
+	@$(MAKE) --no-print-directory test-slow
 	@$(MAKE) --no-print-directory test-fleet
 
 test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts

@@ -70,6 +70,7 @@ TARGETS = {
             "systemd-analyze",
         ),
     ),
+    "test-slow": replace(_BROKER, programs=("haproxy", "ssh", "ssh-keygen")),
     "test-java": Target(requirements=(), programs=("mvn",)),
     "test-proxy": replace(_BROKER, fleet=True, programs=("curl", "ss", "ssh")),
     "test-demo": replace(DEMO, requirements=(BASE, TESTS), programs=("ssh", "curl")),

@@ -14,6 +14,8 @@ from spark_checks.results import Anomaly, Result
 from tests.faults.audited import Mixture, Outcome, audited, judged, made
 from tests.faults.inject import FAULTS, expected
 
+pytestmark = pytest.mark.slow
+
 
 def some_mixtures(count: int) -> list[Mixture]:
     rng = random.Random(7)

@@ -22,6 +22,8 @@ from tests.oracle.planning import Plan, Spec, findings_of, plan_of, plans_made
 from tests.oracle.quotes import quotes
 from tests.oracle.sums import ORDER, over
 
+pytestmark = pytest.mark.slow
+
 SUBJECTS = ("rest", "mirrors", "streams", "topics", "shared")
 #: Inventories of each subject in the suite, and of a long run.
 FEW = {"rest": 120, "mirrors": 120, "streams": 80, "topics": 80, "shared": 40}

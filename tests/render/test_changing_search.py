@@ -35,6 +35,8 @@ from tests.balancers import (
 )
 from tests.rest_inventories import rest
 
+pytestmark = pytest.mark.slow
+
 LOGIN = ("anna", "secret-1")
 #: Where a release of the balancer is read from once it is active.
 LINK = Path("/etc/rest-balancer/haproxy")

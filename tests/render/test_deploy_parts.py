@@ -11,6 +11,8 @@ import yaml
 
 from tests.render.test_plan_playbook import INVENTORY, ROOT, play
 
+pytestmark = pytest.mark.slow
+
 PLAYS = yaml.safe_load((ROOT / "deploy.yml").read_text())
 
 

@@ -123,27 +123,3 @@ def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> N
             word = arguments.split()[0]
             text = asked(module, *([word] if word.isalpha() else []))
             assert re.search(rf"{option}(?![a-z-])", text), f"{module} {option}"
-
-
-@pytest.mark.parametrize(
-    "playbook",
-    [
-        "plan.yml",
-        "deploy.yml",
-        "rolling_restart.yml",
-        "verify.yml",
-        "remove_host.yml",
-        "rollback.yml",
-        "reboot.yml",
-    ],
-)
-def test_every_playbook_is_well_formed(playbook: str) -> None:
-    tool = Path(sys.executable).with_name("ansible-playbook")
-    done = subprocess.run(
-        [str(tool), "-i", "inventories/local", "--syntax-check", playbook],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
 #: Owners can be set by root alone; others are root in a namespace of their own.

@@ -16,6 +16,8 @@ from plugins.action import kedge_deployed as action
 from plugins.modules import kedge_cleared, kedge_deployed
 from plugins.modules.kedge_deployed import read, write
 
+pytestmark = pytest.mark.slow
+
 
 def has(*services: str, address: str = "") -> dict[str, Any]:
     return {"address": address or "10.0.0.1", "services": list(services)}

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 PLAN = {

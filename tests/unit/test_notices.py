@@ -15,6 +15,8 @@ from control.steps import Step, step_lines
 from sizing.plan import make_plan
 from tests.rest_inventories import rest
 
+pytestmark = pytest.mark.slow
+
 USERS = {"anna": "secret-1"}
 TLS = {"certificate": "/srv/a.pem", "key": "/srv/a.key", "ca": "/srv/ca.pem"}
 BALANCER_TLS = {"certificate": "/srv/a.pem", "key": "/srv/a.key"}

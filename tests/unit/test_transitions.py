@@ -20,6 +20,8 @@ from sizing.plan import make_plan
 from tests.planned import METRICS, mirrors, streams
 from tests.rest_inventories import rest
 
+pytestmark = pytest.mark.slow
+
 TLS = {"certificate": "/srv/{{ inventory_hostname }}.pem", "key": "/srv/a.key", "ca": "/srv/ca.pem"}
 SERVICES = ("kafka_rest", "rest_balancer", "mirror_maker", "streams_app")
 

@@ -10,6 +10,8 @@ import pytest
 
 from bench.hosts.__main__ import played, write_inventory
 
+pytestmark = pytest.mark.slow
+
 
 def called(folder: Path, module: str) -> list[str]:
     """The hosts of a module's calls, in their order."""
