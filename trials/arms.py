@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +23,14 @@ from trials.progress import DEPLOY_S, Told, duration, result, trial_s
 from trials.settings import UNSURE, Settings, TrialsError, of_load, way_of
 from trials.site import Site, overlay
 from trials.trial import Asked, Outcome, counted, note, outcomes, run, warm
+from trials.warming import MOST, warm_up
 from verify.process import Ending
 
 _LEAST_ARMS: Final = 2
+#: Of the seconds for processes that have just begun, the share in small requests; and what it usually takes
+#: until they are steady, by three rounds of the load that is compared.
+_SMALL: Final = 0.5
+_USUALLY: Final = 2.0
 
 
 def named(arms: Sequence[str]) -> list[str]:
@@ -61,6 +67,9 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"{load[way]['records_per_s']:,.0f} records/s",
         f"variants {', '.join(arms)}, in {settings.blocks} blocks ({block}): {trials} load tests of "
         f"{settings.full_s:g} s{each}, about {duration(longest)}",
+        f"warms the processes of each load test up by {_SMALL * settings.fresh_s:g} s of small requests, "
+        f"then by the load that is compared, for up to {MOST * settings.fresh_s:g} s while records take less "
+        "and less processor time",
         "deploys each variant for its load tests, and what the inventory plans at the end",
     ]
     figures = _FIGURES[settings.restarts] * (len(arms) - 1)
@@ -79,7 +88,7 @@ def _condition(settings: Settings) -> str:
 
 def _one_s(settings: Settings, done: Sequence[Outcome] = ()) -> float:
     trial = trial_s(settings, _condition(settings), settings.full_s, done)
-    return DEPLOY_S + settings.fresh_s + trial
+    return DEPLOY_S + _USUALLY * settings.fresh_s + trial
 
 
 def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> int:
@@ -100,7 +109,7 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
     if done:
         told.say(f"going on after {len(done)} load tests of {run_dir.name}")
     site.deployed()
-    turns = _Turns(settings, load, run_dir, site, auditor, ending, done)
+    turns = _Turns(settings, load, run_dir, site, auditor, ending, told, done)
     took_s: list[float] = []
     try:
         while (place := len(counted(done))) < len(order):
@@ -147,10 +156,11 @@ class _Turns:
         site: Site,
         auditor: Auditor,
         ending: Ending,
+        told: Told,
         done: Sequence[Outcome],
     ) -> None:
         self._settings, self._dir, self._site = settings, run_dir, site
-        self._auditor, self._ending = auditor, ending
+        self._auditor, self._ending, self._told = auditor, ending, told
         self._way = way_of(load, settings.service)
         self._rate = float(load[self._way]["records_per_s"])
         self._dead = {one.kind: one.because for one in done if one.because.startswith(_NO_START)}
@@ -165,9 +175,13 @@ class _Turns:
         if not (wrong := self._dead.get(arm) or self._deployed(arm, plan)):
             asked = Asked(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
             restart = self._site.restart if self._settings.restarts else None
-            warm_up_s, ending = self._settings.warm_up_s, self._ending
+            warm_up_s, ending, fresh_s = self._settings.warm_up_s, self._ending, self._settings.fresh_s
+            rounds = partial(warm, asked, self._dir, self._way, ending)
             try:
-                warm(asked, self._dir, self._way, ending, self._settings.fresh_s)
+                # Compilers count calls, of which small requests make many; what they leave cold is warmed up
+                # by the load that is compared.
+                rounds(fresh_s * _SMALL)
+                warm_up(rounds, fresh_s, self._told, small=False)
                 return run(
                     asked, self._dir, self._way, warm_up_s, self._auditor, ending, restart, report_too=True
                 )

@@ -32,8 +32,9 @@ class Simulated:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]) -> None:
         self.limits, self.done = limits, list[str]()
-        #: Load of each round, and whether it came in small requests.
+        #: Load of each round, and whether it came in small requests; what a record took in each, if sampled.
         self.warmed: list[tuple[float, bool]] = []
+        self.took: list[float] = []
         self.limit: Limit | None = Limit("cpu of kafka_rest", "rest1 used 2 of 2 cores")
         self.fails_to_start: set[str] = set()
         #: Arms that start, and take no load.
@@ -52,8 +53,9 @@ class Simulated:
         monkeypatch.setattr(arms, "warm", self.warm)
         monkeypatch.setattr(Site, "_play", lambda _, *given: self.play(*given))
 
-    def warm(self, asked: Asked, *_: Any, small: bool = True) -> None:
+    def warm(self, asked: Asked, *_: Any, small: bool = True) -> float | None:
         self.warmed.append((asked.load, small))
+        return self.took.pop(0) if self.took else None
 
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
         arm = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
@@ -202,6 +204,20 @@ def test_equal_arms_are_restarted_for_every_trial(tmp_path: Path, monkeypatch: p
     site = Simulated(monkeypatch, {})
     call(arms.compare_arms, begun(tmp_path, arms=["planned", "planned"], blocks=1), tmp_path)
     assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
+
+
+@pytest.mark.parametrize(
+    ("took", "rounds"), [([200, 100, 60, 59], 3), ([2.0 ** (20 - n) for n in range(10)], 8), ([], 2)]
+)
+def test_each_variant_warms_up_by_the_load_that_is_compared_until_it_is_steady_or_a_bound_is_met(
+    took: list[float], rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {})
+    site.took = list(took)
+    site.interrupt_at = 1
+    with pytest.raises(InterruptedError):
+        call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"], blocks=1), tmp_path)
+    assert site.warmed == [(5000, True), *[(5000, False)] * rounds]
 
 
 def test_an_arm_that_leaves_the_proxies_alone_has_them_restarted(
