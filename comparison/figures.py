@@ -21,14 +21,18 @@ Change = Literal["better", "worse", "same", "new", "gone"]
 _MORE_IS_BETTER: Final = re.compile(r"(acked|mean|sustained_p5|least)_records_per_s$|share_of_level$")
 _LESS_IS_BETTER: Final = re.compile(
     r"_p\d+_ms$|_max_ms$|(produce_gap|consume_stall|not_stable|ownerless|lag_recovery|restore)_s$|skew$"
+    # How long a canary instance soaks (hold) is asked for.
+    r"|^rebalance\.(until_ready_s$|steps_s\.(?!hold$))"
     r"|needed_partitions$|not_acked_records$|_pause_ms$|^anomalies\.|^cost\."
 )
 #: Of repetitions, what is judged. Each more makes it harder to tell a difference in the others: these are
-#: what users of a service and its owners notice.
-_JUDGED: Final = re.compile(
+#: what users of a service notice,
+_NOTICED: Final = re.compile(
     r"^throughput\..*\bmean_records_per_s$|^latency\..*\b(ack_p50|ack_p99|delivery_p99)_ms$"
-    r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\blatency_p99_ms$|^cost\."
+    r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\blatency_p99_ms$"
 )
+#: and what its owners do.
+_SPENT: Final = re.compile(r"^cost\.|^rebalance\.(until_ready_s|steps_s\.(drain|stop|control))$")
 #: What a run was asked for: where it differs, the two runs had different loads or disturbances.
 _ASKED: Final = re.compile(
     r"offered_records_per_s$|target_records_per_s$|\.partitions$|^rebalance\.restarts$"
@@ -74,7 +78,7 @@ def compare(sides: Mapping[str, Blocks], noise: float = NOISE) -> dict[str, list
         (name, number, one.difference)
         for name, of_side in found.items()
         for number, one in enumerate(of_side)
-        if one.difference is not None and _JUDGED.search(one.name) and len({*one.before, *one.after}) > 1
+        if one.difference is not None and _judged(one.name) and len({*one.before, *one.after}) > 1
     ]
     chances = corrected([seen.chance for *_, seen in judged])
     for (name, number, seen), chance in zip(judged, chances, strict=True):
@@ -112,6 +116,10 @@ def _figures(blocks: Blocks, assumed: float) -> Iterator[Compared]:
             )
 
 
+def _judged(name: str) -> bool:
+    return bool(_NOTICED.search(name) or _SPENT.search(name))
+
+
 def _better_or_worse(name: str, by: float) -> Change:
     return "better" if (by > 0) == bool(_MORE_IS_BETTER.search(name)) else "worse"
 
@@ -128,7 +136,8 @@ def _measured(documents: Documents) -> dict[str, tuple[float, ...]]:
     found: dict[str, list[float]] = {}
     for document in documents:
         for check in document["checks"]:
-            for name, value in _numbers(check["measured"], check["name"]):
+            of_restarts = _restarts(check["measured"].get("by_restart", ()), check["name"])
+            for name, value in (*_numbers(check["measured"], check["name"]), *of_restarts):
                 found.setdefault(name, []).append(value)
             for kind, anomaly in check["anomalies"].items():
                 found.setdefault(f"anomalies.{check['name']}.{kind}", []).append(float(anomaly["count"]))
@@ -141,6 +150,19 @@ def _numbers(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]
             yield from _numbers(value, f"{prefix}.{key}")
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             yield f"{prefix}.{key}", float(value)
+
+
+def _restarts(rows: Sequence[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, float]]:
+    """Yield what the restarts of a run took in the mean: each step, and from a start until it was ready."""
+    taken: dict[str, list[float]] = {}
+    for row in rows:
+        spent = row.get("steps_s", {})
+        for step, seconds in spent.items():
+            taken.setdefault(f"steps_s.{step}", []).append(seconds)
+        if "ready" in spent:
+            taken.setdefault("until_ready_s", []).append(spent.get("start", 0.0) + spent["ready"])
+    for name, seconds in taken.items():
+        yield f"{prefix}.{name}", statistics.mean(seconds)
 
 
 def asked_otherwise(before: Documents, after: Documents) -> list[str]:

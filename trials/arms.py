@@ -52,7 +52,7 @@ def named(arms: Sequence[str]) -> list[str]:
 
 
 #: Figures of an arm that are judged: rates, latencies, what a record cost; and those of a restart.
-_FIGURES: Final = {False: 8, True: 12}
+_FIGURES: Final = {False: 8, True: 16}
 
 
 def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
