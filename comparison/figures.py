@@ -41,7 +41,10 @@ _ASKED_DIFFERS: Final = 0.05
 #: A share of the value, taken for noise where nothing was repeated.
 NOISE: Final = 0.1
 
-#: verdicts.json documents of repetitions.
+#: Whether a repetition collapsed, 1 or 0.
+COLLAPSED: Final = "load_tests.collapsed"
+
+#: verdicts.json documents of repetitions; one that collapsed has no figures (see ``collapsed``).
 Documents = Sequence[Mapping[str, Any]]
 #: What was measured in each block, before and after.
 Blocks = Sequence[tuple[Documents, Documents]]
@@ -62,6 +65,15 @@ class Compared:
     noise: float | None = None
     difference: Difference | None = None
     chance: float | None = None
+
+
+def collapsed(run_id: str) -> dict[str, Any]:
+    """Return the document of a repetition that came to no figure: its load was not sustained at all.
+
+    What users notice counts as in the worst repetition of either side, than which it was no better; of what
+    it cost nothing is known.
+    """
+    return {"run_id": run_id, "verdict": "fail", "checks": [], "collapsed": True}
 
 
 def compare(sides: Mapping[str, Blocks], noise: float = NOISE) -> dict[str, list[Compared]]:
@@ -91,33 +103,47 @@ def compare(sides: Mapping[str, Blocks], noise: float = NOISE) -> dict[str, list
 
 def _figures(blocks: Blocks, assumed: float) -> Iterator[Compared]:
     measured = [(_measured(one), _measured(two)) for one, two in blocks]
+    fallen = [(_collapsed(one), _collapsed(two)) for one, two in blocks]
+    if any(each for sides in fallen for side in sides for each in side):
+        yield _compared(COLLAPSED, fallen, assumed)
     names = dict.fromkeys(name for sides in measured for side in sides for name in side)
     for name in names:
         if not _LESS_IS_BETTER.search(name) and not _MORE_IS_BETTER.search(name):
             continue
         # A kind of anomaly that does not occur is not listed.
         none = (0.0,) if name.startswith("anomalies.") else ()
+        seen = [value for one, two in measured for value in (*one.get(name, ()), *two.get(name, ()))]
+        worst = (min(seen) if _MORE_IS_BETTER.search(name) else max(seen),) if _NOTICED.search(name) else ()
         values: list[Block] = [
-            (one.get(name, none * len(left)), two.get(name, none * len(right)))
-            for (one, two), (left, right) in zip(measured, blocks, strict=True)
-        ]
-        before = tuple(value for one, _ in values for value in one)
-        after = tuple(value for _, two in values for value in two)
-        whole = [block for block in values if all(block)]
-        if not before or not after:
-            yield Compared(name, before, after, "gone" if before else "new")
-        elif whole and min(len(before), len(after)) > 1:
-            yield Compared(name, before, after, _appeared(name, before, after), None, difference(whole))
-        else:
-            noise = assumed * abs(statistics.median(before))
-            by = statistics.median(after) - statistics.median(before)
-            yield Compared(
-                name, before, after, _better_or_worse(name, by) if abs(by) > noise else "same", noise
+            (
+                (*one.get(name, none * down.count(0.0)), *worst * down.count(1.0)),
+                (*two.get(name, none * fell.count(0.0)), *worst * fell.count(1.0)),
             )
+            for (one, two), (down, fell) in zip(measured, fallen, strict=True)
+        ]
+        yield _compared(name, values, assumed)
+
+
+def _collapsed(documents: Documents) -> tuple[float, ...]:
+    return tuple(float(document.get("collapsed", False)) for document in documents)
+
+
+def _compared(name: str, values: Sequence[Block], assumed: float) -> Compared:
+    before = tuple(value for one, _ in values for value in one)
+    after = tuple(value for _, two in values for value in two)
+    whole = [block for block in values if all(block)]
+    if not before or not after:
+        return Compared(name, before, after, "gone" if before else "new")
+    if whole and min(len(before), len(after)) > 1:
+        return Compared(name, before, after, _appeared(name, before, after), None, difference(whole))
+    noise = assumed * abs(statistics.median(before))
+    by = statistics.median(after) - statistics.median(before)
+    change = _better_or_worse(name, by) if abs(by) > noise else "same"
+    return Compared(name, before, after, change, noise)
 
 
 def _judged(name: str) -> bool:
-    return bool(_NOTICED.search(name) or _SPENT.search(name))
+    return name == COLLAPSED or bool(_NOTICED.search(name) or _SPENT.search(name))
 
 
 def _better_or_worse(name: str, by: float) -> Change:

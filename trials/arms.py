@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from comparison.arms import blocks_of, order_of
-from comparison.figures import compare
+from comparison.figures import collapsed, compare
 from comparison.permutation import enough
 from comparison.table import as_json, how_sure, row
 from evidence.writing import write_json
@@ -136,8 +136,8 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
             compared = _leave(settings, arms, order, run_dir, done, told) if done else 0
     if not compared:
         told.say(
-            f"nothing to compare: {arms[0]} and another variant need a load test each that was audited "
-            f"in one block"
+            f"nothing to compare: {arms[0]} or another variant needs a load test that was audited, beside "
+            "one of the other in its block"
         )
     return 0 if compared else UNSURE
 
@@ -245,13 +245,18 @@ def _leave(
     told: Told,
 ) -> int:
     """Write comparison.json and the report, and say what differs; return how many arms could be compared."""
-    documents = {}
+    documents: dict[int, dict[str, Any]] = {}
+    seen = set()
     for place, one in enumerate(counted(done)):
         path = run_dir / "trials" / one.folder / "report" / "verdicts.json"
         if one.audited and path.exists():
             documents[place] = json.loads(path.read_text(encoding="utf-8"))
+            seen.add(one.kind)
+        elif _collapsed(one):
+            documents[place] = collapsed(one.folder)
     blocks = {arm: blocks_of(arms[0], arm, order, documents) for arm in arms[1:]}
-    found = compare({arm: of for arm, of in blocks.items() if of})
+    # Of two that both collapsed always, neither is worse.
+    found = compare({arm: of for arm, of in blocks.items() if of and seen & {arm, arms[0]}})
     sure = {arm: how_sure(found[arm], blocks[arm]) for arm in found}
     report = run_dir / "report"
     report.mkdir(exist_ok=True)
@@ -265,6 +270,7 @@ def _leave(
             "blocks": settings.blocks,
             "trials": [asdict(one) for one in done],
             "failed": {arm: len(many) for arm, many in failed.items()},
+            "collapsed": {arm: sum(map(_collapsed, many)) for arm, many in failed.items()},
             "against": arms[0],
             "figures": {arm: [as_json(one) for one in many] for arm, many in found.items()},
         },
@@ -283,9 +289,21 @@ def _leave(
     return len(found)
 
 
+def _collapsed(one: Outcome) -> bool:
+    """Tell whether a load test has no figures for its variant did not start, or fell too far behind."""
+    return one.judged and not one.audited
+
+
 def _failed(arm: str, many: Sequence[Outcome]) -> str:
-    """Say how many trials of an arm failed, and whether its figures are without them."""
-    unseen = sum(not one.audited for one in many)
-    without = f", {unseen} of them without figures: what is said of {arm} is of the others"
-    trials = "trial" if len(many) == 1 else "trials"
-    return f"{arm}: {len(many)} {trials} failed{without if unseen else ''}"
+    """Say how many load tests of a variant failed, and what those without figures count for."""
+    fell = sum(map(_collapsed, many))
+    unknown = sum(not one.audited for one in many) - fell
+    said = f"{arm}: {len(many)} load {'test' if len(many) == 1 else 'tests'} failed"
+    if fell:
+        said += (
+            f", {fell} of them collapsed: in rates, latencies and delivery gaps they count as the worst load "
+            f"test, and what {arm} cost is said of the others"
+        )
+    if unknown:
+        said += f", {unknown} of them without figures: what is said of {arm} is of the others"
+    return said

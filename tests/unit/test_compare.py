@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from comparison.figures import asked_otherwise, compare
+from comparison.figures import COLLAPSED, asked_otherwise, collapsed, compare
 from spark_checks.__main__ import main
 
 
@@ -188,3 +188,29 @@ def test_a_restart_without_its_steps_is_compared_by_what_it_has() -> None:
     stopped = document([{"steps_s": {"stop": 2.0}}, {}])
     found = compare({"b": [([stopped], [stopped])]})["b"]
     assert [(one.name, one.before) for one in found] == [("rebalance.steps_s.stop", (2.0,))]
+
+
+def test_a_side_that_collapses_looks_no_better_for_what_it_did_not_survive() -> None:
+    """Quick while it lasts: of its repetitions that went on, each was quicker than any of the other side."""
+    base = [run(p99=20, rate=100, gap=2), run(p99=21, rate=101, gap=2.1)]
+    lasted = run(p99=10, rate=110, gap=1)
+    without = changes_of([(base, [lasted])] * 6)
+    assert (without[P99], without[RATE], without["rebalance.produce_gap_s"]) == ("better",) * 3
+    assert changes_of([(base, [lasted, collapsed("r")])] * 6) == {}
+    # In the figures stands how many did.
+    found = compare({"b": [(base, [lasted, collapsed("r")])] * 6})["b"]
+    fell = next(one for one in found if one.name == COLLAPSED)
+    assert (sum(fell.before), sum(fell.after)) == (0, 6)
+
+
+def test_a_side_that_always_collapses_is_worse_and_better_in_nothing() -> None:
+    base = [run(p99=20, rate=100), run(p99=21, rate=99, lost=1)]
+    always = [collapsed("a"), collapsed("b")]
+    found = changes_of([(base, always)] * 6)
+    # What nobody looked for is not lost no more.
+    assert found == {COLLAPSED: "worse", "anomalies.delivery.lost": "gone"}
+    assert changes_of([(always, base)] * 6)[COLLAPSED] == "better"
+
+
+def changes_of(blocks: list[Any]) -> dict[str, str]:
+    return {one.name: one.change for one in compare({"b": blocks})["b"] if one.change != "same"}
