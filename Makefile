@@ -46,9 +46,10 @@ demo-capacity: ## search for what the local fleet carries, healthy and while an 
 	$(SET_UP)
 	@$(RUN) $(BIN)/python -m local.demo --trials capacity
 
-demo-compare: ## have the documented and the planned configuration take turns on the local fleet
+demo-compare: ## have configurations take turns on the local fleet (VARIANTS=stock,planned; else documented,planned)
+	@$(PYTHON) -m local.demo.asked --trials compare $(call asked,VARIANTS,variants)
 	$(SET_UP)
-	@$(RUN) $(BIN)/python -m local.demo --trials compare
+	@$(RUN) $(BIN)/python -m local.demo --trials compare $(call asked,VARIANTS,variants)
 
 fleet-up: ## start the local fleet
 	$(SET_UP)

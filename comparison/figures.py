@@ -21,14 +21,18 @@ Change = Literal["better", "worse", "same", "new", "gone"]
 _MORE_IS_BETTER: Final = re.compile(r"(acked|mean|sustained_p5|least)_records_per_s$|share_of_level$")
 _LESS_IS_BETTER: Final = re.compile(
     r"_p\d+_ms$|_max_ms$|(produce_gap|consume_stall|not_stable|ownerless|lag_recovery|restore)_s$|skew$"
+    # How long a canary instance soaks (hold) is asked for.
+    r"|^rebalance\.(until_ready_s$|steps_s\.(?!hold$))"
     r"|needed_partitions$|not_acked_records$|_pause_ms$|^anomalies\.|^cost\."
 )
 #: Of repetitions, what is judged. Each more makes it harder to tell a difference in the others: these are
-#: what users of a service and its owners notice.
-_JUDGED: Final = re.compile(
+#: what users of a service notice,
+_NOTICED: Final = re.compile(
     r"^throughput\..*\bmean_records_per_s$|^latency\..*\b(ack_p50|ack_p99|delivery_p99)_ms$"
-    r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\blatency_p99_ms$|^cost\."
+    r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\blatency_p99_ms$"
 )
+#: and what its owners do.
+_SPENT: Final = re.compile(r"^cost\.|^rebalance\.(until_ready_s|steps_s\.(drain|stop|control))$")
 #: What a run was asked for: where it differs, the two runs had different loads or disturbances.
 _ASKED: Final = re.compile(
     r"offered_records_per_s$|target_records_per_s$|\.partitions$|^rebalance\.restarts$"
@@ -37,7 +41,10 @@ _ASKED_DIFFERS: Final = 0.05
 #: A share of the value, taken for noise where nothing was repeated.
 NOISE: Final = 0.1
 
-#: verdicts.json documents of repetitions.
+#: Whether a repetition collapsed, 1 or 0.
+COLLAPSED: Final = "load_tests.collapsed"
+
+#: verdicts.json documents of repetitions; one that collapsed has no figures (see ``collapsed``).
 Documents = Sequence[Mapping[str, Any]]
 #: What was measured in each block, before and after.
 Blocks = Sequence[tuple[Documents, Documents]]
@@ -60,6 +67,15 @@ class Compared:
     chance: float | None = None
 
 
+def collapsed(run_id: str) -> dict[str, Any]:
+    """Return the document of a repetition that came to no figure: its load was not sustained at all.
+
+    What users notice counts as in the worst repetition of either side, than which it was no better; of what
+    it cost nothing is known.
+    """
+    return {"run_id": run_id, "verdict": "fail", "checks": [], "collapsed": True}
+
+
 def compare(sides: Mapping[str, Blocks], noise: float = NOISE) -> dict[str, list[Compared]]:
     """Compare several sides with one, those figures first that changed.
 
@@ -74,7 +90,7 @@ def compare(sides: Mapping[str, Blocks], noise: float = NOISE) -> dict[str, list
         (name, number, one.difference)
         for name, of_side in found.items()
         for number, one in enumerate(of_side)
-        if one.difference is not None and _JUDGED.search(one.name) and len({*one.before, *one.after}) > 1
+        if one.difference is not None and _judged(one.name) and len({*one.before, *one.after}) > 1
     ]
     chances = corrected([seen.chance for *_, seen in judged])
     for (name, number, seen), chance in zip(judged, chances, strict=True):
@@ -87,29 +103,47 @@ def compare(sides: Mapping[str, Blocks], noise: float = NOISE) -> dict[str, list
 
 def _figures(blocks: Blocks, assumed: float) -> Iterator[Compared]:
     measured = [(_measured(one), _measured(two)) for one, two in blocks]
+    fallen = [(_collapsed(one), _collapsed(two)) for one, two in blocks]
+    if any(each for sides in fallen for side in sides for each in side):
+        yield _compared(COLLAPSED, fallen, assumed)
     names = dict.fromkeys(name for sides in measured for side in sides for name in side)
     for name in names:
         if not _LESS_IS_BETTER.search(name) and not _MORE_IS_BETTER.search(name):
             continue
         # A kind of anomaly that does not occur is not listed.
         none = (0.0,) if name.startswith("anomalies.") else ()
+        seen = [value for one, two in measured for value in (*one.get(name, ()), *two.get(name, ()))]
+        worst = (min(seen) if _MORE_IS_BETTER.search(name) else max(seen),) if _NOTICED.search(name) else ()
         values: list[Block] = [
-            (one.get(name, none * len(left)), two.get(name, none * len(right)))
-            for (one, two), (left, right) in zip(measured, blocks, strict=True)
-        ]
-        before = tuple(value for one, _ in values for value in one)
-        after = tuple(value for _, two in values for value in two)
-        whole = [block for block in values if all(block)]
-        if not before or not after:
-            yield Compared(name, before, after, "gone" if before else "new")
-        elif whole and min(len(before), len(after)) > 1:
-            yield Compared(name, before, after, _appeared(name, before, after), None, difference(whole))
-        else:
-            noise = assumed * abs(statistics.median(before))
-            by = statistics.median(after) - statistics.median(before)
-            yield Compared(
-                name, before, after, _better_or_worse(name, by) if abs(by) > noise else "same", noise
+            (
+                (*one.get(name, none * down.count(0.0)), *worst * down.count(1.0)),
+                (*two.get(name, none * fell.count(0.0)), *worst * fell.count(1.0)),
             )
+            for (one, two), (down, fell) in zip(measured, fallen, strict=True)
+        ]
+        yield _compared(name, values, assumed)
+
+
+def _collapsed(documents: Documents) -> tuple[float, ...]:
+    return tuple(float(document.get("collapsed", False)) for document in documents)
+
+
+def _compared(name: str, values: Sequence[Block], assumed: float) -> Compared:
+    before = tuple(value for one, _ in values for value in one)
+    after = tuple(value for _, two in values for value in two)
+    whole = [block for block in values if all(block)]
+    if not before or not after:
+        return Compared(name, before, after, "gone" if before else "new")
+    if whole and min(len(before), len(after)) > 1:
+        return Compared(name, before, after, _appeared(name, before, after), None, difference(whole))
+    noise = assumed * abs(statistics.median(before))
+    by = statistics.median(after) - statistics.median(before)
+    change = _better_or_worse(name, by) if abs(by) > noise else "same"
+    return Compared(name, before, after, change, noise)
+
+
+def _judged(name: str) -> bool:
+    return name == COLLAPSED or bool(_NOTICED.search(name) or _SPENT.search(name))
 
 
 def _better_or_worse(name: str, by: float) -> Change:
@@ -128,7 +162,8 @@ def _measured(documents: Documents) -> dict[str, tuple[float, ...]]:
     found: dict[str, list[float]] = {}
     for document in documents:
         for check in document["checks"]:
-            for name, value in _numbers(check["measured"], check["name"]):
+            of_restarts = _restarts(check["measured"].get("by_restart", ()), check["name"])
+            for name, value in (*_numbers(check["measured"], check["name"]), *of_restarts):
                 found.setdefault(name, []).append(value)
             for kind, anomaly in check["anomalies"].items():
                 found.setdefault(f"anomalies.{check['name']}.{kind}", []).append(float(anomaly["count"]))
@@ -141,6 +176,19 @@ def _numbers(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]
             yield from _numbers(value, f"{prefix}.{key}")
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             yield f"{prefix}.{key}", float(value)
+
+
+def _restarts(rows: Sequence[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, float]]:
+    """Yield what the restarts of a run took in the mean: each step, and from a start until it was ready."""
+    taken: dict[str, list[float]] = {}
+    for row in rows:
+        spent = row.get("steps_s", {})
+        for step, seconds in spent.items():
+            taken.setdefault(f"steps_s.{step}", []).append(seconds)
+        if "ready" in spent:
+            taken.setdefault("until_ready_s", []).append(spent.get("start", 0.0) + spent["ready"])
+    for name, seconds in taken.items():
+        yield f"{prefix}.{name}", statistics.mean(seconds)
 
 
 def asked_otherwise(before: Documents, after: Documents) -> list[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from comparison.figures import NOISE, Blocks, Compared
-from comparison.permutation import FALSE_ALARM, enough
+from comparison.permutation import FALSE_ALARM, Difference, enough
+
+#: Ends of an interval, and where each is when it is open.
+_ENDS: Final = {"low": -1, "high": 1}
 
 
 class Row(NamedTuple):
@@ -51,9 +54,18 @@ def as_json(one: Compared) -> dict[str, Any]:
     """Return a figure as it stands in comparison.json; an open end of its interval is null."""
     figure = {key: value for key, value in asdict(one).items() if key != "noise"}
     if one.difference is not None:
-        ends = {key: figure["difference"][key] for key in ("low", "high")}
+        ends = {key: figure["difference"][key] for key in _ENDS}
         figure["difference"] |= {key: end if math.isfinite(end) else None for key, end in ends.items()}
     return figure
+
+
+def from_json(figure: Mapping[str, Any]) -> Compared:
+    """Return a figure of comparison.json as :func:`as_json` wrote it."""
+    of = dict(figure)
+    if seen := of["difference"]:
+        low, high = (seen[end] if seen[end] is not None else sign * math.inf for end, sign in _ENDS.items())
+        of["difference"] = Difference(**{**seen, "low": low, "high": high})
+    return Compared(**{**of, "before": tuple(of["before"]), "after": tuple(of["after"])})
 
 
 def _range(values: Sequence[float]) -> str:

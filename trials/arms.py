@@ -7,12 +7,13 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from comparison.arms import blocks_of, order_of
-from comparison.figures import compare
+from comparison.figures import collapsed, compare
 from comparison.permutation import enough
 from comparison.table import as_json, how_sure, row
 from evidence.writing import write_json
@@ -22,9 +23,14 @@ from trials.progress import DEPLOY_S, Told, duration, result, trial_s
 from trials.settings import UNSURE, Settings, TrialsError, of_load, way_of
 from trials.site import Site, overlay
 from trials.trial import Asked, Outcome, counted, note, outcomes, run, warm
+from trials.warming import MOST, warm_up
 from verify.process import Ending
 
 _LEAST_ARMS: Final = 2
+#: Of the seconds for processes that have just begun, the share in small requests; and what it usually takes
+#: until they are steady, by three rounds of the load that is compared.
+_SMALL: Final = 0.5
+_USUALLY: Final = 2.0
 
 
 def named(arms: Sequence[str]) -> list[str]:
@@ -46,7 +52,7 @@ def named(arms: Sequence[str]) -> list[str]:
 
 
 #: Figures of an arm that are judged: rates, latencies, what a record cost; and those of a restart.
-_FIGURES: Final = {False: 8, True: 12}
+_FIGURES: Final = {False: 8, True: 16}
 
 
 def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
@@ -61,6 +67,9 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"{load[way]['records_per_s']:,.0f} records/s",
         f"variants {', '.join(arms)}, in {settings.blocks} blocks ({block}): {trials} load tests of "
         f"{settings.full_s:g} s{each}, about {duration(longest)}",
+        f"warms the processes of each load test up by {_SMALL * settings.fresh_s:g} s of small requests, "
+        f"then by the load that is compared, for up to {MOST * settings.fresh_s:g} s while records take less "
+        "and less processor time",
         "deploys each variant for its load tests, and what the inventory plans at the end",
     ]
     figures = _FIGURES[settings.restarts] * (len(arms) - 1)
@@ -79,7 +88,7 @@ def _condition(settings: Settings) -> str:
 
 def _one_s(settings: Settings, done: Sequence[Outcome] = ()) -> float:
     trial = trial_s(settings, _condition(settings), settings.full_s, done)
-    return DEPLOY_S + settings.fresh_s + trial
+    return DEPLOY_S + _USUALLY * settings.fresh_s + trial
 
 
 def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> int:
@@ -100,7 +109,7 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
     if done:
         told.say(f"going on after {len(done)} load tests of {run_dir.name}")
     site.deployed()
-    turns = _Turns(settings, load, run_dir, site, auditor, ending, done)
+    turns = _Turns(settings, load, run_dir, site, auditor, ending, told, done)
     took_s: list[float] = []
     try:
         while (place := len(counted(done))) < len(order):
@@ -127,8 +136,8 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
             compared = _leave(settings, arms, order, run_dir, done, told) if done else 0
     if not compared:
         told.say(
-            f"nothing to compare: {arms[0]} and another variant need a load test each that was audited "
-            f"in one block"
+            f"nothing to compare: {arms[0]} or another variant needs a load test that was audited, beside "
+            "one of the other in its block"
         )
     return 0 if compared else UNSURE
 
@@ -147,10 +156,11 @@ class _Turns:
         site: Site,
         auditor: Auditor,
         ending: Ending,
+        told: Told,
         done: Sequence[Outcome],
     ) -> None:
         self._settings, self._dir, self._site = settings, run_dir, site
-        self._auditor, self._ending = auditor, ending
+        self._auditor, self._ending, self._told = auditor, ending, told
         self._way = way_of(load, settings.service)
         self._rate = float(load[self._way]["records_per_s"])
         self._dead = {one.kind: one.because for one in done if one.because.startswith(_NO_START)}
@@ -165,9 +175,13 @@ class _Turns:
         if not (wrong := self._dead.get(arm) or self._deployed(arm, plan)):
             asked = Asked(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
             restart = self._site.restart if self._settings.restarts else None
-            warm_up_s, ending = self._settings.warm_up_s, self._ending
+            warm_up_s, ending, fresh_s = self._settings.warm_up_s, self._ending, self._settings.fresh_s
+            rounds = partial(warm, asked, self._dir, self._way, ending)
             try:
-                warm(asked, self._dir, self._way, ending, self._settings.fresh_s)
+                # Compilers count calls, of which small requests make many; what they leave cold is warmed up
+                # by the load that is compared.
+                rounds(fresh_s * _SMALL)
+                warm_up(rounds, fresh_s, self._told, small=False)
                 return run(
                     asked, self._dir, self._way, warm_up_s, self._auditor, ending, restart, report_too=True
                 )
@@ -231,13 +245,18 @@ def _leave(
     told: Told,
 ) -> int:
     """Write comparison.json and the report, and say what differs; return how many arms could be compared."""
-    documents = {}
+    documents: dict[int, dict[str, Any]] = {}
+    seen = set()
     for place, one in enumerate(counted(done)):
         path = run_dir / "trials" / one.folder / "report" / "verdicts.json"
         if one.audited and path.exists():
             documents[place] = json.loads(path.read_text(encoding="utf-8"))
+            seen.add(one.kind)
+        elif _collapsed(one):
+            documents[place] = collapsed(one.folder)
     blocks = {arm: blocks_of(arms[0], arm, order, documents) for arm in arms[1:]}
-    found = compare({arm: of for arm, of in blocks.items() if of})
+    # Of two that both collapsed always, neither is worse.
+    found = compare({arm: of for arm, of in blocks.items() if of and seen & {arm, arms[0]}})
     sure = {arm: how_sure(found[arm], blocks[arm]) for arm in found}
     report = run_dir / "report"
     report.mkdir(exist_ok=True)
@@ -251,6 +270,7 @@ def _leave(
             "blocks": settings.blocks,
             "trials": [asdict(one) for one in done],
             "failed": {arm: len(many) for arm, many in failed.items()},
+            "collapsed": {arm: sum(map(_collapsed, many)) for arm, many in failed.items()},
             "against": arms[0],
             "figures": {arm: [as_json(one) for one in many] for arm, many in found.items()},
         },
@@ -269,9 +289,21 @@ def _leave(
     return len(found)
 
 
+def _collapsed(one: Outcome) -> bool:
+    """Tell whether a load test has no figures for its variant did not start, or fell too far behind."""
+    return one.judged and not one.audited
+
+
 def _failed(arm: str, many: Sequence[Outcome]) -> str:
-    """Say how many trials of an arm failed, and whether its figures are without them."""
-    unseen = sum(not one.audited for one in many)
-    without = f", {unseen} of them without figures: what is said of {arm} is of the others"
-    trials = "trial" if len(many) == 1 else "trials"
-    return f"{arm}: {len(many)} {trials} failed{without if unseen else ''}"
+    """Say how many load tests of a variant failed, and what those without figures count for."""
+    fell = sum(map(_collapsed, many))
+    unknown = sum(not one.audited for one in many) - fell
+    said = f"{arm}: {len(many)} load {'test' if len(many) == 1 else 'tests'} failed"
+    if fell:
+        said += (
+            f", {fell} of them collapsed: in rates, latencies and delivery gaps they count as the worst load "
+            f"test, and what {arm} cost is said of the others"
+        )
+    if unknown:
+        said += f", {unknown} of them without figures: what is said of {arm} is of the others"
+    return said

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -23,16 +22,11 @@ from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next
 from trials.settings import CONDITIONS, UNSURE, Settings, judging, of_load, through, way_of
 from trials.site import Site
 from trials.trial import Asked, Outcome, counted, outcomes, run, warm
+from trials.warming import MOST, warm_up
 from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.
 _FLOOR: Final = 1 / 64
-#: Warming up takes so many times as long at most, and ends where a round takes more than this share of the
-#: processor time a record of the round before: in small requests, since short trials only say where to look;
-#: and at the load of the first full trial, since the rest of the search compares what comes after it.
-_WARM_MOST: Final = 4
-_STEADY_SMALL: Final = 0.8
-_STEADY: Final = 0.95
 #: The fix where the limit is not the service's own.
 _GIVE: Final = {
     "generators": "give them more producers, or more hosts",
@@ -61,7 +55,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     way = way_of(load, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     short, full = most_trials(rules)
-    longest = 2 * _WARM_MOST * settings.fresh_s + sum(
+    longest = 2 * MOST * settings.fresh_s + sum(
         settings.most_short * trial_s(settings, one, settings.short_s)
         + settings.most_full * trial_s(settings, one, settings.full_s)
         for one in rules.conditions
@@ -74,7 +68,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
         f"{settings.short_s:g} s and {full} full ones of {settings.full_s:g} s, "
         f"{duration(longest)} if all are needed; usually about half are",
         f"warms the processes up before the first short load test and before the first full one, for "
-        f"{settings.fresh_s:g} s, and for up to {_WARM_MOST * settings.fresh_s:g} s while records take less "
+        f"{settings.fresh_s:g} s, and for up to {MOST * settings.fresh_s:g} s while records take less "
         "and less processor time",
     ]
     if "restart" in rules.conditions:
@@ -122,9 +116,11 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
             asked = _asked(settings, following, len(done) + 1, run_dir)
             rounds = partial(warm, asked, run_dir, way, ending)
             if cold:
+                # Short trials only say where to look.
                 warm_up(rounds, settings.fresh_s, told, small=True)
                 cold, steady = False, False
             if asked.kind == "full" and not steady:
+                # The rest of the search compares what comes after it.
                 warm_up(rounds, settings.fresh_s, told, small=False)
                 steady = True
             told.say(_before(settings, rules, done, asked))
@@ -156,23 +152,6 @@ def _asked(settings: Settings, one: Next, number: int, run_dir: Path) -> Asked:
     seconds = settings.short_s if one.kind == "short" else settings.full_s
     name = f"{number:03d}-{one.condition}-{one.load:.0f}"
     return Asked(number, name, one.condition, one.load, seconds, one.kind, run_dir)
-
-
-def warm_up(rounds: Callable[..., float | None], fresh_s: float, told: Told, *, small: bool) -> None:
-    """Load processes until a record takes hardly less of their processors than a moment before.
-
-    A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md).
-    ``rounds`` loads them for so many seconds, in ``small`` requests or in those of the load, and returns the
-    processor time a record (microseconds).
-    """
-    before, steady = math.inf, _STEADY_SMALL if small else _STEADY
-    for number in range(2 * _WARM_MOST if fresh_s else 0):
-        took = rounds(fresh_s / 2, small=small)
-        if took is not None:
-            told.say(f"  warming up: {took:.0f} µs of processor time a record")
-        if number and (took is None or took > steady * before):
-            return
-        before = took or before
 
 
 def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: Asked) -> str:

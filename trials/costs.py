@@ -256,12 +256,19 @@ def _by_host(
     for (host, service, _), mine in of_instance.items():
         mine.sort(key=lambda row: row["at_us"])
         took = (mine[-1]["at_us"] - mine[0]["at_us"]) / 1e6
-        # A process that was started anew counts from nothing again.
-        spent = sum(max(0, b["cpu_us"] - a["cpu_us"]) for a, b in pairwise(mine)) / 1e6
+        spent = sum(_spent(a["cpu_us"], b["cpu_us"]) for a, b in pairwise(mine)) / 1e6
         if took > 0:
             cores[host][service] += spent / took
         rss[service].append(max(row["rss_bytes"] for row in mine))
     return {host: dict(of) for host, of in cores.items()}, rss
+
+
+def _spent(before: int, after: int) -> int:
+    """Return what a process used between two samples; one that was restarted counts from nothing again.
+
+    All that a new process has used is of this time: its start is the dearest part of it.
+    """
+    return after - before if after >= before else after
 
 
 def _machines(subject: Mapping[str, Any]) -> tuple[dict[str, float], bool, float]:

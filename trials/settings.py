@@ -33,7 +33,8 @@ class Settings(BaseModel):
         conditions: of capacity: healthy, restart (one instance restarts meanwhile), away (one host stopped).
         short_s: steady seconds of a short trial; ``full_s`` of a full one.
         warm_up_s: seconds before the steady ones, which are left out.
-        fresh_s: seconds of load in small requests for processes that have just begun, before their trial.
+        fresh_s: seconds of load for processes that have just begun, before their trial; more until they are
+            steady.
         width: the interval to come to, as a share of the limit.
         most_short: short trials of a condition at most; ``most_full`` full ones.
         ceiling: the highest load that generators are asked for, records/s.

@@ -44,7 +44,7 @@ MADE = {"metrics": 1_000_000, "logs": 10_000}
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, keep and print; 0 when every case has a figure, 1 when not, 2 when nothing can run."""
-    options = _options(arguments)
+    options = options_of(arguments)
     cores = os.cpu_count() or 1
     place = (options.partitions, options.round_trip_ms, cores)
     kinds = {"processes": by_processes, "transactions": by_transactions}
@@ -82,7 +82,8 @@ def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
     return text
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """Return what a command line asks for; defaults for an empty one."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.mirror",
         description=__doc__,

@@ -129,7 +129,7 @@ def measure(part: str, options: argparse.Namespace, distribution: str) -> dict[s
         for repetition in range(options.repetitions):
             for signal in ("TERM", "KILL"):
                 _say(f"{part}: {signal}, {repetition + 1} of {options.repetitions}")
-                _keep(found, part, signal, _restart(options, fleet, signal))
+                _keep(found, part, signal, restart(options, fleet, signal))
     else:
         if part in _READING:
             urls = deployed(options.inventory, {}).urls
@@ -157,7 +157,7 @@ def _variant(part: str, variant: Variant, options: argparse.Namespace) -> dict[s
     return found
 
 
-def _restart(options: argparse.Namespace, fleet: Proxies, signal: str) -> dict[str, float]:
+def restart(options: argparse.Namespace, fleet: Proxies, signal: str) -> dict[str, float]:
     """End a proxy while a group reads; return for how long nobody, and one partition, got nothing."""
     host, unit, _ = fleet.instances[0]
     others = fleet.urls[1:] or fleet.urls

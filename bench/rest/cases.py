@@ -44,23 +44,8 @@ SPLIT: Final = (
     ),
 )
 
-#: The whole advice, and the collector alone. Stock is what a process has where nothing is said: the start
-#: script's own flags and heap, and the defaults of the keys in which the two forms of advice differ.
-_STOCK: Final = {
-    "consumer.receive.buffer.bytes": 65536,
-    "consumer.session.timeout.ms": 45000,
-    "consumer.instance.timeout.ms": 300000,
-    "KAFKAREST_JVM_PERFORMANCE_OPTS": "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 "
-    "-XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true",
-}
-#: The bridge's script has neither: Java takes a quarter of a host's memory, here of 4 GiB.
-_STOCK_BRIDGE: Final = {
-    "kafka.consumer.session.timeout.ms": 45000,
-    "kafka.consumer.max.poll.records": 500,
-    "kafka.producer.buffer.memory": 33554432,
-    "JAVA_OPTS": "-Xmx1g",
-}
-_FORMS: Final = tuple(Variant(advice, {"advice": advice}) for advice in ("documented", "measured"))
+#: The whole advice, each form as the plan has it, and the collector alone.
+_FORMS: Final = tuple(Variant(advice, {"advice": advice}) for advice in ("stock", "documented", "measured"))
 _G1: Final = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
 _COLLECTORS: Final = {
     "the guide's set": f"{_G1} -XX:G1HeapRegionSize=16M -XX:MetaspaceSize=96m",
@@ -90,9 +75,7 @@ def variants(part: str, distribution: str) -> tuple[Variant, ...]:
     if part == "split":
         return SPLIT
     if part == "advice":
-        if bridge:
-            return (Variant("defaults", {"kafka_rest_settings": _STOCK_BRIDGE}), *_FORMS)
-        return (Variant("defaults", {"kafka_rest_settings": _STOCK, "kafka_rest_heap_mib": 256}), *_FORMS)
+        return _FORMS
     if part == "reads":
         reads = _READS_BRIDGE if bridge else _READS
         return tuple(Variant(name, {"kafka_rest_settings": settings}) for name, settings in reads.items())

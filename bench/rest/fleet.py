@@ -76,10 +76,10 @@ def proxies(inventory: Path, extra: Mapping[str, Any]) -> Proxies:
     return Proxies(distribution, version, instances, session_ms / 1000)
 
 
-def play(inventory: Path, extra: Mapping[str, Any], *options: str) -> None:
-    """Deploy; raises FleetError with what the playbook says went wrong where it fails."""
+def play(inventory: Path, extra: Mapping[str, Any], *options: str, playbook: str = "deploy.yml") -> None:
+    """Deploy, or run another playbook; raises FleetError with what it says went wrong where it fails."""
     done = subprocess.run(
-        [_PLAYBOOK, "-i", str(inventory), "deploy.yml", "-e", json.dumps(dict(extra)), *options],
+        [_PLAYBOOK, "-i", str(inventory), playbook, "-e", json.dumps(dict(extra)), *options],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -87,7 +87,7 @@ def play(inventory: Path, extra: Mapping[str, Any], *options: str) -> None:
         env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
     )
     if done.returncode:
-        raise FleetError(f"deploy.yml failed: {_reason(done.stdout + done.stderr)}")
+        raise FleetError(f"{playbook} failed: {_reason(done.stdout + done.stderr)}")
 
 
 def _reason(printed: str) -> str:

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from bench.trials.simulated import bisect
 from spark_checks.job import Auditor
-from trials.capacity import rules_of, warm_up
+from trials.capacity import rules_of
 from trials.progress import Told, result
 from trials.settings import of_load, read_file, way_of
 from trials.trial import Asked, Outcome, outcomes, run, warm
+from trials.warming import warm_up
 from verify.process import Ending
 
 

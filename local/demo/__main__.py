@@ -6,6 +6,7 @@ load. Ends with the status of the verification; 2 where what was asked for canno
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -41,7 +42,7 @@ _TRIALS = {
     ),
     "compare": (
         "-e",
-        "arms=documented,planned trials_full_s=10 trials_fresh_s=30 trials_blocks=4 trials_restarts=false",
+        "trials_full_s=10 trials_fresh_s=30 trials_blocks=4 trials_restarts=false",
     ),
 }
 _RECAP = re.compile(r"changed=(\d+)")
@@ -70,8 +71,11 @@ def _nothing_changed(output: str) -> str | None:
     return None if counts and not any(counts) else "a second deploy changed something"
 
 
-def phases(inventory: str, trials: str = "") -> tuple[Phase, ...]:
-    """Return the phases in their order, on the fleet of an inventory; ``trials`` names their last."""
+def phases(inventory: str, trials: str = "", variants: Sequence[str] = ()) -> tuple[Phase, ...]:
+    """Return the phases in their order, on the fleet of an inventory.
+
+    ``trials`` names their last, and ``variants`` are what takes turns in it.
+    """
     python = sys.executable
     play = (str(Path(python).with_name("ansible-playbook")), "-i", inventory)
     begin = (
@@ -79,7 +83,8 @@ def phases(inventory: str, trials: str = "") -> tuple[Phase, ...]:
         Phase("deploy", (*play, "deploy.yml")),
     )
     if trials:
-        return (*begin, Phase(trials, (*play, f"{trials}.yml", *_TRIALS[trials])))
+        arms = ("-e", json.dumps({"arms": list(variants)})) if trials == "compare" else ()
+        return (*begin, Phase(trials, (*play, f"{trials}.yml", *_TRIALS[trials], *arms)))
     return (
         *begin,
         Phase("deploy again, nothing to change", (*play, "deploy.yml"), 20, _nothing_changed),
@@ -175,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = Table("phase", "seconds", "target", title="The demo in phases")
     total = time.monotonic()
     status = 0
-    for phase in phases(inventory, asked.trials):
+    for phase in phases(inventory, asked.trials, asked.variants):
         console.rule(phase.name)
         try:
             seconds, status = run(phase)

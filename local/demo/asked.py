@@ -18,6 +18,8 @@ from local.demo.load import LEAST, MOST
 from local.problem import Problem
 
 INVENTORY: Final = "inventories/local"
+#: What compare.yml knows by a word; anything else is a file of variables.
+_VARIANTS: Final = ("stock", "documented", "planned")
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+){0,2}")
 _CHECKSUM: Final = re.compile(r"(sha256:)?[0-9a-fA-F]{64}")
 
@@ -41,6 +43,7 @@ class Asked:
     load: int | None = None
     trials: str = ""
     vendor: Vendor | None = None
+    variants: tuple[str, ...] = _VARIANTS[1:]
 
 
 def parse(arguments: Sequence[str] | None = None) -> Asked:
@@ -57,8 +60,10 @@ def parse(arguments: Sequence[str] | None = None) -> Asked:
     parser.add_argument("--archive", default="", help="the vendor's .tar.gz, a file of this machine")
     parser.add_argument("--checksum", default="", help="the SHA-256 that the vendor says it has")
     parser.add_argument("--trials", default="", choices=("", "capacity", "compare"), help="instead of verify")
+    parser.add_argument("--variants", default="", help="that take turns, separated by commas")
     options = parser.parse_args(arguments)
-    asked = Asked(options.inventory, _load(options.load), options.trials, _vendor(options))
+    variants = _variants(options.variants)
+    asked = Asked(options.inventory, _load(options.load), options.trials, _vendor(options), variants)
     if options.inventory != INVENTORY and (asked.load or asked.vendor):
         raise Problem(f"LOAD and DISTRIBUTION are of {INVENTORY}, not of {options.inventory}")
     return asked
@@ -72,6 +77,19 @@ def _load(given: str) -> int | None:
             f"LOAD={given}: write Kafka records/s, a whole number from {LEAST} to {MOST}, such as LOAD=20000"
         )
     return int(given)
+
+
+def _variants(given: str) -> tuple[str, ...]:
+    if not given:
+        return Asked.variants
+    variants = tuple(given.split(","))
+    unknown = [one for one in variants if one not in _VARIANTS and not Path(one).is_file()]
+    if unknown or len(variants) == 1:
+        raise Problem(
+            f"VARIANTS={given}: name two or more of {', '.join(_VARIANTS)} or files of variables, such as "
+            "VARIANTS=stock,planned"
+        )
+    return variants
 
 
 def _vendor(options: argparse.Namespace) -> Vendor | None:

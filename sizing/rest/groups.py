@@ -17,7 +17,7 @@ from sizing.clients.groups import (
 )
 from sizing.core.settings import Choice, Sheet
 from sizing.keys.catalogue import numbers
-from sizing.rest.memory import GUIDE, MEASURED
+from sizing.rest.memory import GUIDE, MEASURED, REAL
 from sizing.rest.process import Process
 
 _RULE: Final = "rest.consumer.protocol"
@@ -89,10 +89,11 @@ def _put_protocol(sheet: Sheet, file: str, key: str, process: Process, obstacle:
     if obstacle is None:
         because = (
             "a member that comes or goes moves its own partitions, where the classic protocol stops all of "
-            f"the group; {groups.because}; the session is the group's, {process.coordinator.session_ms} ms "
-            "on the brokers"
+            f"the group; the price: {groups.price}; {groups.because}; the session is the group's, "
+            f"{process.coordinator.session_ms} ms on the brokers"
         )
-        measured = Choice(CONSUMER, because, f"{MEASURED}, Groups and restarts", "measured")
+        source = f"{MEASURED}, Groups and restarts; {REAL}, What the consumer protocol takes"
+        measured = Choice(CONSUMER, because, source, "measured")
         sheet.put(file, key, _RULE, documented, measured)
         return
     sheet.put(file, key, _RULE, documented, Choice(None, obstacle.why, obstacle.source, "derived"))

@@ -111,12 +111,14 @@ class Keys:
 class Groups:
     """Whether the consumers of a proxy can speak the consumer protocol (KIP-848).
 
-    They can from the version ``since`` on, None where none can; ``because`` says what is known, or why not.
+    They can from the version ``since`` on, None where none can; ``because`` says what is known, or why not;
+    ``price`` what the consumer protocol takes of the processors, against the classic one.
     """
 
     since: tuple[int, ...] | None
     because: str
     source: str
+    price: str = "not measured here"
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
     figures = {name: value for name, value in run(500).items() if name != "rotation"}
     monkeypatch.setattr(module, "repetition", lambda *_: figures)
     asked = ["--more", "--case", "gzip", "--repetitions", "1", "--out", str(tmp_path)]
-    result = module.measure(module._options(asked), {"gzip": Case()}, tmp_path)
+    result = module.measure(module.options_of(asked), {"gzip": Case()}, tmp_path)
     assert result["cases"] == {"defaults": [run(100)], "gzip": [run(500, 1)]}
     assert set(result["settings"]) == {"defaults", "gzip"}
     assert result["failures"] == before["failures"]

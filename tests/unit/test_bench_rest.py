@@ -158,3 +158,14 @@ def test_each_case_can_be_deployed(distribution: str, version: str, session_s: f
         plan = make_plan(read_inventory(local, SERVICES, [json.dumps({**of, **case.extra})]))
         assert [one.message for one in plan.findings if one.severity == "error"] == [], case.name
     assert proxies(local, of).session_s == session_s
+
+
+@pytest.mark.parametrize(("distribution", "version"), [("confluent", "8.3.1"), ("strimzi", "0.33.1")])
+def test_the_forms_of_advice_are_those_of_the_plan(distribution: str, version: str) -> None:
+    local = Path(__file__).resolve().parents[2] / "inventories/local"
+    of = {"kafka_rest_distribution": distribution, "kafka_rest_version": version}
+    of |= {"kafka_rest_archive": "/a.tar.gz", "kafka_rest_archive_checksum": "a1" * 32}
+    inventory = read_inventory(local, SERVICES, [json.dumps(of)])
+    for case in variants("advice", distribution):
+        deployed = make_plan(read_inventory(local, SERVICES, [json.dumps({**of, **case.extra})]))
+        assert deployed.services == make_plan(inventory, case.name).services, case.name  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from comparison.figures import asked_otherwise, compare
+from comparison.figures import COLLAPSED, asked_otherwise, collapsed, compare
 from spark_checks.__main__ import main
 
 
@@ -150,3 +150,67 @@ def test_latency_of_an_applications_outputs_is_judged() -> None:
     blocks = [([document(10), document(11)], [document(20), document(21)])] * 4
     (figure,) = [one for one in compare({"b": blocks})["b"] if one.chance is not None]
     assert (figure.name, figure.change) == ("outputs.joins.latency_p99_ms", "worse")
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        ("ready", "rebalance.until_ready_s"),
+        ("start", "rebalance.until_ready_s"),
+        ("drain", "rebalance.steps_s.drain"),
+        ("control", "rebalance.steps_s.control"),
+        # It is asked for how long a canary instance soaks.
+        ("hold", None),
+    ],
+)
+def test_the_steps_of_restarts_and_their_time_until_ready_are_compared(step: str, name: str | None) -> None:
+    def document(number: int, more: float) -> dict[str, Any]:
+        usual = {"drain": 2.0, "stop": 1.0, "start": 0.1, "ready": 7.0, "hold": 5.0, "control": 2.5}
+        rows = [{"steps_s": {**usual, step: usual[step] + more + number * 0.01 + n}} for n in range(2)]
+        check = {"name": "rebalance", "verdict": "pass", "measured": {"by_restart": rows}, "anomalies": {}}
+        return {"run_id": "r", "verdict": "pass", "checks": [check]}
+
+    blocks = [([document(0, 0), document(1, 0)], [document(0, 4), document(1, 4)])] * 4
+    changed = {one.name: one.change for one in compare({"b": blocks})["b"] if one.change != "same"}
+    assert changed == ({name: "worse"} if name else {})
+    back = {"b": [(two, one) for one, two in blocks]}
+    changed = {one.name: one.change for one in compare(back)["b"] if one.change != "same"}
+    assert changed == ({name: "better"} if name else {})
+
+
+def test_a_restart_without_its_steps_is_compared_by_what_it_has() -> None:
+    """An instance that did not become ready has no such time, and a run without restarts no steps."""
+
+    def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        check = {"name": "rebalance", "verdict": "pass", "measured": {"by_restart": rows}, "anomalies": {}}
+        return {"run_id": "r", "verdict": "pass", "checks": [check]}
+
+    stopped = document([{"steps_s": {"stop": 2.0}}, {}])
+    found = compare({"b": [([stopped], [stopped])]})["b"]
+    assert [(one.name, one.before) for one in found] == [("rebalance.steps_s.stop", (2.0,))]
+
+
+def test_a_side_that_collapses_looks_no_better_for_what_it_did_not_survive() -> None:
+    """Quick while it lasts: of its repetitions that went on, each was quicker than any of the other side."""
+    base = [run(p99=20, rate=100, gap=2), run(p99=21, rate=101, gap=2.1)]
+    lasted = run(p99=10, rate=110, gap=1)
+    without = changes_of([(base, [lasted])] * 6)
+    assert (without[P99], without[RATE], without["rebalance.produce_gap_s"]) == ("better",) * 3
+    assert changes_of([(base, [lasted, collapsed("r")])] * 6) == {}
+    # In the figures stands how many did.
+    found = compare({"b": [(base, [lasted, collapsed("r")])] * 6})["b"]
+    fell = next(one for one in found if one.name == COLLAPSED)
+    assert (sum(fell.before), sum(fell.after)) == (0, 6)
+
+
+def test_a_side_that_always_collapses_is_worse_and_better_in_nothing() -> None:
+    base = [run(p99=20, rate=100), run(p99=21, rate=99, lost=1)]
+    always = [collapsed("a"), collapsed("b")]
+    found = changes_of([(base, always)] * 6)
+    # What nobody looked for is not lost no more.
+    assert found == {COLLAPSED: "worse", "anomalies.delivery.lost": "gone"}
+    assert changes_of([(always, base)] * 6)[COLLAPSED] == "better"
+
+
+def changes_of(blocks: list[Any]) -> dict[str, str]:
+    return {one.name: one.change for one in compare({"b": blocks})["b"] if one.change != "same"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -188,6 +189,8 @@ def test_a_bridge_that_the_nodes_java_does_not_start_is_refused_before_a_node_st
         (["--distribution=confluent", "--version=8.3.1", "--archive=x", "--checksum=12"], "CHECKSUM=12: write the"),
         (["--distribution=confluent", "--version=8.3.1", "--archive=/no/such"], "cannot be read: No such file"),
         (["--distribution=confluent", "--version=8.3.1", "--archive=/"], "is a folder; name the .tar.gz"),
+        (["--variants=stock"], "VARIANTS=stock: name two or more of stock, documented, planned"),
+        (["--variants=stock,plan"], "VARIANTS=stock,plan: name two or more of stock, documented, planned or files"),
         (["--inventory=inventories/local-mirror", "--load=6000"], "LOAD and DISTRIBUTION are of inventories/local"),
     ],
 )  # fmt: skip
@@ -198,6 +201,18 @@ def test_what_cannot_be_gets_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("make demo: ")
     assert said in line
+
+
+@pytest.mark.parametrize(
+    ("given", "variants"),
+    [("", ["documented", "planned"]), ("stock,planned", ["stock", "planned"]), ("planned,planned", ["planned"] * 2)],
+)  # fmt: skip
+def test_the_variants_that_are_asked_for_take_turns(given: str, variants: list[str]) -> None:
+    asked = parse(["--trials=compare", f"--variants={given}"])
+    *_, last = demo.phases("inventories/local", asked.trials, asked.variants)
+    assert [one for one in last.command if "arms" in one] == [json.dumps({"arms": variants})]
+    *_, last = demo.phases("inventories/local", "capacity", asked.variants)
+    assert not [one for one in last.command if "arms" in one]
 
 
 def refused(archive: Path, distribution: str = "confluent", version: str = "8.3.1", *more: str) -> str:

@@ -139,3 +139,42 @@ def test_the_audit_page_has_the_figures_of_the_last_run() -> None:
         for took in ways.values():
             assert f"{took['seconds']:.2f} s, {took['peak_gb']:.2f} GB" in text
     assert f"{last['kafka']['records_per_s']:,}" in text
+
+
+def test_the_reason_for_the_consumer_protocol_states_its_price_as_it_was_measured() -> None:
+    def reason(distribution: str, version: str) -> str:
+        common: dict[str, Any] = {
+            "fleet": {"name": "x"},
+            "kafka_clusters": {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}},
+            "service_levels": {"rebalance": {"consume_stall_s": 15}},
+        }
+        groups = {"kafka_leaf": ("leaf1",), "kafka_broker": ("leaf1",)}
+        plan = make_plan(
+            rest(1, {"consumers": 4}, common, groups, distribution=distribution, version=version)
+        )
+        proxy = plan.services["rest1"]["kafka_rest"][0]
+        return next(one.because for one in proxy.settings if one.rule == "rest.consumer.protocol")
+
+    # Load tests on a fleet: variant, group protocol, p99, processor time a record.
+    took: dict[str, list[int]] = {"classic": [], "consumer": []}
+    for row in re.findall(
+        r"^\| \d \| \w+ \| (\w+) \| \d+ \| (\d+) \|$", page("trials.md"), flags=re.MULTILINE
+    ):
+        took[row[0]].append(int(row[1]))
+    assert [len(of) for of in took.values()] == [4, 4]
+    more = statistics.mean(took["consumer"]) / statistics.mean(took["classic"])
+    assert more == pytest.approx(4 / 3, abs=0.02)
+    assert "the price: a third more processor time of the proxy a record" in reason("sandbox", "1.0.0")
+    # Two turns of each; the first two are the classic protocol's.
+    turns = re.search(
+        r"\| kafka-rest 8\.3\.1 \| ([\d.]+), \1 \| ([\d.]+), ([\d.]+) \|", page("real-proxies.md")
+    )
+    assert turns
+    classic, less, most = map(float, turns.groups())
+    said = f"in one turn {most / classic - 1:.0%} more processor time a record, in another {1 - less / classic:.0%} less"
+    assert f"the price: {said}, which does not settle it" in reason("confluent", "8.3.1")
+    assert "the price: not measured here" in reason("strimzi", "1.1.0")
+
+
+def page(name: str) -> str:
+    return (PAGES / name).read_text()

@@ -15,12 +15,13 @@ from evidence.levels import Levels
 from tests.trials import outcome, settings
 from trials import page
 from trials.arms import named
-from trials.capacity import rules_of, warm_up, words
+from trials.capacity import rules_of, words
 from trials.costs import Limit
 from trials.progress import Told
 from trials.search import Answer
 from trials.settings import TrialsError, judging, of_load
 from trials.site import Site, overlay
+from trials.warming import warm_up
 
 
 def test_every_second_block_is_the_other_way_round() -> None:

@@ -183,6 +183,31 @@ def test_of_a_load_that_did_not_end_in_order_is_told_what_is_known(tmp_path: Pat
     assert (found.what if found else None) == "cpu of kafka_rest"
 
 
+def test_the_start_of_a_restarted_process_counts_as_its_processor_time(tmp_path: Path) -> None:
+    write_run(tmp_path, 0.5, 2.0, shared=False)
+    for file in (tmp_path / "evidence" / "processes").glob("*.parquet"):
+        file.unlink()
+    # Seconds of processor time at each second: it begins anew after 10, and its start takes 6.
+    used = [10, 10.5, 11, 6, 6.5, 7, 7.5, 8, 8.5, 9]
+    rows = [
+        {
+            "host": "rest1",
+            "service": "kafka_rest",
+            "instance": "8082",
+            "at_us": second * 1_000_000,
+            "rss_bytes": 300 * 2**20,
+            "cpu_us": int(seconds * 1_000_000),
+            "fds": 10,
+        }
+        for second, seconds in enumerate(used)
+    ]
+    write_table(tmp_path / "evidence", "processes", "watch", rows_to_columns("processes", rows))
+    found = costs(tmp_path)
+    # 1 s of the old process and 9 s of the new one, in nine seconds.
+    assert found.cores["rest1"]["kafka_rest"] == pytest.approx(10 / 9)
+    assert found.figures["kafka_rest_cpu_us_a_record"] == pytest.approx(10 / 9 * 500, rel=0.01)
+
+
 def test_without_samples_nothing_is_said_to_be_used_up(tmp_path: Path) -> None:
     assert costs(tmp_path) == Used()
     assert limit_of(Used()) is None

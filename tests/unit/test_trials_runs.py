@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from tests.trials import outcome
 from trials import arms, capacity
 from trials.costs import Limit
 from trials.progress import Told
@@ -32,8 +33,9 @@ class Simulated:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]) -> None:
         self.limits, self.done = limits, list[str]()
-        #: Load of each round, and whether it came in small requests.
+        #: Load of each round, and whether it came in small requests; what a record took in each, if sampled.
         self.warmed: list[tuple[float, bool]] = []
+        self.took: list[float] = []
         self.limit: Limit | None = Limit("cpu of kafka_rest", "rest1 used 2 of 2 cores")
         self.fails_to_start: set[str] = set()
         #: Arms that start, and take no load.
@@ -42,6 +44,8 @@ class Simulated:
         self.alike: set[str] = set()
         #: Numbers of trials that nobody can judge.
         self.unjudged: set[int] = set()
+        #: Numbers of trials that have no figure, for they were hopelessly behind.
+        self.collapses: set[int] = set()
         self.interrupt_at = 0
         self.differs = ""
         self.random = np.random.default_rng(1)
@@ -52,8 +56,9 @@ class Simulated:
         monkeypatch.setattr(arms, "warm", self.warm)
         monkeypatch.setattr(Site, "_play", lambda _, *given: self.play(*given))
 
-    def warm(self, asked: Asked, *_: Any, small: bool = True) -> None:
+    def warm(self, asked: Asked, *_: Any, small: bool = True) -> float | None:
         self.warmed.append((asked.load, small))
+        return self.took.pop(0) if self.took else None
 
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
         arm = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
@@ -74,6 +79,11 @@ class Simulated:
             raise TrialsError(f"the load of load test {asked.number} cannot begin: no answer")
         folder = run_dir / "trials" / asked.name
         (folder / "report").mkdir(parents=True, exist_ok=True)
+        if asked.number in self.collapses:
+            why = "ended early: 6.0 s of records were not acknowledged"
+            return note(
+                folder, outcome(asked.number, passed=False, kind=asked.kind, because=why, audited=False)
+            )
         judged = asked.number not in self.unjudged
         passed = judged and asked.load <= self.limits.get(asked.condition, 1e9)
         p99 = float(self.p99.get(asked.kind.partition("#")[0], 10.0) * self.random.lognormal(0, 0.02))
@@ -204,6 +214,20 @@ def test_equal_arms_are_restarted_for_every_trial(tmp_path: Path, monkeypatch: p
     assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
 
 
+@pytest.mark.parametrize(
+    ("took", "rounds"), [([200, 100, 60, 59], 3), ([2.0 ** (20 - n) for n in range(10)], 8), ([], 2)]
+)
+def test_each_variant_warms_up_by_the_load_that_is_compared_until_it_is_steady_or_a_bound_is_met(
+    took: list[float], rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Simulated(monkeypatch, {})
+    site.took = list(took)
+    site.interrupt_at = 1
+    with pytest.raises(InterruptedError):
+        call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"], blocks=1), tmp_path)
+    assert site.warmed == [(5000, True), *[(5000, False)] * rounds]
+
+
 def test_an_arm_that_leaves_the_proxies_alone_has_them_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +256,7 @@ def test_a_trial_that_nobody_can_judge_is_run_once_more(
     said = capsys.readouterr().out
     assert said.count("could not be judged, runs once more") == 2
     assert said.count("could not be judged, counts as failed") == 1
-    without = "planned: 1 trial failed, 1 of them without figures"
+    without = "planned: 1 load test failed, 1 of them without figures"
     assert without in said
     assert without in (tmp_path / "r/report/report.html").read_text()
 
@@ -260,10 +284,27 @@ def test_an_arm_that_does_not_start_fails_and_the_others_go_on(
     # It is not tried again.
     assert sum("arm.yml" in one and "stock" in one for one in site.done) == 1
     document = json.loads((tmp_path / "r/report/comparison.json").read_text())
-    assert document["failed"] == {"documented": 0, "stock": 2, "planned": 0}
+    assert document["failed"] == document["collapsed"] == {"documented": 0, "stock": 2, "planned": 0}
     assert "planned" in document["figures"]
-    assert "stock" not in document["figures"]
+    # One block cannot show it; four can.
+    assert {one["change"] for one in document["figures"]["stock"]} == {"same"}
     assert site.done[-1] == "deploy.yml  planned"
+
+
+def test_a_variant_that_collapses_is_worse_whatever_its_other_load_tests_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Simulated(monkeypatch, {})
+    site.collapses = {3, 5, 8, 10, 11, 13, 16}
+    call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"]), tmp_path)
+    document = json.loads((tmp_path / "r/report/comparison.json").read_text())
+    assert document["collapsed"] == {"documented": 0, "planned": 7}
+    changed = {one["name"]: one["change"] for one in document["figures"]["planned"]}
+    # The one that did not was twice as quick.
+    assert changed == {"load_tests.collapsed": "worse", "latency.rest.ack_p99_ms": "same"}
+    said = "planned: 7 load tests failed, 7 of them collapsed"
+    assert said in capsys.readouterr().out
+    assert said in (tmp_path / "r/report/report.html").read_text()
 
 
 def test_an_arm_whose_file_was_changed_meanwhile_ends_the_run(
@@ -310,7 +351,7 @@ def test_arms_of_which_none_starts_are_no_comparison(
     assert call(arms.compare_arms, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path) == UNSURE
     said = capsys.readouterr().out
     assert "failed: the variant does not start: trials/arm.yml ended with 2: not ready after 60 s" in said
-    assert "nothing to compare: stock and another variant need a load test each" in said
+    assert "nothing to compare: stock or another variant needs a load test that was audited" in said
     assert (tmp_path / "r/report/report.html").exists()
 
 

@@ -24,7 +24,12 @@ SANDBOX: Final = Distribution(
     software=Software(("archive",), built_here=True),
     keys=catalogue(lambda _: "8.3", lambda _: "4.3"),
     java=lambda _: Java(17, _FACTS),
-    groups=Groups((1, 0), "its clients are those of Kafka 4.3", _FACTS),
+    groups=Groups(
+        (1, 0),
+        "its clients are those of Kafka 4.3",
+        _FACTS,
+        "a third more processor time of the proxy a record",
+    ),
     jvm=JVM,
     environment=ENVIRONMENT,
     clients=lambda _: "4.3",

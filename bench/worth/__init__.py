@@ -1,0 +1,1 @@
+"""What the plan is worth by class of work: variants in turn, judged as compare.yml judges them."""

@@ -1,0 +1,102 @@
+"""Classes of work that need no fleet: a mirror and a Streams application, with brokers of their own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from bench.mirror.__main__ import options_of, running_bench
+from bench.mirror.cases import all_cases
+from bench.mirror.run import repetition
+from bench.mirror.workloads import BEST_RATIO
+from bench.streams import cases, run
+from bench.streams.figures import memory, rate
+from bench.worth.turns import Measured, TurnError
+from local.fleet import toxiproxy
+from local.services.application import SAMPLE_JAR
+from local.services.brokers import kafka_jars, running_broker
+from local.services.mirrors import CLASSIC_JARS, has_jars
+
+Turn = Callable[[str], Measured]
+_FAILURES: Final = (RuntimeError, ValueError, TimeoutError, KafkaException)
+#: What the bench of mirrors calls the variants.
+_MIRRORS: Final = {"stock": "defaults", "documented": "article", "planned": "planned"}
+#: No document says how RocksDB is bounded: documented is left out.
+_APPLICATIONS: Final = {**cases.STOCK, **cases.PLANNED}
+#: What a backlog holds, and how fast it had come: segments follow its time.
+_RECORDS: Final = 200_000
+_CAME_PER_S: Final = 600.0
+
+
+class MissingError(Exception):
+    """Something that make setup brings is not there; the text is one line."""
+
+
+def variants_of(by: str, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the variants of those asked for that there are of a class."""
+    return tuple(one for one in asked if by != "streams" or one in _APPLICATIONS)
+
+
+def _jars() -> Path:
+    jars = kafka_jars()
+    if jars is None:
+        raise MissingError("the jars of a broker are not cached: make bench")
+    return jars
+
+
+@contextmanager
+def mirror(_: argparse.Namespace) -> Iterator[Turn]:
+    """Run two clusters 60 ms apart; yield what mirrors by a variant."""
+    jars = _jars()
+    if not has_jars(CLASSIC_JARS):
+        raise MissingError(f"the jars of {CLASSIC_JARS} are not cached: make bench")
+    if reason := toxiproxy.PROGRAM.obstacle():
+        raise MissingError(reason)
+    own = options_of([])
+    of = all_cases(own.partitions, own.round_trip_ms, os.cpu_count() or 1, ratio=BEST_RATIO[own.workload])
+    with running_bench(own, jars) as bench:
+
+        def turn(arm: str) -> Measured:
+            try:
+                found = repetition(bench, of[_MIRRORS[arm]])
+            except _FAILURES as error:
+                raise TurnError(str(error).splitlines()[0]) from error
+            return {"throughput": {"mirror": {"mean_records_per_s": found["records_per_s"]}}}
+
+        yield turn
+
+
+@contextmanager
+def streams(options: argparse.Namespace) -> Iterator[Turn]:
+    """Run a broker with a backlog; yield what joins it by a variant."""
+    jars = _jars()
+    if not SAMPLE_JAR.is_file():
+        raise MissingError("the sample application is not built: make bench")
+    with (
+        tempfile.TemporaryDirectory(prefix="kedge-bench-worth-") as name,
+        running_broker(jars, 512) as broker,
+    ):
+        run.prepare(broker)
+        run.fill(broker, _RECORDS, _CAME_PER_S)
+        bench = run.Bench(broker, Path(name), _RECORDS)
+
+        def turn(arm: str) -> Measured:
+            case = _APPLICATIONS[arm]
+            try:
+                seen = run.throughput(bench, arm, case, options.warm_up + options.seconds)
+                held = memory(seen["samples"], cases.HEAP_MIB, case.bounded)
+            except _FAILURES as error:
+                raise TurnError(str(error).splitlines()[0]) from error
+            return {
+                "throughput": {"streams": {"mean_records_per_s": rate(seen["commits"], options.warm_up)}},
+                "cost": {"streams_app_rss_mib": held["rss_mib"]},
+            }
+
+        yield turn

@@ -1,0 +1,108 @@
+"""Classes of work on a fleet: load tests by compare.yml, and loops of bench.rest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bench.rest.__main__ import restart
+from bench.rest.cases import Produce
+from bench.rest.drive import LoadError, produce, read
+from bench.rest.fleet import ROOT, FleetError, Proxies, deployed, play
+from bench.worth.classes import Work, variables
+from bench.worth.turns import Measured, TurnError, steady
+from sizing.inventory.reading import read_inventory
+from sizing.services import SERVICES
+
+_CONNECTIONS: Final = Produce(10, clients=200)
+_BACKLOG: Final = Produce(1000)
+#: How a proxy is ended, by class.
+_SIGNALS: Final = {"term": "TERM", "kill": "KILL"}
+
+
+def compared(name: str, work: Work, options: argparse.Namespace) -> dict[str, Any]:
+    """Run compare.yml with the load of a class; return what its comparison.json has.
+
+    Raises:
+        FleetError: when a playbook fails.
+        ValueError: when the inventory has no load through proxies.
+    """
+    given = variables(work, read_inventory(options.inventory, SERVICES))
+    runs = ROOT / "runs" / "worth" / name
+    more = {
+        "arms": list(options.variants),
+        "trials_blocks": options.blocks,
+        "trials_restarts": work.restarts,
+        "trials_full_s": options.seconds,
+        "trials_fresh_s": options.warm_up,
+        "kedge_runs_dir": str(runs),
+    }
+    # compare.yml begins where the hosts run what is planned, and the class is part of the plan.
+    play(options.inventory, given)
+    play(options.inventory, {**given, **more}, playbook="compare.yml")
+    found = json.loads((runs / "latest" / "report" / "comparison.json").read_text(encoding="utf-8"))
+    return {key: found[key] for key in ("arms", "blocks", "against", "collapsed", "figures")}
+
+
+class Loops:
+    """Turns of variants at a loop of bench.rest, each with fresh processes that were warmed up by it."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self._name, self._options = name, options
+        self._running = ""
+
+    def turn(self, arm: str) -> Measured:
+        """Deploy a variant and measure; raises TurnError."""
+        try:
+            fleet = self._deployed(arm)
+            if signal := _SIGNALS.get(self._name):
+                silent = restart(self._options, fleet, signal)
+                return {"rebalance": {"consume_stall_s": silent["worst_partition_s"]}}
+            return _LOOPS[self._name](fleet.urls, self._options)
+        except (FleetError, LoadError) as error:
+            self._running = ""
+            raise TurnError(str(error)) from error
+
+    def _deployed(self, arm: str) -> Proxies:
+        extra = {} if arm == "planned" else {"advice": arm}
+        fleet = deployed(self._options.inventory, extra)
+        if arm == self._running:
+            # A deploy that changes nothing leaves processes that are warm already.
+            play(
+                self._options.inventory,
+                {**extra, "service": "kafka_rest"},
+                playbook="rolling_restart.yml",
+            )
+        self._running = arm
+        return fleet
+
+
+def _produced(urls: tuple[str, ...], options: argparse.Namespace) -> Measured:
+    def once(seconds: float) -> dict[str, float]:
+        return produce(urls, options.topic, _CONNECTIONS, options.record_bytes, seconds)
+
+    steady(lambda: once(options.warm_up / 2)["records_per_s"])
+    found = once(options.seconds)
+    return {
+        "throughput": {"rest": {"mean_records_per_s": found["records_per_s"]}},
+        "latency": {"rest": {"ack_p50_ms": found["p50_ms"], "ack_p99_ms": found["p99_ms"]}},
+    }
+
+
+def _read(urls: tuple[str, ...], options: argparse.Namespace) -> Measured:
+    # More than one answer holds, for those who read.
+    produce(urls, options.topic, _BACKLOG, options.record_bytes, options.seconds)
+
+    def once(seconds: float) -> float:
+        return read(urls[0], options.topic, seconds) * 1e6 / options.record_bytes
+
+    steady(lambda: once(options.warm_up / 2))
+    return {"throughput": {"reading": {"mean_records_per_s": once(options.seconds)}}}
+
+
+_LOOPS: Final[Mapping[str, Callable[[tuple[str, ...], argparse.Namespace], Measured]]] = {
+    "connections": _produced,
+    "backlog": _read,
+}
