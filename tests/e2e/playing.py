@@ -12,16 +12,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 
 
-def play(*arguments: str, inventory: str, tree: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Play to the end, whatever comes of it; with ``tree`` the playbook of another tree, by its own code."""
-    # The environment has this tree's packages; those of another are found before them.
-    code = {} if tree == ROOT else {"PYTHONPATH": str(tree)}
+def play(*arguments: str, inventory: str) -> subprocess.CompletedProcess[str]:
+    """Play to the end, whatever comes of it."""
     return subprocess.run(
         [PLAYBOOK, "-i", inventory, *arguments],
-        cwd=tree,
+        cwd=ROOT,
         capture_output=True,
         text=True,
-        env={**os.environ, **code, "ANSIBLE_NOCOLOR": "1"},
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
         check=False,
     )
 
