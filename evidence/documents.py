@@ -90,6 +90,23 @@ class Finding(_Form):
     fix: str
 
 
+class Change(_Form):
+    """What differs from the plan that `--against` named."""
+
+    where: str
+    file: str
+    key: str
+    """Empty where all of a place comes or goes."""
+    before: str | None
+    after: str | None
+    whose: list[Literal["kit", "inventory", "advice"]]
+    """Who can have changed it; of several, nothing tells which it was."""
+    rule: str
+    because: str
+    since: str
+    """The release that last changed the rule; empty where the rule changed nothing."""
+
+
 class Kit(_Form):
     """The release of Kedge, and a hash of its rules."""
 
@@ -112,6 +129,8 @@ class Plan(_Form):
     sources: dict[str, Source]
     waves: dict[str, Waves]
     findings: list[Finding]
+    changes: list[Change] = []
+    """Only with `--against`."""
 
 
 Verdict = Literal["pass", "fail", "unknown", "measured"]

@@ -111,8 +111,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         parser.error(f"--diff has no {options.format} form: print both plans as JSON, and compare those")
     if options.basis and (options.diff or options.format != "text"):
         parser.error("--basis goes with neither --diff nor --format: JSON and HTML have every basis")
-    if options.against and (options.basis or options.diff or options.format in {"json", "html"}):
-        parser.error("--against goes with --format text or markdown, and with neither --basis nor --diff")
+    if options.against and (options.basis or options.diff or options.format == "html"):
+        parser.error("--against goes with neither --format html nor --basis nor --diff")
     if options.exit_code and not options.against:
         parser.error("--exit-code goes with --against: without it there is nothing that could have changed")
     return options
@@ -130,7 +130,9 @@ def _print(
     elif options.basis and not plan.has_errors:
         print(resting_on(plan, list(dict.fromkeys(options.basis))))
     elif options.format == "json":
-        print(json.dumps(document(_printable(plan.to_json()), inventory, options.advice), indent=2))
+        whole = document(_printable(plan.to_json()), inventory, options.advice)
+        differs = {} if found is None else {"changes": [one.to_json() for one in found]}
+        print(json.dumps(whole | differs, indent=2))
     elif options.format == "html":
         print(page(plan, ", ".join(map(str, options.inventory))), end="")
     elif options.format == "markdown":

@@ -9,7 +9,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from evidence.release import PLAN_SCHEMA, VERSION
 from sizing.core.inventory import Inventory
 from sizing.core.naming import compact
+from sizing.core.rules import since
 from sizing.inventory.secrets import Known
 from sizing.inventory.versions import with_software
 from sizing.inventory.yaml_files import InventoryError
@@ -74,11 +75,19 @@ class Change:
         return f"{' or '.join(_AMONG[one] for one in self.whose)} changed"
 
     @property
+    def since(self) -> str:
+        """Return the release that last changed the rule; empty where the rule changed nothing."""
+        return since(self.rule) if self.rule and "kit" in self.whose else ""
+
+    @property
     def why(self) -> str:
-        """Say whose change it is, by which rule, and its reason."""
-        return (
-            f"{self.who}{f' ({self.rule})' if self.rule else ''}{f': {self.because}' if self.because else ''}"
-        )
+        """Say whose change it is, by which rule, since which release, and its reason."""
+        rule = f" ({self.rule}{f', since {self.since}' if self.since else ''})" if self.rule else ""
+        return f"{self.who}{rule}{f': {self.because}' if self.because else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as the plan's JSON has it."""
+        return {**asdict(self), "since": self.since}
 
     @property
     def subject(self) -> str:

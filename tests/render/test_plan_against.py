@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from evidence.documents import Plan
 from evidence.release import PLAN_SCHEMA, VERSION
 from sizing.__main__ import main
 from sizing.against import Change, shown
+from sizing.core import rules
 from sizing.core.findings import Finding
-from sizing.core.plan import Plan
+from sizing.core.plan import Plan as Planned
 from sizing.markdown import markdown
 from tests.render.test_plan_command import REST
 
@@ -39,8 +41,12 @@ def kept(inventory: Path, capsys: pytest.CaptureFixture[str], *, by_another_kit:
             for instance in host["services"]["kafka_rest"]["instances"]:
                 (one,) = (s for s in instance["settings"] if s["key"] == "consumer.request.max.bytes")
                 one["value"] = "4194304"
+    return kept_as(json.dumps(document), inventory)
+
+
+def kept_as(plan: str, inventory: Path) -> Path:
     path = inventory.parent.parent / "old.json"
-    path.write_text(json.dumps(document))
+    path.write_text(plan)
     return path
 
 
@@ -121,8 +127,35 @@ def test_a_merge_request_gets_a_table(inventory: Path, capsys: pytest.CaptureFix
     assert lines[0] == "## Kedge plan"
     (row,) = (line for line in lines if "`consumer.request.max.bytes`" in line)
     assert "| `4194304` |" in row
+    assert "since 0.1.0): " in row
     tables = [line for line in lines if line.startswith("|")]
     assert {line.replace("\\|", "").count("|") for line in tables} <= {5, 6}
+
+
+def test_a_rule_that_a_release_changed_names_that_release(
+    inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = kept(inventory, capsys, by_another_kit=True)
+    monkeypatch.setattr(rules, "CHANGED", {"rest.consumer.request_bytes": "0.2.0"})
+    assert main(["-i", str(inventory), "--against", str(old)]) == 0
+    assert "Kedge's rule changed (rest.consumer.request_bytes, since 0.2.0): " in said(capsys)
+
+
+def test_a_pipeline_reads_the_changes_beside_the_plan(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = kept(inventory, capsys, by_another_kit=True)
+    assert main(["-i", str(inventory), "--against", str(old), "--format", "json", "--exit-code"]) == 3
+    text = capsys.readouterr().out
+    plan = Plan.model_validate_json(text)
+    assert {(c.key, c.before, c.since, *c.whose) for c in plan.changes} == {
+        ("consumer.request.max.bytes", "4194304", "0.1.0", "kit")
+    }
+    assert not any(one.model_extra for one in plan.changes)
+    change(inventory)
+    assert main(["-i", str(inventory), "--against", str(kept_as(text, inventory)), "--format", "json"]) == 0
+    mine = Plan.model_validate_json(capsys.readouterr().out).changes
+    assert {(c.since, *c.whose) for c in mine} == {("", "inventory")}
 
 
 def test_another_version_and_archive_are_changes(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,7 +308,7 @@ def test_a_value_that_kit_and_inventory_leave_as_it_was_is_no_change(
 
 def test_an_empty_value_is_not_one_that_is_not_set() -> None:
     change = Change("rest1 kafka_rest@8082", "f", "key", "", None, ("kit",), "rule", "reason")
-    (row,) = (line for line in markdown(Plan(), [change]).splitlines() if "`key`" in line)
+    (row,) = (line for line in markdown(Planned(), [change]).splitlines() if "`key`" in line)
     assert "| (empty) | (not set) |" in row
     assert "(empty) -> (not set)" in shown([change])
 
@@ -290,10 +323,10 @@ def test_the_same_change_for_another_reason_stands_by_itself() -> None:
 def test_many_findings_of_a_merge_request_are_folded_but_errors_are_not() -> None:
     warnings = [Finding("warning", "a.rule", f"rest{n}", f"what {n}", "fix") for n in range(20)]
     error = Finding("error", "a.rule", "rest0", "what is wrong", "fix")
-    text = markdown(Plan(findings=(error, *warnings)), [])
+    text = markdown(Planned(findings=(error, *warnings)), [])
     assert text.index("what is wrong") < text.index("<details>") < text.index("what 1 ")
     assert "<summary>20 warnings</summary>" in text
-    assert "<details>" not in markdown(Plan(findings=tuple(warnings[:3])), [])
+    assert "<details>" not in markdown(Planned(findings=tuple(warnings[:3])), [])
 
 
 def test_the_plan_names_its_form_and_its_kit(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,17 @@
+"""Since which release each rule gives the values that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+#: The release that brought every rule which is not named below.
+_FIRST: Final = "0.1.0"
+#: Rules that a later release brought, changed or took away, with the last release that did; CHANGELOG.md
+#: names each under that release.
+CHANGED: Final[Mapping[str, str]] = {}
+
+
+def since(rule: str) -> str:
+    """Return the release that brought a rule, or that last changed the values it gives."""
+    return CHANGED.get(rule, _FIRST)

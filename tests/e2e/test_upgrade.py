@@ -1,0 +1,113 @@
+"""A fleet that the last release deployed is deployed by this tree, under 500 requests a second.
+
+It is done as docs/releases.md says: from an inventory's repository that holds nothing of Kedge, and in which
+nothing changes. The last release is the newest tag, or the commit that ``KEDGE_UPGRADE_FROM`` names; it runs in
+the environment of this tree.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.baseline import version
+from tests.e2e.playing import ROOT, local_fleet, recap
+from tests.e2e.test_rest_proxies import (
+    INVENTORY,
+    REQUESTS_PER_S,
+    TOPIC,
+    Consumers,
+    audited,
+    prepared,
+    requests,
+    stated,
+)
+from tests.kafka.loads import kill_quietly
+from tests.outside import repository, shell
+
+#: The state is tested as that of a service which a load is planned for.
+VERIFY = {"cluster": "leaf", "rest": {"topic": TOPIC, "group": TOPIC, "records_per_s": 1}}
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1800), pytest.mark.long]
+
+
+def of_git(*arguments: str) -> bytes | None:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
+    return done.stdout if done.returncode == 0 else None
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree of the last release."""
+    newest = of_git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*")
+    reference = os.environ.get("KEDGE_UPGRADE_FROM") or (newest or b"").decode().strip()
+    if not reference:
+        pytest.skip(f"no tag v{version()} in this clone, and KEDGE_UPGRADE_FROM names no commit")
+    packed = of_git("archive", reference)
+    assert packed is not None, f"{reference}: no commit of this clone"
+    tree = tmp_path_factory.mktemp("released")
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        tar.extractall(tree)
+    (tree / ".venv").symlink_to(ROOT / ".venv")
+    return tree
+
+
+def played(path: Path, playbook: str, *arguments: str, tree: Path = ROOT) -> str:
+    """Play a playbook of a tree from the inventory's repository at ``path``; return what it prints."""
+    kedge = path.parent / "kedge"
+    kedge.unlink()
+    kedge.symlink_to(tree)
+    # Keys of the nodes and the proxy's archive are those of this tree.
+    command = ("../kedge/.venv/bin/ansible-playbook", "-i", "inventories/prod", f"../kedge/{playbook}")
+    line = " ".join((*command, "-e", f"kit_dir={ROOT}", *arguments))
+    done = shell(path, line, PYTHONPATH=str(tree))
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def deployed(released: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The inventory's repository, whose fleet the last release deployed."""
+    path = repository(tmp_path_factory.mktemp("outside"), released / INVENTORY)
+    inventory = str(path / "inventories" / "prod")
+    local_fleet("up", inventory)
+    try:
+        played(path, "deploy.yml", tree=released)
+        yield path
+    finally:
+        local_fleet("down", inventory)
+
+
+def test_an_upgrade_under_load_fails_no_request_and_loses_no_record(
+    deployed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = prepared(tmp_path, max_s=1200).start()
+    try:
+        load.await_phase("running")
+        with Consumers() as consumers:
+            output = played(deployed, "deploy.yml")
+            load.await_acked(load.state()["acked"] + REQUESTS_PER_S)
+        checks = audited(load)
+    finally:
+        kill_quietly(load)
+    sent = requests(load)
+    restarts = output.count("TASK [instances : Restart the instance with its release")
+    stated(f"an upgrade that restarts {restarts} instances", sent, capsys)
+    assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
+    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    assert consumers.wrong == []
+    assert set(consumers.answers) <= {200, 404, 503}, consumers.answers
+
+
+def test_the_upgraded_fleet_is_as_planned_and_a_second_deploy_changes_nothing(deployed: Path) -> None:
+    again = played(deployed, "deploy.yml")
+    assert all(host["changed"] == 0 for host in recap(again).values()), again
+    (deployed / "verify.json").write_text(json.dumps({"verify": VERIFY}))
+    played(deployed, "verify.yml", "-e @verify.json -e verify_steps=state -e kedge_runs_dir=kept")
