@@ -29,7 +29,7 @@ _FAILURES: Final = (RuntimeError, ValueError, TimeoutError, KafkaException)
 #: What the bench of mirrors calls the variants.
 _MIRRORS: Final = {"stock": "defaults", "documented": "article", "planned": "planned"}
 #: No document says how RocksDB is bounded: documented is left out.
-_APPLICATIONS: Final = {**cases.STOCK, **cases.PLANNED}
+_APPLICATIONS: Final = {"stock": cases.STOCK["defaults"], **cases.PLANNED}
 #: What a backlog holds, and how fast it had come: segments follow its time.
 _RECORDS: Final = 200_000
 _CAME_PER_S: Final = 600.0
