@@ -78,7 +78,7 @@ Columns = Mapping[str, frozenset[str | int]]
 
 
 @dataclass(frozen=True)
-class Process:
+class LoadProcess:
     """A process of the load on a host: its actors, and by table what the columns of its rows may hold."""
 
     actors: tuple[str, ...]
@@ -90,7 +90,7 @@ def clock(line: bytes) -> Clock:
     return parsed(_CLOCK, line, "clock of a host")
 
 
-def counted(line: bytes, processes: Mapping[str, Process], width: int) -> Counted:
+def counted(line: bytes, processes: Mapping[str, LoadProcess], width: int) -> Counted:
     """Return what a host tells of its processes, rows of the board ``width`` numbers wide.
 
     Raises:
@@ -104,7 +104,7 @@ def counted(line: bytes, processes: Mapping[str, Process], width: int) -> Counte
     return told.model_copy(update={"said": {name: shown(text, _SAID) for name, text in told.said.items()}})
 
 
-def take_files(pipe: Pipe, processes: Mapping[str, Process], folder: Path, most: int) -> list[Path]:
+def take_files(pipe: Pipe, processes: Mapping[str, LoadProcess], folder: Path, most: int) -> list[Path]:
     """Put the files that follow into an empty folder, ``most`` bytes at most; return their paths in it.
 
     All of them have names of our own, and what is in them was read once within bounds.
@@ -131,7 +131,7 @@ def take_files(pipe: Pipe, processes: Mapping[str, Process], folder: Path, most:
     return list(found)
 
 
-def _names(processes: Mapping[str, Process]) -> dict[str, tuple[str, str]]:
+def _names(processes: Mapping[str, LoadProcess]) -> dict[str, tuple[str, str]]:
     """Return the names that files may have, each with its process and its table."""
     found = {re.escape(f"logs/{name}.log"): (name, "") for name in processes}
     for name, process in processes.items():
@@ -157,7 +157,9 @@ def _copy(pipe: Pipe, path: Path, size: int) -> None:
             size -= len(chunk)
 
 
-def _look_into(folder: Path, files: Mapping[str, tuple[str, str]], processes: Mapping[str, Process]) -> None:
+def _look_into(
+    folder: Path, files: Mapping[str, tuple[str, str]], processes: Mapping[str, LoadProcess]
+) -> None:
     """Have a process of its own, with bounds, read all tables: what a crafted one breaks is that alone."""
     if not files:
         return

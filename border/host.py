@@ -26,7 +26,7 @@ _CHUNK: Final = 65_536
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")]
 
 
-class Sample(Foreign):
+class HostSample(Foreign):
     """A line of verify.watch.on_host: processes, the host, and its network interfaces."""
 
     units: list[tuple[Word, Long, Count, Count, Int]]
@@ -34,7 +34,7 @@ class Sample(Foreign):
     links: list[tuple[Word, Count, Count, Count | None]]
 
 
-class Memory(Foreign):
+class StreamsMemory(Foreign):
     """A line that a Streams application's reporter writes; what it cannot tell is left out."""
 
     model_config = ConfigDict(extra="ignore")
@@ -56,8 +56,8 @@ class Memory(Foreign):
     pinned_sum_bytes: Long | None = None
 
 
-_SAMPLE: Final = TypeAdapter(Sample)
-_MEMORY: Final = TypeAdapter(Memory)
+_SAMPLE: Final = TypeAdapter(HostSample)
+_MEMORY: Final = TypeAdapter(StreamsMemory)
 #: What a machine tells of itself, by name, and how that looks.
 _MACHINE: Final = {
     "boot_id": r"[0-9a-zA-Z-]{1,64}",
@@ -111,14 +111,14 @@ def machine(printed: list[str]) -> dict[str, str]:
     }
 
 
-def sample(line: bytes, units: Mapping[str, Any]) -> Sample:
+def sample(line: bytes, units: Mapping[str, Any]) -> HostSample:
     """Return a line of samples; raises ForeignError, also for units that are not the host's."""
     found = parsed(_SAMPLE, line, "line of samples")
     only((each[0] for each in found.units), units, "units")
     return found
 
 
-def memory(line: str) -> Memory | None:
+def memory(line: str) -> StreamsMemory | None:
     """Return a line of an application's memory, None for one that is not whole."""
     try:
         return parsed(_MEMORY, line, "line of samples")

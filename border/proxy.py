@@ -34,7 +34,7 @@ class Made(_Told):
     base_uri: Annotated[str, Field(max_length=2_000)]
 
 
-class Read(_Told):
+class ConsumedRecord(_Told):
     """A record that a proxy read."""
 
     partition: Int
@@ -42,7 +42,7 @@ class Read(_Told):
     value: str | None = None
 
 
-class Offset(_Told):
+class ProduceResult(_Told):
     """What became of a record that a proxy was given."""
 
     partition: Int | None = None
@@ -54,7 +54,7 @@ class Offset(_Told):
 class Offsets(_Told):
     """The answer to a produce request."""
 
-    offsets: list[Offset]
+    offsets: list[ProduceResult]
 
 
 class Refusal(_Told):
@@ -77,7 +77,7 @@ class Origin(NamedTuple):
 
 
 _MADE: Final = TypeAdapter(Made)
-_READ: Final = TypeAdapter(list[Read])
+_READ: Final = TypeAdapter(list[ConsumedRecord])
 _OFFSETS: Final = TypeAdapter(Offsets)
 _REFUSAL: Final = TypeAdapter(Refusal)
 
@@ -138,7 +138,7 @@ def records(body: bytes) -> tuple[list[int], list[int], list[bytes | None]]:
     return [one.partition for one in found], [one.offset for one in found], values
 
 
-def offsets(body: bytes, count: int) -> list[Offset]:
+def offsets(body: bytes, count: int) -> list[ProduceResult]:
     """Return what became of so many records; raises ForeignError, also for more or fewer."""
     found = parsed(_OFFSETS, body, "produce answer").offsets
     if len(found) != count:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from comparison.permutation import FALSE_ALARM, Block, Difference, corrected, difference
+from comparison.permutation import FALSE_ALARM, Difference, PairedSamples, corrected, difference
 
 Change = Literal["better", "worse", "same", "new", "gone"]
 
@@ -114,7 +114,7 @@ def _figures(blocks: Blocks, assumed: float) -> Iterator[Compared]:
         none = (0.0,) if name.startswith("anomalies.") else ()
         seen = [value for one, two in measured for value in (*one.get(name, ()), *two.get(name, ()))]
         worst = (min(seen) if _MORE_IS_BETTER.search(name) else max(seen),) if _NOTICED.search(name) else ()
-        values: list[Block] = [
+        values: list[PairedSamples] = [
             (
                 (*one.get(name, none * down.count(0.0)), *worst * down.count(1.0)),
                 (*two.get(name, none * fell.count(0.0)), *worst * fell.count(1.0)),
@@ -128,7 +128,7 @@ def _collapsed(documents: Documents) -> tuple[float, ...]:
     return tuple(float(document.get("collapsed", False)) for document in documents)
 
 
-def _compared(name: str, values: Sequence[Block], assumed: float) -> Compared:
+def _compared(name: str, values: Sequence[PairedSamples], assumed: float) -> Compared:
     before = tuple(value for one, _ in values for value in one)
     after = tuple(value for _, two in values for value in two)
     whole = [block for block in values if all(block)]

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 #: A block: what both sides measured close to each other in time.
-Block = tuple[Sequence[float], Sequence[float]]
+PairedSamples = tuple[Sequence[float], Sequence[float]]
 
 #: The chance, over all figures together, that at least one is called different though both sides are alike.
 FALSE_ALARM: Final = 0.05
@@ -51,7 +51,7 @@ class Difference:
     relative: bool
 
 
-def difference(blocks: Sequence[Block], level: float = FALSE_ALARM) -> Difference:
+def difference(blocks: Sequence[PairedSamples], level: float = FALSE_ALARM) -> Difference:
     """Return how the second side of blocks differs from the first.
 
     Args:

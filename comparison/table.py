@@ -15,7 +15,7 @@ from comparison.permutation import FALSE_ALARM, Difference, enough
 _ENDS: Final = {"low": -1, "high": 1}
 
 
-class Row(NamedTuple):
+class ComparedFigure(NamedTuple):
     """A figure: medians with the range of the repetitions, the difference, its interval, the chance of it."""
 
     change: str
@@ -27,12 +27,14 @@ class Row(NamedTuple):
     chance: str
 
 
-def row(one: Compared) -> Row:
+def row(one: Compared) -> ComparedFigure:
     """Return a figure as people read it."""
     judged = one.chance is not None
     change = "no difference" if judged and one.change == "same" else one.change
     chance = f"{one.chance:.2g}" if judged else ""
-    return Row(change, one.name, _range(one.before), _range(one.after), _by(one), _interval(one), chance)
+    return ComparedFigure(
+        change, one.name, _range(one.before), _range(one.after), _by(one), _interval(one), chance
+    )
 
 
 def how_sure(found: Sequence[Compared], blocks: Blocks, noise: float = NOISE) -> str:

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from control.group_gate import Answer, Look, Looker, Question, decide
+from control.group_gate import GateDecision, Look, Looker, Question, decide
 
 POLL_SECONDS: Final = 0.2
 #: Looks that are kept: the longest baseline is a commit's interval.
@@ -56,7 +56,7 @@ class Watch:
             self.look()
             time.sleep(max(POLL_SECONDS, self._looks[-1].ended - self._looks[-1].began))
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> GateDecision:
         """Wait for the answer to a question."""
         late = question.asked + question.seconds + _LATE_SECONDS
         with self._news:
@@ -68,7 +68,7 @@ class Watch:
                         self._known = dict(answer.lags)
                     return answer
                 if now > late:
-                    return Answer({}, f"after {question.seconds:g} s no look came to its end")
+                    return GateDecision({}, f"after {question.seconds:g} s no look came to its end")
                 self._news.wait(1)
 
 

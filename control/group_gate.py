@@ -56,7 +56,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GateDecision:
     """That the gate is open, with the lags of the groups, or why it stays closed."""
 
     lags: Mapping[str, int]
@@ -148,7 +148,9 @@ def complaint(
     return None
 
 
-def decide(question: Question, looks: Sequence[Look], known: Mapping[str, int], now: float) -> Answer | None:
+def decide(
+    question: Question, looks: Sequence[Look], known: Mapping[str, int], now: float
+) -> GateDecision | None:
     """Return what the looks, oldest first, answer to a question; None while there is nothing to say yet.
 
     ``known`` are baselines that were taken before; a group that has one need not be watched as long again.
@@ -157,7 +159,7 @@ def decide(question: Question, looks: Sequence[Look], known: Mapping[str, int], 
     if not fresh:
         return None
     if fresh[-1].error is not None:
-        return Answer({}, fresh[-1].error)
+        return GateDecision({}, fresh[-1].error)
     late = now - question.asked > question.seconds
     baseline = None if question.kind == "before" else question.baseline
 
@@ -167,32 +169,32 @@ def decide(question: Question, looks: Sequence[Look], known: Mapping[str, int], 
     if question.kind == "hold":
         return _held(question, fresh, wrong) if late else None
     if said := wrong(fresh[-1]):
-        return Answer(fresh[-1].lags, f"after {question.seconds:g} s {said}") if late else None
+        return GateDecision(fresh[-1].lags, f"after {question.seconds:g} s {said}") if late else None
     # A row may begin before the question where nothing was touched; what an instance does now is seen anew.
     good = _last_in_a_row(looks if question.kind == "before" else fresh, wrong)
     if len(good) < LOOKS_IN_A_ROW:
         return None
-    return Answer(_most(good)) if question.kind == "after" else _baseline(question, good, known)
+    return GateDecision(_most(good)) if question.kind == "after" else _baseline(question, good, known)
 
 
-def _held(question: Question, fresh: Sequence[Look], wrong: Callable[[Look], str | None]) -> Answer:
+def _held(question: Question, fresh: Sequence[Look], wrong: Callable[[Look], str | None]) -> GateDecision:
     """Return whether groups held their levels: they do now, and nearly always did."""
     bad = [said for one in fresh if (said := wrong(one))]
     held = len(fresh) - len(bad)
     if wrong(fresh[-1]) is None and 100 * held >= _HELD_PERCENT * len(fresh):
-        return Answer(_most(fresh))
-    return Answer(
+        return GateDecision(_most(fresh))
+    return GateDecision(
         _most(fresh), f"{held} of {len(fresh)} looks in {question.seconds:g} s were good: {bad[-1]}"
     )
 
 
-def _baseline(question: Question, good: Sequence[Look], known: Mapping[str, int]) -> Answer | None:
+def _baseline(question: Question, good: Sequence[Look], known: Mapping[str, int]) -> GateDecision | None:
     """Return the most that lags were while groups were stable, of those that were watched for long enough."""
     states, last = good[-1].states, good[-1].ended
     if states.keys() - known.keys() and last - good[0].ended < question.baseline_ms / 1000:
         return None
     seen = _most(one for one in good if last - one.ended <= question.baseline_ms / 1000)
-    return Answer({name: max(known.get(name, 0), seen.get(name, 0)) for name in states})
+    return GateDecision({name: max(known.get(name, 0), seen.get(name, 0)) for name in states})
 
 
 def _last_in_a_row(looks: Sequence[Look], wrong: Callable[[Look], str | None]) -> list[Look]:

@@ -105,7 +105,7 @@ class OtherCluster(_Model):
     client: Client = {}
 
 
-class Place(_Model):
+class ClusterTopic(_Model):
     """A topic of a cluster."""
 
     cluster: Text
@@ -121,15 +121,15 @@ class Mirror(_Model):
     """
 
     flow: Text
-    source: Place
-    target: Place
+    source: ClusterTopic
+    target: ClusterTopic
     group: Text | None = None
     batch_bytes: int = Field(50_000, ge=1)
     exactly_once: bool = False
     codec: str = ""
 
 
-class Instance(_Model):
+class AppInstance(_Model):
     """An instance of an application on a host."""
 
     host: Text
@@ -140,14 +140,14 @@ class Application(_Model):
     """A Streams application, whose name is its consumer group; with ``input``, it is fed by the load."""
 
     name: Text
-    instances: list[Instance] = []
-    input: Place | None = None
-    output: Place | None = None
+    instances: list[AppInstance] = []
+    input: ClusterTopic | None = None
+    output: ClusterTopic | None = None
     per_record: int = Field(1, ge=1)
     exactly_once: bool = False
 
 
-class Load(_Model):
+class LoadSpec(_Model):
     """The whole of `load.json`."""
 
     run_id: Text
@@ -209,9 +209,9 @@ class Load(_Model):
         """Return the topics that are loaded, each once."""
         return sorted({part.topic for part in (self.kafka, self.rest) if part})
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[ClusterTopic]:
         """Return the topics that the run's records are in, with mirrors' and applications', each once."""
-        loaded = [Place(cluster=self.cluster, topic=topic) for topic in self.topics()]
+        loaded = [ClusterTopic(cluster=self.cluster, topic=topic) for topic in self.topics()]
         made = [m.target for m in self.mirrors] + [app.output for app in self.applications if app.output]
         return list(dict.fromkeys([*loaded, *made]))
 
@@ -242,12 +242,12 @@ def _completed(document: dict[str, Any], secret: dict[str, dict[str, Any]]) -> d
     return {**merged(document, placed), "client": own, "clusters": others}
 
 
-def read_load(run_dir: Path) -> Load:
+def read_load(run_dir: Path) -> LoadSpec:
     """Read `load.json` of a run's folder; raises LoadError when it is not there or not right."""
     path = run_dir / "load.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        load = Load.model_validate(
+        load = LoadSpec.model_validate(
             _completed(document, from_environment()) if isinstance(document, dict) else document
         )
     except OSError as error:

@@ -23,7 +23,7 @@ class Cluster(_Part):
     client: dict[str, str | int | float | bool] = {}
 
 
-class Topic(_Part):
+class TopicRange(_Part):
     """A topic's range in this run: offsets [start, end) by partition, log start as it was at the end.
 
     A load that did not end properly left no end: then all that the topic holds is read.
@@ -78,7 +78,7 @@ class Clock(_Part):
     error_us: int
 
 
-class Place(_Part):
+class ClusterTopic(_Part):
     """A topic of a cluster."""
 
     cluster: str
@@ -92,8 +92,8 @@ class Mirror(_Part):
     """
 
     flow: str
-    source: Place
-    target: Place
+    source: ClusterTopic
+    target: ClusterTopic
     group: str | None = None
     exactly_once: bool = False
     #: What a batch holds before compression; the default is the article's, a 20th of a message of 1 MB.
@@ -102,7 +102,7 @@ class Mirror(_Part):
     codec: str = ""
 
 
-class Instance(_Part):
+class DeployedInstance(_Part):
     """An instance of a service on a host."""
 
     host: str
@@ -117,9 +117,9 @@ class Application(_Part):
     """
 
     name: str
-    instances: list[Instance] = []
-    input: Place | None = None
-    output: Place | None = None
+    instances: list[DeployedInstance] = []
+    input: ClusterTopic | None = None
+    output: ClusterTopic | None = None
     per_record: int = Field(1, ge=1)
     exactly_once: bool = False
 
@@ -197,7 +197,7 @@ class Run(_Part):
     warm_up_us: int = 0
     load_until_us: int | None = Field(alias="measured_until_us")
     clusters: dict[str, Cluster] = {}
-    topics: list[Topic]
+    topics: list[TopicRange]
     mirrors: list[Mirror] = []
     applications: list[Application] = []
     producers: dict[int, Producer] = {}
@@ -262,7 +262,7 @@ class Run(_Part):
         flows = (mirror.group for mirror in self.mirrors if mirror.group)
         return list(dict.fromkeys([*self.groups, *fed, *flows]))
 
-    def source_topics(self) -> list[Topic]:
+    def source_topics(self) -> list[TopicRange]:
         """Return the topics that generators wrote to; copies made by mirrors are left out."""
         written = {producer.topic for producer in self.producers.values()}
         copies = {(mirror.target.cluster, mirror.target.topic) for mirror in self.mirrors}
@@ -272,12 +272,12 @@ class Run(_Part):
             if topic.topic in written and (topic.cluster, topic.topic) not in copies
         ]
 
-    def topic_of(self, place: Place) -> Topic | None:
+    def topic_of(self, place: ClusterTopic) -> TopicRange | None:
         """Return what is known of one end of a mirror, or None when run.json does not name the topic."""
         found = (t for t in self.topics if (t.cluster, t.topic) == (place.cluster, place.topic))
         return next(found, None)
 
-    def doubts_about(self, *places: Place) -> list[str]:
+    def doubts_about(self, *places: ClusterTopic) -> list[str]:
         """Return why topics may hold less than was written to them, a sentence for each that may."""
         doubts = []
         for place in places:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from evidence.nearest import nearest
-from sizing.against import Change, at_commit, changes, document, moved, nothing, read_kept, shown
+from sizing.against import PlanChange, at_commit, changes, document, moved, nothing, read_kept, shown
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Advice, Basis
@@ -119,7 +119,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _print(
-    options: argparse.Namespace, inventory: Inventory, plan: Plan, found: Sequence[Change] | None
+    options: argparse.Namespace, inventory: Inventory, plan: Plan, found: Sequence[PlanChange] | None
 ) -> None:
     if options.diff and plan.has_errors:
         print(text(plan))
@@ -166,7 +166,7 @@ def _older(name: str, options: argparse.Namespace, now: dict[str, Any]) -> dict[
     return document(plan.to_json(), inventory, options.advice)
 
 
-def _changes(before: Sequence[dict[str, Any]], now: dict[str, Any]) -> list[Change]:
+def _changes(before: Sequence[dict[str, Any]], now: dict[str, Any]) -> list[PlanChange]:
     kept = [one for one in before if one.get("kit") != now["kit"]]
     if len(before) > 2 or (len(before) == 2 and len(kept) != 1):
         raise InventoryError("--against: give one plan of another kit, one commit, or one of each")

@@ -42,7 +42,7 @@ _HIDDEN: Final = "***"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlanChange:
     """A setting, or with an empty key a whole place, that only one plan has or that differs.
 
     Attributes:
@@ -254,7 +254,7 @@ def _git(folder: Path, *arguments: str) -> bytes | None:
 
 def changes(
     before: Mapping[str, Any], after: Mapping[str, Any], between: Mapping[str, Any] | None = None
-) -> list[Change]:
+) -> list[PlanChange]:
     """Return what differs between two plans, in the order of today's.
 
     Args:
@@ -280,26 +280,28 @@ def _whose(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Author,
     return (*differ, "advice") if before.get("advice", after["advice"]) != after["advice"] else differ
 
 
-def _apart(before: Mapping[str, Any], after: Mapping[str, Any], whose: tuple[Author, ...]) -> list[Change]:
+def _apart(
+    before: Mapping[str, Any], after: Mapping[str, Any], whose: tuple[Author, ...]
+) -> list[PlanChange]:
     old, new = _flat(before), _flat(after)
-    found: list[Change] = []
+    found: list[PlanChange] = []
     for where in dict.fromkeys([*new, *old]):
         if where not in old or where not in new:
             at = ("planned" if where in old else None, "planned" if where in new else None)
-            found.append(Change(where, "", "", *at, whose))
+            found.append(PlanChange(where, "", "", *at, whose))
             continue
         for file, key in dict.fromkeys([*new[where], *old[where]]):
             was, now = old[where].get((file, key)), new[where].get((file, key))
             if (_value(was), bool(was)) != (_value(now), bool(now)):
                 said = now or was or {}
                 why = str(said.get("rule", "")), str(said.get("because", ""))
-                found.append(Change(where, file, key, _value(was), _value(now), whose, *why))
+                found.append(PlanChange(where, file, key, _value(was), _value(now), whose, *why))
     return [*_software(before, after, whose), *found]
 
 
 def _software(
     before: Mapping[str, Any], after: Mapping[str, Any], whose: tuple[Author, ...]
-) -> Iterator[Change]:
+) -> Iterator[PlanChange]:
     """Yield how the software differs of services that both plans have; an older kit named none."""
     for host, part in after["hosts"].items():
         for service, of_service in part["services"].items():
@@ -309,7 +311,7 @@ def _software(
             old, new = of_before["software"], of_service["software"]
             for key in dict.fromkeys([*new, *old]):
                 if old.get(key) != new.get(key):
-                    yield Change(f"{host} {service}", "", key, old.get(key), new.get(key), whose)
+                    yield PlanChange(f"{host} {service}", "", key, old.get(key), new.get(key), whose)
 
 
 def _value(setting: Mapping[str, Any] | None) -> str | None:
@@ -343,7 +345,7 @@ def _flat(plan: Mapping[str, Any]) -> dict[str, dict[tuple[str, str], Mapping[st
         ) from error
 
 
-def shown(found: Sequence[Change]) -> str:
+def shown(found: Sequence[PlanChange]) -> str:
     """Return changes as text, each once for all its places, and their number last."""
     if not found:
         return "no value changes"
@@ -362,14 +364,14 @@ def shown(found: Sequence[Change]) -> str:
     return "\n".join(lines)
 
 
-def untold(found: Sequence[Change]) -> bool:
+def untold(found: Sequence[PlanChange]) -> bool:
     """Return whether a commit of the inventory would tell whose change one of them is."""
     return any({"kit", "inventory"} <= {*one.whose} for one in found)
 
 
-def together(found: Sequence[Change]) -> list[list[Change]]:
+def together(found: Sequence[PlanChange]) -> list[list[PlanChange]]:
     """Group the same change, for the same reason, of several places."""
-    groups: dict[tuple[object, ...], list[Change]] = {}
+    groups: dict[tuple[object, ...], list[PlanChange]] = {}
     for one in found:
         name, said = one.file.rpartition("/")[2], (_said(one.before), _said(one.after))
         alike = ("",) if one.key else ("place", one.subject)
@@ -378,7 +380,7 @@ def together(found: Sequence[Change]) -> list[list[Change]]:
     return list(groups.values())
 
 
-def count(found: Sequence[Change]) -> str:
+def count(found: Sequence[PlanChange]) -> str:
     """Say how many values change, and how many places come and go."""
     values, places = sum(bool(one.key) for one in found), sum(not one.key for one in found)
     parts = [f"{values} value{' changes' if values == 1 else 's change'}"] if values else []

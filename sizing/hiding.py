@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sizing.core.findings import Finding, together
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance, Plan
+from sizing.core.plan import Plan, PlannedInstance
 from sizing.core.service import Service
 from sizing.core.settings import Setting
 from sizing.inventory.loads import loads
@@ -42,7 +42,7 @@ def hide(plan: Plan, inventory: Inventory, services: Iterable[Service]) -> Plan:
     known = Known(inventory)
     found = [*_of_variables(inventory, services, known)]
 
-    def of_instance(host: str, service: str, instance: Instance) -> Instance:
+    def of_instance(host: str, service: str, instance: PlannedInstance) -> PlannedInstance:
         where = f"{host} {service}@{instance.name}"
         hidden = tuple(_hidden(s, known) for s in instance.settings)
         found.extend(_shown(where, hidden, known))

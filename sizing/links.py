@@ -9,7 +9,7 @@ from typing import Final
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.core.variables import role_variables
 from sizing.inventory.clusters import clusters
 from sizing.mirror.variables import mirror_makers
@@ -33,7 +33,9 @@ def check_broker_links(inventory: Inventory, topics: Part) -> Iterator[Finding]:
     declared = with_topics(inventory, topics)
     for name, cluster in known.items():
         hosts = inventory.group(cluster.brokers) if cluster.brokers else ()
-        links = [link for h in hosts if (link := number(inventory.hosts[h].get("host_link_mbit_per_s"))) > 0]
+        links = [
+            link for h in hosts if (link := int_or_zero(inventory.hosts[h].get("host_link_mbit_per_s"))) > 0
+        ]
         if not links:
             continue
         taken = _taken(inventory, name, declared.get(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from sizing.against import TELL, Change, count, together, untold
+from sizing.against import TELL, PlanChange, count, together, untold
 from sizing.core.findings import Finding
 from sizing.core.naming import compact
 from sizing.core.plan import Plan
@@ -14,7 +14,7 @@ from sizing.core.plan import Plan
 _OPEN = 10
 
 
-def markdown(plan: Plan, found: Sequence[Change] | None = None) -> str:
+def markdown(plan: Plan, found: Sequence[PlanChange] | None = None) -> str:
     """Return the findings of a plan and, where it was held against an older one, what changes.
 
     Args:
@@ -53,8 +53,8 @@ def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
-def _by_service(found: Sequence[Change]) -> Iterator[str]:
-    services: dict[str, list[list[Change]]] = {}
+def _by_service(found: Sequence[PlanChange]) -> Iterator[str]:
+    services: dict[str, list[list[PlanChange]]] = {}
     for same in together(found):
         services.setdefault(same[0].subject, []).append(same)
     for service, groups in services.items():
@@ -65,7 +65,7 @@ def _by_service(found: Sequence[Change]) -> Iterator[str]:
         yield from _folded(title, table) if len(rows) > _OPEN else (f"### {title}", "", *table)
 
 
-def _row(same: Sequence[Change]) -> tuple[str, ...]:
+def _row(same: Sequence[PlanChange]) -> tuple[str, ...]:
     one, where = same[0], compact(change.where for change in same)
     if not one.key:
         return where, "", one.before or "", one.after or "", one.who

@@ -14,9 +14,9 @@ from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Part, Waves
 from sizing.core.service import ROOM_PERCENT, Away, OfHosts, Service
-from sizing.core.service import Planned as Services
+from sizing.core.service import PlannedInstances as Services
 from sizing.core.settings import Basis, Setting
-from sizing.core.variables import Count, Planned, Positive, Strict, read_model
+from sizing.core.variables import Count, DefaultRule, Positive, Strict, read_model
 from sizing.host.variables import host_facts
 
 VARIABLE: Final = "rollout"
@@ -32,7 +32,7 @@ class Rollout(Strict):
 
     at_once: Literal["auto"] | Positive | Annotated[str, Field(pattern=r"^([1-9]\d?|100)%$")] = 1
     """Instances that may be unavailable at the same time: a number, a share such as 10%, or auto."""
-    first: Annotated[Count | None, Planned("rollout.first")] = None
+    first: Annotated[Count | None, DefaultRule("rollout.first")] = None
     """Canary instances, restarted one at a time; one where several restart together."""
     room_percent: Count = ROOM_PERCENT
     """How much more than its planned share an instance may get while others are unavailable."""

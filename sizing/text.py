@@ -11,7 +11,7 @@ from typing import Final
 from evidence.release import VERSION
 from sizing.core.findings import Finding
 from sizing.core.naming import compact, fold
-from sizing.core.plan import Instance, Plan
+from sizing.core.plan import Plan, PlannedInstance
 from sizing.core.settings import Basis, Setting
 from sizing.core.settings import apart as differences
 from sizing.sources import Source, cited, keys, parts
@@ -39,7 +39,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
         counts = list(findings(plan.findings))[-1]
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])
     lines: list[str] = []
-    shown: dict[tuple[str, str], list[tuple[str, Instance]]] = {}
+    shown: dict[tuple[str, str], list[tuple[str, PlannedInstance]]] = {}
     for host, services in plan.services.items():
         for service, instances in services.items():
             same: dict[str, list[str]] = {}  # title of the instance that they are like -> names
@@ -140,13 +140,13 @@ def _waves(plan: Plan, service: str, *, full: bool) -> Iterator[str]:
         yield f"    {more} more batches; --full shows all of them (plan.yml: -v)"
 
 
-def _behind(plan: Plan, service: str, host: str) -> tuple[Instance, ...]:
+def _behind(plan: Plan, service: str, host: str) -> tuple[PlannedInstance, ...]:
     """Return the instances of a host that restart after those that go first."""
     return plan.services[host][service][plan.waves[service].ahead.get(host, 0) :]
 
 
 def _nearest(
-    host: str, service: str, instance: Instance, before: list[tuple[str, Instance]]
+    host: str, service: str, instance: PlannedInstance, before: list[tuple[str, PlannedInstance]]
 ) -> tuple[str, tuple[Setting, ...] | None]:
     """Return which of the first few that were shown an instance is most like, and in what they differ."""
     found: tuple[str, tuple[Setting, ...] | None] = ("", None)
@@ -157,7 +157,9 @@ def _nearest(
     return found
 
 
-def _apart(host: str, instance: Instance, like_host: str, like: Instance) -> tuple[Setting, ...] | None:
+def _apart(
+    host: str, instance: PlannedInstance, like_host: str, like: PlannedInstance
+) -> tuple[Setting, ...] | None:
     """Return the settings in which an instance differs from another beyond its names; None where most do."""
     theirs = {_named(s, like_host, like) for s in like.settings}
     mine = [(s, _named(s, host, instance)) for s in instance.settings]
@@ -166,7 +168,7 @@ def _apart(host: str, instance: Instance, like_host: str, like: Instance) -> tup
     return None if missing or len(apart) > len(mine) // 2 else apart
 
 
-def _named(s: Setting, host: str, instance: Instance) -> tuple[str, str, str]:
+def _named(s: Setting, host: str, instance: PlannedInstance) -> tuple[str, str, str]:
     where = f"{host} @{instance.name}"
     return str(_impersonal(s.file, where)), s.key, str(_impersonal(s.value, where))
 

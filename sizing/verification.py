@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from evidence.levels import Levels
-from evidence.load import Load
+from evidence.load import LoadSpec
 from sizing.clients.groups import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
@@ -56,7 +56,7 @@ def _renamed(finding: Finding, variable: str) -> Finding:
 
 
 def _check_load(inventory: Inventory, verify: Any, services: Iterable[Service]) -> Iterator[Finding]:
-    wrong = list(check_model(Load, "verify", _completed(verify)))
+    wrong = list(check_model(LoadSpec, "verify", _completed(verify)))
     yield from wrong
     if isinstance(verify, Mapping):
         yield from (
@@ -68,7 +68,7 @@ def _check_load(inventory: Inventory, verify: Any, services: Iterable[Service]) 
         yield from _group(inventory, verify)
         if not wrong:
             yield from _at_odds(inventory, verify, services)
-            yield from _never(Load.model_validate(_completed(verify)), verify)
+            yield from _never(LoadSpec.model_validate(_completed(verify)), verify)
             yield from _login(inventory, verify)
             yield from _reached(_parts(verify).get("rest", {}))
             yield from _unreachable(service_levels(inventory), _parts(verify))
@@ -164,7 +164,7 @@ def _at_odds(
         )
 
 
-def _never(load: Load, given: Mapping[str, Any]) -> Iterator[Finding]:
+def _never(load: LoadSpec, given: Mapping[str, Any]) -> Iterator[Finding]:
     """Find limits of a load that it could never keep."""
 
     def said(name: str, value: float) -> str:

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from evidence.errors import one_line
 from evidence.record import run_tag
-from evidence.run import Cluster, Run, Topic
+from evidence.run import Cluster, Run, TopicRange
 from evidence.secrets import from_environment
 from spark_checks.engine.schemas import TABLES
 from spark_checks.mirror.batches import sample
-from spark_checks.topics import CannotReadError, Share, cut, records_of, share_of
+from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, share_of
 
 _REACH_S: Final = 3.0
 #: Tasks a core: cores that others use as well end with the rest.
@@ -62,7 +62,7 @@ def ingest(spark: SparkSession, uri: str, run: Run) -> Ingest:
     return Ingest(count, time.monotonic() - begin)
 
 
-def topic_share(run: Run, topic: Topic) -> Share:
+def topic_share(run: Run, topic: TopicRange) -> TopicRangeShare:
     """Return all that is to be read of a topic.
 
     Of what is promised exactly once, records of aborted transactions are left out, as whoever relies on it

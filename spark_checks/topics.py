@@ -72,7 +72,7 @@ class Range(NamedTuple):
 
 
 @dataclass
-class Share(InputPartition):
+class TopicRangeShare(InputPartition):
     """What a task reads of a topic: by which client's keys, and how its records are known."""
 
     cluster: str
@@ -83,17 +83,17 @@ class Share(InputPartition):
     keys: int | None
 
 
-def records_of(spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
+def records_of(spark: SparkSession, shares: Sequence[TopicRangeShare]) -> DataFrame:
     """Return shares of topics as rows of the records table."""
     return _frame(spark, shares, TABLES["records"], decoded)
 
 
-def raw_records_of(spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
+def raw_records_of(spark: SparkSession, shares: Sequence[TopicRangeShare]) -> DataFrame:
     """Return shares of topics as they are (:data:`RAW`)."""
     return _frame(spark, shares, RAW, raw)
 
 
-def _frame(spark: SparkSession, shares: Sequence[Share], schema: Any, decode: Any) -> DataFrame:
+def _frame(spark: SparkSession, shares: Sequence[TopicRangeShare], schema: Any, decode: Any) -> DataFrame:
     if not shares:
         return spark.createDataFrame([], schema)
 
@@ -102,7 +102,7 @@ def _frame(spark: SparkSession, shares: Sequence[Share], schema: Any, decode: An
             return [*shares]
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
-            assert isinstance(partition, Share)
+            assert isinstance(partition, TopicRangeShare)
             return (decode(messages, partition) for messages in _messages(partition))
 
     class Topics(DataSource):
@@ -128,7 +128,7 @@ def share_of(
     offsets: tuple[Mapping[int, int], Mapping[int, int]],
     tag: bytes,
     keys: int | None = None,
-) -> Share:
+) -> TopicRangeShare:
     """Return all that is to be read of a topic; a partition without an end is read to the end it has now.
 
     Args:
@@ -142,7 +142,7 @@ def share_of(
     Raises:
         CannotReadError: when the cluster does not answer for the topic.
     """
-    share = Share(cluster, topic, (), {**client, **_FETCH}, tag, keys)
+    share = TopicRangeShare(cluster, topic, (), {**client, **_FETCH}, tag, keys)
     starts, ends = offsets
     consumer = kafka.Consumer(dict(share.client))
     try:
@@ -173,7 +173,7 @@ def _watermarks(consumer: Any, place: Any) -> Any:
             consumer.poll(0.2)
 
 
-def cut(shares: Sequence[Share], count: int) -> list[Share]:
+def cut(shares: Sequence[TopicRangeShare], count: int) -> list[TopicRangeShare]:
     """Return shares of as many records each, about ``count`` of them, one more for each change of topic."""
     records = sum(one.end - one.start for share in shares for one in share.ranges)
     most = max(1, -(-records // count))
@@ -195,7 +195,7 @@ def cut(shares: Sequence[Share], count: int) -> list[Share]:
     ]
 
 
-def _messages(share: Share) -> Iterator[list[Any]]:
+def _messages(share: TopicRangeShare) -> Iterator[list[Any]]:
     """Give the messages of a share, some thousands at a time.
 
     A partition is done with a message at or behind its end, or where its log ends: what lies before an end
@@ -225,7 +225,7 @@ def _messages(share: Share) -> Iterator[list[Any]]:
         consumer.close()
 
 
-def _inside(share: Share, got: list[Any], ends: dict[int, int]) -> tuple[list[Any], set[int]]:
+def _inside(share: TopicRangeShare, got: list[Any], ends: dict[int, int]) -> tuple[list[Any], set[int]]:
     """Return the messages before their partition's end, and the partitions that are done; they leave ends."""
     messages, done = [], set()
     for message in got:
@@ -245,12 +245,12 @@ def _inside(share: Share, got: list[Any], ends: dict[int, int]) -> tuple[list[An
     return messages, done
 
 
-def _said(share: Share, error: kafka.KafkaError | None) -> str:
+def _said(share: TopicRangeShare, error: kafka.KafkaError | None) -> str:
     what = "no answer" if error is None else error.str()
     return f"topic {share.topic} of cluster {share.cluster}: {what}"
 
 
-def raw(messages: Sequence[Any], share: Share) -> Any:
+def raw(messages: Sequence[Any], share: TopicRangeShare) -> Any:
     """Return messages as rows of :data:`RAW`."""
     del share
     return pa.record_batch({
@@ -262,7 +262,7 @@ def raw(messages: Sequence[Any], share: Share) -> Any:
     })  # fmt: skip
 
 
-def decoded(messages: Sequence[Any], share: Share) -> Any:
+def decoded(messages: Sequence[Any], share: TopicRangeShare) -> Any:
     """Return messages of a topic as rows of the records table."""
     values = [message.value() for message in messages]
     keys = [message.key() for message in messages]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from control.generator_bundle import code
-from evidence.load import Load
+from evidence.load import LoadSpec
 from verify.load.board import WIDTH, Board
 from verify.load.generators import Generator
 
@@ -17,9 +17,9 @@ OVER = {"cells": {}, "said": {}, "ended": {NAME: 0}, "over": True}
 ROW = [0] * WIDTH
 
 
-def load(**more: Any) -> Load:
+def load(**more: Any) -> LoadSpec:
     given = {"run_id": "r", "cluster": "leaf", "bootstrap_servers": "x:1", "kafka": KAFKA}
-    return Load.model_validate({**given, **more})
+    return LoadSpec.model_validate({**given, **more})
 
 
 def line(document: Any) -> bytes:

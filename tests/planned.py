@@ -7,7 +7,7 @@ from typing import Any
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance, Plan
+from sizing.core.plan import Plan, PlannedInstance
 from sizing.plan import make_plan
 
 CLUSTERS = {
@@ -98,12 +98,12 @@ def without_none(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in variables.items() if v is not None}
 
 
-def instances(plan: Plan, service: str) -> dict[str, list[Instance]]:
+def instances(plan: Plan, service: str) -> dict[str, list[PlannedInstance]]:
     """Return the instances of a service on each host."""
     return {host: list(of_host.get(service, ())) for host, of_host in plan.services.items()}
 
 
-def value(instance: Instance, key: str) -> str:
+def value(instance: PlannedInstance, key: str) -> str:
     """Return the planned value of a key that must be there."""
     found = [s.value for s in instance.settings if s.key == key]
     assert found, f"{key} is not planned for {instance.name}"
@@ -116,6 +116,6 @@ def findings(inventory: Inventory, rule: str = "", severity: str = "") -> list[F
     return [f for f in plan.findings if f.rule.startswith(rule) and severity in ("", f.severity)]
 
 
-def files(instance: Instance) -> list[tuple[str, str, str, str]]:
+def files(instance: PlannedInstance) -> list[tuple[str, str, str, str]]:
     """Return all that is rendered of an instance: file, key, value and reason."""
     return [(s.file, s.key, s.value, s.because) for s in instance.settings]

@@ -18,18 +18,18 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from evidence.levels import Levels
-from evidence.load import Load
+from evidence.load import LoadSpec
 from evidence.secrets import looks_secret
-from sizing.clients.variables import Client
+from sizing.clients.variables import ClientProfile
 from sizing.core.messages import either, models_in, unit_of
 from sizing.core.service import Service
-from sizing.core.variables import Planned, Since
+from sizing.core.variables import DefaultRule, Since
 from sizing.host.variables import HostFacts
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.variables import OfHost, Shared
 from sizing.rollout import Rollout
 from sizing.services import SERVICES
-from sizing.topics.variables import PartitionRates, Topic
+from sizing.topics.variables import DeclaredTopic, PartitionRates
 from sizing.verification import ADDED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -37,12 +37,12 @@ PAGE: Final = ROOT / "docs" / "reference.md"
 #: What a variable of the whole inventory holds, and what stands in a name for the names that a person gives.
 HELD: Final[Mapping[str, tuple[type[BaseModel], str]]] = {
     "kafka_clusters": (KafkaCluster, ".NAME"),
-    "kafka_topics": (Topic, "[]"),
-    "kafka_clients": (Client, "[]"),
+    "kafka_topics": (DeclaredTopic, "[]"),
+    "kafka_clients": (ClientProfile, "[]"),
     "kafka_partition_rates": (PartitionRates, "[]"),
     "rollout": (Rollout, ""),
     "service_levels": (Levels, ""),
-    "verify": (Load, ""),
+    "verify": (LoadSpec, ""),
 }
 #: What stands in the name of a part for the place or the name of an entry.
 _INSIDE: Final = {"array": "[]", "object": ".NAME"}
@@ -154,7 +154,7 @@ def variables(model: type[BaseModel], prefix: str) -> list[Variable]:
     return [
         _variable(prefix + name, info, properties[name])
         for name, info in model.model_fields.items()
-        if not (model is Load and name in ADDED)
+        if not (model is LoadSpec and name in ADDED)
     ]
 
 
@@ -164,14 +164,14 @@ def _variable(name: str, info: FieldInfo, schema: Mapping[str, Any]) -> Variable
         name, (next(models_in(info.annotation), None), _INSIDE.get(schema.get("type"), ""))
     )
     inside = ".FLOW" if name.endswith("_flows") else inside
-    marks = {type(mark): mark[0] for mark in info.metadata if isinstance(mark, Planned | Since)}
+    marks = {type(mark): mark[0] for mark in info.metadata if isinstance(mark, DefaultRule | Since)}
     since = f" Since {marks[Since]}." if Since in marks else ""
     return Variable(
         name=name,
         schema=schema,
         required=info.is_required() and name not in FILLED,
         default=None if info.is_required() else info.get_default(call_default_factory=True),
-        planned=marks.get(Planned),
+        planned=marks.get(DefaultRule),
         said=f"{info.description}{since}",
         inside=inside,
         parts=tuple(variables(inner, f"{name}{inside}.")) if inner else (),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from trials.settings import Settings, read_settings
-from trials.trial import Outcome
+from trials.settings import TrialSettings, read_settings
+from trials.trial import TrialResult
 
 LOAD: dict[str, Any] = {
     "run_id": "r",
@@ -22,11 +22,11 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def settings(**more: Any) -> Settings:
+def settings(**more: Any) -> TrialSettings:
     return read_settings(json.dumps({**SETTINGS, **more}))
 
 
-def outcome(number: int, load: float = 1000, *, passed: bool = True, **more: Any) -> Outcome:
+def outcome(number: int, load: float = 1000, *, passed: bool = True, **more: Any) -> TrialResult:
     given = {
         "condition": "healthy",
         "kind": "full",
@@ -34,5 +34,5 @@ def outcome(number: int, load: float = 1000, *, passed: bool = True, **more: Any
         "audited": True,
         **more,
     }
-    return Outcome(number, given.pop("condition"), load, given.pop("kind"), passed, given.pop("because"), 60.0,
+    return TrialResult(number, given.pop("condition"), load, given.pop("kind"), passed, given.pop("because"), 60.0,
                    "2026-11-22T10:00:00Z", f"{number:03d}", **given)  # fmt: skip

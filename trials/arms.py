@@ -20,9 +20,9 @@ from evidence.writing import write_json
 from spark_checks.job import Auditor
 from trials import page
 from trials.progress import DEPLOY_S, Told, duration, result, trial_s
-from trials.settings import UNSURE, Settings, TrialsError, of_load, way_of
-from trials.site import Site, overlay
-from trials.trial import Asked, Outcome, counted, note, outcomes, run, warm
+from trials.settings import UNSURE, TrialsError, TrialSettings, of_load, way_of
+from trials.site import DeployedHosts, overlay
+from trials.trial import TrialResult, TrialSpec, counted, note, outcomes, run, warm
 from trials.warming import MOST, warm_up
 from verify.process import Ending
 
@@ -55,7 +55,7 @@ def named(arms: Sequence[str]) -> list[str]:
 _FIGURES: Final = {False: 8, True: 16}
 
 
-def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
+def describe(settings: TrialSettings, load: dict[str, Any]) -> list[str]:
     """Return what a run would do, and how long it takes."""
     way, arms = way_of(load, settings.service), named(settings.arms)
     trials = len(order_of(arms, settings.blocks))
@@ -82,16 +82,16 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _condition(settings: Settings) -> str:
+def _condition(settings: TrialSettings) -> str:
     return "restart" if settings.restarts else "healthy"
 
 
-def _one_s(settings: Settings, done: Sequence[Outcome] = ()) -> float:
+def _one_s(settings: TrialSettings, done: Sequence[TrialResult] = ()) -> float:
     trial = trial_s(settings, _condition(settings), settings.full_s, done)
     return DEPLOY_S + _USUALLY * settings.fresh_s + trial
 
 
-def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> int:
+def compare_arms(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told) -> int:
     """Run the trials of all arms, going on from what the run's folder holds; return the exit status.
 
     Raises:
@@ -104,7 +104,7 @@ def compare_arms(settings: Settings, run_dir: Path, ending: Ending, told: Told) 
     order = order_of(arms, settings.blocks)
     for line in describe(settings, load):
         told.say(line)
-    site, auditor = Site(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
+    site, auditor = DeployedHosts(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
     done = outcomes(run_dir)
     if done:
         told.say(f"going on after {len(done)} load tests of {run_dir.name}")
@@ -150,14 +150,14 @@ class _Turns:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TrialSettings,
         load: dict[str, Any],
         run_dir: Path,
-        site: Site,
+        site: DeployedHosts,
         auditor: Auditor,
         ending: Ending,
         told: Told,
-        done: Sequence[Outcome],
+        done: Sequence[TrialResult],
     ) -> None:
         self._settings, self._dir, self._site = settings, run_dir, site
         self._auditor, self._ending, self._told = auditor, ending, told
@@ -167,13 +167,13 @@ class _Turns:
         # The folder with the plan of what runs. A run that was killed did not put it back.
         self._running = None if site.changed() else run_dir
 
-    def take(self, number: int, arm: str) -> Outcome:
+    def take(self, number: int, arm: str) -> TrialResult:
         """Run the trial of this number; raises InterruptedError when told to end."""
         folder = self._dir / "trials" / f"{number:03d}-{page.slug(arm)}"
         plan = self._dir / "trials" / f"arm-{page.slug(arm)}"
         condition = _condition(self._settings)
         if not (wrong := self._dead.get(arm) or self._deployed(arm, plan)):
-            asked = Asked(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
+            asked = TrialSpec(number, folder.name, condition, self._rate, self._settings.full_s, arm, plan)
             restart = self._site.restart if self._settings.restarts else None
             warm_up_s, ending, fresh_s = self._settings.warm_up_s, self._ending, self._settings.fresh_s
             rounds = partial(warm, asked, self._dir, self._way, ending)
@@ -191,7 +191,7 @@ class _Turns:
         self._dead[arm] = wrong
         folder.mkdir(parents=True, exist_ok=True)
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        one = Outcome(number, condition, self._rate, arm, False, wrong, 0.0, began, folder.name)
+        one = TrialResult(number, condition, self._rate, arm, False, wrong, 0.0, began, folder.name)
         return note(folder, one)
 
     def _deployed(self, arm: str, plan: Path) -> str:
@@ -237,11 +237,11 @@ def _processes(folder: Path, service: str) -> dict[str, Any]:
 
 
 def _leave(
-    settings: Settings,
+    settings: TrialSettings,
     arms: Sequence[str],
     order: Sequence[tuple[int, str]],
     run_dir: Path,
-    done: Sequence[Outcome],
+    done: Sequence[TrialResult],
     told: Told,
 ) -> int:
     """Write comparison.json and the report, and say what differs; return how many arms could be compared."""
@@ -289,12 +289,12 @@ def _leave(
     return len(found)
 
 
-def _collapsed(one: Outcome) -> bool:
+def _collapsed(one: TrialResult) -> bool:
     """Tell whether a load test has no figures for its variant did not start, or fell too far behind."""
     return one.judged and not one.audited
 
 
-def _failed(arm: str, many: Sequence[Outcome]) -> str:
+def _failed(arm: str, many: Sequence[TrialResult]) -> str:
     """Say how many load tests of a variant failed, and what those without figures count for."""
     fell = sum(map(_collapsed, many))
     unknown = sum(not one.audited for one in many) - fell

@@ -18,10 +18,10 @@ from spark_checks.job import Auditor
 from trials import page
 from trials.costs import said
 from trials.progress import Told, duration, result, trial_s
-from trials.search import Answer, Next, Rules, Tried, answers, most_trials, next_trial
-from trials.settings import CONDITIONS, UNSURE, Settings, judging, of_load, through, way_of
-from trials.site import Site
-from trials.trial import Asked, Outcome, counted, outcomes, run, warm
+from trials.search import CapacityEstimate, Next, Rules, Tried, answers, most_trials, next_trial
+from trials.settings import CONDITIONS, UNSURE, TrialSettings, judging, of_load, through, way_of
+from trials.site import DeployedHosts
+from trials.trial import TrialResult, TrialSpec, counted, outcomes, run, warm
 from trials.warming import MOST, warm_up
 from verify.process import Ending
 
@@ -34,7 +34,7 @@ _GIVE: Final = {
 }
 
 
-def rules_of(settings: Settings, load: float) -> Rules:
+def rules_of(settings: TrialSettings, load: float) -> Rules:
     """Return how the search is led that begins with the load of verify."""
     asked = tuple(one for one in CONDITIONS if one in settings.conditions)
     return Rules(
@@ -50,7 +50,7 @@ def rules_of(settings: Settings, load: float) -> Rules:
     )
 
 
-def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
+def describe(settings: TrialSettings, load: dict[str, Any]) -> list[str]:
     """Return what a run would do, and how long all of its trials would take."""
     way = way_of(load, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
@@ -80,7 +80,7 @@ def describe(settings: Settings, load: dict[str, Any]) -> list[str]:
     return lines
 
 
-def tried_of(done: Sequence[Outcome]) -> list[Tried]:
+def tried_of(done: Sequence[TrialResult]) -> list[Tried]:
     """Return the trials that count, as the search sees them."""
     return [
         Tried(one.condition, one.load, "short" if one.kind == "short" else "full", one.passed)
@@ -88,7 +88,7 @@ def tried_of(done: Sequence[Outcome]) -> list[Tried]:
     ]
 
 
-def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> int:
+def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told) -> int:
     """Search, going on from what the run's folder holds; return the exit status.
 
     Raises:
@@ -102,7 +102,7 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
     rules = rules_of(settings, load[way]["records_per_s"])
     for line in describe(settings, load):
         told.say(line)
-    site, auditor = Site(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
+    site, auditor = DeployedHosts(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
     done = outcomes(run_dir)
     if done:
         told.say(f"going on after {len(done)} load tests of {run_dir.name}")
@@ -148,13 +148,13 @@ def capacity(settings: Settings, run_dir: Path, ending: Ending, told: Told) -> i
     return 0 if all(one.closed for one in answers(rules, tried_of(done))) else UNSURE
 
 
-def _asked(settings: Settings, one: Next, number: int, run_dir: Path) -> Asked:
+def _asked(settings: TrialSettings, one: Next, number: int, run_dir: Path) -> TrialSpec:
     seconds = settings.short_s if one.kind == "short" else settings.full_s
     name = f"{number:03d}-{one.condition}-{one.load:.0f}"
-    return Asked(number, name, one.condition, one.load, seconds, one.kind, run_dir)
+    return TrialSpec(number, name, one.condition, one.load, seconds, one.kind, run_dir)
 
 
-def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: Asked) -> str:
+def _before(settings: TrialSettings, rules: Rules, done: Sequence[TrialResult], asked: TrialSpec) -> str:
     """Say which trial comes, what is known, and when all would end if every trial were needed."""
     left = 0.0
     for condition in rules.conditions:
@@ -176,7 +176,7 @@ def _before(settings: Settings, rules: Rules, done: Sequence[Outcome], asked: As
     )
 
 
-def words(one: Answer) -> str:
+def words(one: CapacityEstimate) -> str:
     """Return an answer in words."""
     if one.carries is None:
         return f"{one.condition}: {one.because}"
@@ -194,12 +194,12 @@ def words(one: Answer) -> str:
 
 
 def _leave(
-    settings: Settings,
+    settings: TrialSettings,
     rules: Rules,
     run_dir: Path,
     way: Literal["kafka", "rest"],
     load: dict[str, Any],
-    done: Sequence[Outcome],
+    done: Sequence[TrialResult],
     told: Told,
 ) -> None:
     """Write capacity.json, recommendations.yml and the report, and say what was found."""
@@ -227,7 +227,7 @@ def _leave(
     told.say(f"report: {report / 'report.html'}")
 
 
-def _with_others(one: Answer, done: Sequence[Outcome]) -> Answer:
+def _with_others(one: CapacityEstimate, done: Sequence[TrialResult]) -> CapacityEstimate:
     """Return an answer that is "at least" where it was generators or brokers that could do no more."""
     others = {each.limit.others if each.limit else "" for each in _failed(one.condition, done)}
     if one.carries is None or not others or "" in others:
@@ -236,13 +236,13 @@ def _with_others(one: Answer, done: Sequence[Outcome]) -> Answer:
     return replace(one, at_least=True, because=why)
 
 
-def _failed(condition: str, done: Sequence[Outcome]) -> list[Outcome]:
+def _failed(condition: str, done: Sequence[TrialResult]) -> list[TrialResult]:
     """Return the full trials that failed; where none did the short ones, which only say where to look."""
     failed = [each for each in counted(done) if each.condition == condition and not each.passed]
     return [each for each in failed if each.kind != "short"] or failed
 
 
-def _limit(one: Answer, done: Sequence[Outcome]) -> str:
+def _limit(one: CapacityEstimate, done: Sequence[TrialResult]) -> str:
     """Say what was used up in the trial nearest above the answer."""
     failed = [each for each in _failed(one.condition, done) if each.load > (one.carries or 0)]
     if not failed:
@@ -252,12 +252,12 @@ def _limit(one: Answer, done: Sequence[Outcome]) -> str:
 
 
 def recommendation(
-    settings: Settings,
+    settings: TrialSettings,
     run_dir: Path,
     way: Literal["kafka", "rest"],
     load: dict[str, Any],
-    found: Sequence[Answer],
-    done: Sequence[Outcome],
+    found: Sequence[CapacityEstimate],
+    done: Sequence[TrialResult],
 ) -> str:
     """Return the vars file that hands the measured capacity to the plan."""
     by_condition = {one.condition: one for one in found if one.carries}
@@ -296,7 +296,7 @@ def recommendation(
     return f"{head}# What it would change:\n#   ansible-playbook -i INV plan.yml -e @THIS_FILE\n---\n{shown}"
 
 
-def _own_keys(settings: Settings, load: dict[str, Any], subject: dict[str, Any]) -> dict[str, Any]:
+def _own_keys(settings: TrialSettings, load: dict[str, Any], subject: dict[str, Any]) -> dict[str, Any]:
     """Return what a measurement is of, in the words of its service's variable.
 
     Raises:
@@ -344,7 +344,7 @@ def _alone(load: dict[str, Any], service: str, kind: str) -> str:
     return names.pop()
 
 
-def _subject(run_dir: Path, done: Sequence[Outcome]) -> dict[str, Any]:
+def _subject(run_dir: Path, done: Sequence[TrialResult]) -> dict[str, Any]:
     """Return what was tested, as the evidence of the last trial that was audited has it."""
     for one in reversed(done):
         path = run_dir / "trials" / one.folder / "evidence" / "run.json"

@@ -45,7 +45,7 @@ OWN_MS: Final = 20.0
 
 
 @dataclass(frozen=True)
-class Limit:
+class Bottleneck:
     """What was used up, and how sure that is to be what bounds the load.
 
     Where that is not the service's, ``others`` says whose: ``generators`` or ``brokers``.
@@ -144,16 +144,16 @@ def _processes(asked: Mapping[str, Any], kind: str) -> int:
     return 1 if kind == "rest-consumer" else int((asked.get(way) or {}).get(f"{does}s", 1))
 
 
-def limit_of(used: Used) -> Limit | None:
+def limit_of(used: Used) -> Bottleneck | None:
     """Return what of a trial was used up; None where the samples show nothing."""
     for kind, busy in used.generators.items():
         if busy >= BUSY:
-            return Limit(
+            return Bottleneck(
                 "generator", f"{kind} used {busy:.2f} cores of the one that it can use", "generators"
             )
     whole = sum(busy for of_host in used.cores.values() for busy in of_host.values())
     if used.shared and used.machine and whole + used.load >= BUSY * used.machine:
-        return Limit(
+        return Bottleneck(
             "cpu of the one machine",
             f"services used {whole:.1f}, the load {used.load:.1f} of {used.machine:g} cores that all share",
         )
@@ -163,25 +163,27 @@ def limit_of(used: Used) -> Limit | None:
             most = max(of_host, key=lambda service: of_host[service])
             because = f"{host} used {busy:.1f} of {cores:g} cores, most by {most}"
             if most == "kafka_broker":
-                return Limit("cpu of a broker", because, "brokers")
-            return Limit(f"cpu of {most}", because)
+                return Bottleneck("cpu of a broker", because, "brokers")
+            return Bottleneck(f"cpu of {most}", because)
     return _used_up(used) or _of_the_load(used)
 
 
-def _of_the_load(used: Used) -> Limit | None:
+def _of_the_load(used: Used) -> Bottleneck | None:
     """Return what of the load itself took the time of records, or has no more of its core."""
     for kind, (share, ms) in used.own.items():
         if share >= OWN_SHARE and ms >= OWN_MS:
             because = f"records waited for {kind} alone for {share:.0%} of their time, {ms:.0f} ms each"
-            return Limit("generator", because, "generators")
+            return Bottleneck("generator", because, "generators")
     # A consumer that is behind delays deliveries, and nobody's acknowledgement: last, and by its own name.
     for kind, busy in used.consumers.items():
         if busy >= BUSY:
-            return Limit("consumers of the load", f"{kind} used {busy:.2f} cores of the one that it can use")
+            return Bottleneck(
+                "consumers of the load", f"{kind} used {busy:.2f} cores of the one that it can use"
+            )
     return None
 
 
-def _used_up(used: Used) -> Limit | None:
+def _used_up(used: Used) -> Bottleneck | None:
     """Return the first host that has no more of something, whatever took it."""
     for host, of_host in sorted(used.shares.items()):
         for what, enough in FROM.items():
@@ -190,16 +192,16 @@ def _used_up(used: Used) -> Limit | None:
                 if what == "cpu" and (stolen := of_host.get("stolen", 0.0)) >= STOLEN:
                     because += f", {stolen:.0%} by the hypervisor for other machines"
                 if host in used.makers:
-                    return Limit("generator", f"of {host} {because}", "generators")
+                    return Bottleneck("generator", f"of {host} {because}", "generators")
                 if used.shared and what == "cpu":
-                    return Limit("cpu of the one machine", because)
+                    return Bottleneck("cpu of the one machine", because)
                 if set(used.cores.get(host, ())) == {"kafka_broker"}:
-                    return Limit(f"{what} of broker {host}", because, "brokers")
-                return Limit(f"{what} of {host}", because)
+                    return Bottleneck(f"{what} of broker {host}", because, "brokers")
+                return Bottleneck(f"{what} of {host}", because)
     return None
 
 
-def said(used_up: Limit | None) -> str:
+def said(used_up: Bottleneck | None) -> str:
     """Say what bounded a load, or that the samples do not show it."""
     if used_up is None:
         return "nothing sampled was used up: a lock, a bound of requests in flight, or a host without samples"

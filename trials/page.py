@@ -13,8 +13,8 @@ from comparison.table import row
 from spark_checks.report.charts import COLOURS, document, figure
 from spark_checks.report.page import embedded, environment, number, plotly
 from trials.costs import STOLEN, said
-from trials.settings import Settings
-from trials.trial import Outcome
+from trials.settings import TrialSettings
+from trials.trial import TrialResult
 
 #: The figure that is drawn of a trial, and what it is.
 _DRAWN: Final = {
@@ -31,7 +31,7 @@ def slug(text: str) -> str:
 
 
 def of_capacity(
-    run_dir: Path, settings: Settings, answers: Sequence[tuple[str, str]], done: Sequence[Outcome]
+    run_dir: Path, settings: TrialSettings, answers: Sequence[tuple[str, str]], done: Sequence[TrialResult]
 ) -> str:
     """Return the page of a search; ``answers`` are what is carried and what the limit was, in words."""
     lines = list(settings.conditions)
@@ -47,12 +47,12 @@ def of_capacity(
 
 def of_comparison(
     run_dir: Path,
-    settings: Settings,
+    settings: TrialSettings,
     arms: Sequence[str],
     found: Mapping[str, Sequence[Compared]],
     sure: Mapping[str, str],
     failed: Sequence[str],
-    done: Sequence[Outcome],
+    done: Sequence[TrialResult],
 ) -> str:
     """Return the page of a comparison: every arm against the first; ``failed`` says which failed trials."""
     return _page(
@@ -73,7 +73,7 @@ def of_comparison(
 
 
 def _page(
-    run_dir: Path, settings: Settings, done: Sequence[Outcome], latency: dict[str, Any], **more: Any
+    run_dir: Path, settings: TrialSettings, done: Sequence[TrialResult], latency: dict[str, Any], **more: Any
 ) -> str:
     given = {
         "run_id": run_dir.name,
@@ -95,7 +95,7 @@ def _page(
     return environment("trials", "").get_template("page.html.j2").render(**{**given, **more})
 
 
-def stolen(done: Sequence[Outcome]) -> str:
+def stolen(done: Sequence[TrialResult]) -> str:
     """Say how much of the processors a hypervisor took, from trial to trial; nothing where it is little."""
     shares = [one.figures["stolen_share"] for one in done if "stolen_share" in one.figures]
     if max(shares, default=0.0) < STOLEN:
@@ -106,7 +106,7 @@ def stolen(done: Sequence[Outcome]) -> str:
     )
 
 
-def _trial(run_dir: Path, one: Outcome, service: str) -> dict[str, Any]:
+def _trial(run_dir: Path, one: TrialResult, service: str) -> dict[str, Any]:
     p99 = one.figures.get(_DRAWN[service][0])
     because = "" if one.passed else f"{one.because[:300]}; {said(one.limit)}"
     report = f"trials/{one.folder}/report/report.html"
@@ -124,7 +124,7 @@ def _trial(run_dir: Path, one: Outcome, service: str) -> dict[str, Any]:
     }
 
 
-def _over_load(done: Sequence[Outcome], conditions: Sequence[str], service: str) -> dict[str, Any]:
+def _over_load(done: Sequence[TrialResult], conditions: Sequence[str], service: str) -> dict[str, Any]:
     """Return p99 over intended load, a line a condition, through the trials that were audited."""
     traces = []
     for condition, colour in zip(conditions, cycle(COLOURS), strict=False):
@@ -144,7 +144,7 @@ def _over_load(done: Sequence[Outcome], conditions: Sequence[str], service: str)
     return _chart(traces, 420, "intended records/s; a cross did not meet the levels", _DRAWN[service][1])
 
 
-def _over_trials(done: Sequence[Outcome], arms: Sequence[str], service: str) -> dict[str, Any]:
+def _over_trials(done: Sequence[TrialResult], arms: Sequence[str], service: str) -> dict[str, Any]:
     """Return p99 of each trial that was audited, in the order of time, a colour an arm."""
     traces = []
     for arm, colour in zip(arms, cycle(COLOURS), strict=False):
@@ -162,11 +162,11 @@ def _over_trials(done: Sequence[Outcome], arms: Sequence[str], service: str) -> 
     return _chart(traces, 360, "load test, in the order of time", _DRAWN[service][1])
 
 
-def _audited(done: Sequence[Outcome], service: str) -> list[Outcome]:
+def _audited(done: Sequence[TrialResult], service: str) -> list[TrialResult]:
     return [one for one in done if _DRAWN[service][0] in one.figures]
 
 
-def _p99_ms(audited: Sequence[Outcome], service: str) -> list[float]:
+def _p99_ms(audited: Sequence[TrialResult], service: str) -> list[float]:
     """Return what a logarithmic axis can show."""
     return [max(one.figures[_DRAWN[service][0]], 0.001) for one in audited]
 

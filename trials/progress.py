@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from trials.settings import Settings
-from trials.trial import Outcome, counted
+from trials.settings import TrialSettings
+from trials.trial import TrialResult, counted
 
 #: Beside its load: processes that start, groups that form, evidence that is collected and audited, and an
 #: instance that restarts behind its gates. Measured on two busy cores; own trials of a condition replace it.
@@ -18,7 +18,9 @@ _BESIDE_S: Final = {"healthy": 20.0, "restart": 60.0, "away": 20.0}
 DEPLOY_S: Final = 60.0
 
 
-def trial_s(settings: Settings, condition: str, seconds: float, done: Sequence[Outcome] = ()) -> float:
+def trial_s(
+    settings: TrialSettings, condition: str, seconds: float, done: Sequence[TrialResult] = ()
+) -> float:
     """Return how long a trial is expected to take."""
     alike = [one for one in done if one.audited and one.condition == condition]
     beside = [one.took_s - settings.warm_up_s - _seconds(settings, one) for one in alike]
@@ -26,7 +28,7 @@ def trial_s(settings: Settings, condition: str, seconds: float, done: Sequence[O
     return settings.warm_up_s + seconds + expected
 
 
-def _seconds(settings: Settings, one: Outcome) -> float:
+def _seconds(settings: TrialSettings, one: TrialResult) -> float:
     return settings.short_s if one.kind == "short" else settings.full_s
 
 
@@ -35,7 +37,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def result(done: Sequence[Outcome]) -> str:
+def result(done: Sequence[TrialResult]) -> str:
     """Say what the last trial came to."""
     one = done[-1]
     if one.passed:

@@ -96,7 +96,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CapacityEstimate:
     """What is known of a condition.
 
     Attributes:
@@ -137,7 +137,7 @@ def next_trial(rules: Rules, tried: Sequence[Tried]) -> Next | None:
     return None
 
 
-def answers(rules: Rules, tried: Sequence[Tried]) -> list[Answer]:
+def answers(rules: Rules, tried: Sequence[Tried]) -> list[CapacityEstimate]:
     """Return what the trials so far say of each condition."""
     return [_answer(rules, condition, tried) for condition in rules.conditions]
 
@@ -210,18 +210,18 @@ def _full(rules: Rules, condition: str, tried: Sequence[Tried]) -> float | None:
     return _within(rules, carries if passes < _TWICE else high)
 
 
-def _answer(rules: Rules, condition: str, tried: Sequence[Tried]) -> Answer:
+def _answer(rules: Rules, condition: str, tried: Sequence[Tried]) -> CapacityEstimate:
     full = _of(tried, condition, "full")
     if not full:
-        return Answer(condition, None, None, None, None, None, because="no full load test was run")
+        return CapacityEstimate(condition, None, None, None, None, None, because="no full load test was run")
     if not any(one.passed for one in full):
         least = min(one.load for one in full)
         why = f"no load passed, down to {least:,.0f} records/s"
-        return Answer(condition, None, None, least, None, least, because=why)
+        return CapacityEstimate(condition, None, None, least, None, least, because=why)
     if all(one.passed for one in full):
         most = max(one.load for one in full)
         why = f"no load failed, up to {most:,.0f} records/s"
-        return Answer(condition, most, most, None, most, None, True, most >= rules.ceiling, why)
+        return CapacityEstimate(condition, most, most, None, most, None, True, most >= rules.ceiling, why)
     curve = _curve(rules, condition, tried)
     low, high = curve.quantile(1 - _upper()), curve.quantile(_upper())
     carries, middle, near = curve.carries(), curve.quantile(0.5), 1 + rules.width
@@ -241,7 +241,7 @@ def _answer(rules: Rules, condition: str, tried: Sequence[Tried]) -> Answer:
         because = f"{len(failed)} full load tests failed near {high:,.0f} records/s, not {_TWICE}"
     # Only what was seen is said to be carried.
     carries = min(carries, least)
-    return Answer(
+    return CapacityEstimate(
         condition,
         carries,
         low,

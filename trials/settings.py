@@ -23,7 +23,7 @@ class TrialsError(Exception):
     """Something that the person has to mend; its text is one line: what, where, how."""
 
 
-class Settings(BaseModel):
+class TrialSettings(BaseModel):
     """How trials are run.
 
     Attributes:
@@ -68,10 +68,10 @@ class Settings(BaseModel):
         return sorted(self.instances)
 
 
-def read_settings(text: str) -> Settings:
+def read_settings(text: str) -> TrialSettings:
     """Read settings; raises TrialsError naming the first that is wrong."""
     try:
-        found = Settings.model_validate(json.loads(text))
+        found = TrialSettings.model_validate(json.loads(text))
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -88,7 +88,7 @@ def read_settings(text: str) -> Settings:
     return _with_a_host_left(found)
 
 
-def _with_a_host_left(found: Settings) -> Settings:
+def _with_a_host_left(found: TrialSettings) -> TrialSettings:
     if "away" in found.conditions and len(found.hosts) < 2:
         raise TrialsError(
             f"{found.service} runs on {found.hosts[0]} alone, so nothing is left with it down: "
@@ -106,7 +106,7 @@ def through(load: dict[str, Any], service: str) -> set[str]:
     return set()
 
 
-def of_load(settings: Settings, load: dict[str, Any]) -> Settings:
+def of_load(settings: TrialSettings, load: dict[str, Any]) -> TrialSettings:
     """Return settings with the instances alone that the load goes through: of its flows or applications.
 
     Raises:
@@ -157,7 +157,7 @@ def judging(levels: Levels, way: Literal["kafka", "rest"], service: str) -> None
         )
 
 
-def read_file(path: Path) -> Settings:
+def read_file(path: Path) -> TrialSettings:
     """Read trials.json of a run; raises TrialsError."""
     try:
         return read_settings(path.read_text(encoding="utf-8"))

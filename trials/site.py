@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from evidence.secrets import PLACE, VARIABLES, SecretsError, from_environment
 from evidence.writing import write_json
-from trials.settings import Settings, TrialsError
+from trials.settings import TrialsError, TrialSettings
 
 _RECAP: Final = re.compile(r"changed=(\d+)")
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -27,10 +27,10 @@ PLANNED: Final = "planned"
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of a name of its own is made in it
 
 
-class Site:
+class DeployedHosts:
     """The hosts of a run, and what is not as it was before."""
 
-    def __init__(self, settings: Settings, run_dir: Path) -> None:
+    def __init__(self, settings: TrialSettings, run_dir: Path) -> None:
         self._settings = settings
         # Of its owner alone, in memory where there is such a place, and gone with this process.
         self._own = tempfile.TemporaryDirectory(prefix="kedge-", dir=_MEMORY if _MEMORY.is_dir() else None)

@@ -20,7 +20,7 @@ from evidence.writing import write_json
 from spark_checks.job import Auditor
 from spark_checks.report import output
 from spark_checks.report import page as report
-from trials.costs import Limit, costs, limit_of
+from trials.costs import Bottleneck, costs, limit_of
 from trials.settings import TrialsError
 from verify.load.parent import ENOUGH, HOLD
 from verify.process import Ending, end_all
@@ -49,7 +49,7 @@ Restart = Callable[[Path], "subprocess.Popen[bytes]"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrialSpec:
     """What one trial is to be.
 
     Attributes:
@@ -72,7 +72,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialResult:
     """What came of a trial; ``trial.json`` in its folder.
 
     ``limit`` is what was used up, and ``figures`` what goes into pictures and comparisons. Of a trial that is
@@ -89,7 +89,7 @@ class Outcome:
     began: str
     folder: str
     audited: bool = False
-    limit: Limit | None = None
+    limit: Bottleneck | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
     judged: bool = True
 
@@ -99,20 +99,20 @@ def trial_file(folder: Path) -> Path:
     return folder / "trial.json"
 
 
-def outcomes(run_dir: Path) -> list[Outcome]:
+def outcomes(run_dir: Path) -> list[TrialResult]:
     """Return what the trials of a run came to, in their order; those that were interrupted left nothing."""
     found = []
     for path in sorted((run_dir / "trials").glob("*/trial.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         limit = document.pop("limit", None)
-        found.append(Outcome(**document, limit=Limit(**limit) if limit else None))
+        found.append(TrialResult(**document, limit=Bottleneck(**limit) if limit else None))
     return found
 
 
-def counted(done: Sequence[Outcome]) -> list[Outcome]:
+def counted(done: Sequence[TrialResult]) -> list[TrialResult]:
     """Return the trials that count: one that was not judged is run once more, and counts as failed then."""
-    found: list[Outcome] = []
-    missed: Outcome | None = None
+    found: list[TrialResult] = []
+    missed: TrialResult | None = None
     for one in done:
         again = missed is not None and _what(one) == _what(missed)
         missed = None if one.judged or again else one
@@ -121,11 +121,11 @@ def counted(done: Sequence[Outcome]) -> list[Outcome]:
     return found
 
 
-def _what(one: Outcome) -> tuple[str, float, str]:
+def _what(one: TrialResult) -> tuple[str, float, str]:
     return one.condition, one.load, one.kind
 
 
-def note(folder: Path, outcome: Outcome) -> Outcome:
+def note(folder: Path, outcome: TrialResult) -> TrialResult:
     """Write an outcome down, and return it."""
     write_json(trial_file(folder), asdict(outcome))
     return outcome
@@ -147,7 +147,7 @@ def judge(auditor: Auditor, folder: Path, *, report_too: bool) -> tuple[str, str
     return found.verdict, "; ".join(bad), output.verdicts(found)
 
 
-def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_up_s: float) -> Path:
+def write_down(asked: TrialSpec, run_dir: Path, way: Literal["kafka", "rest"], warm_up_s: float) -> Path:
     """Make the folder of a trial with its load, levels and plan; what an interrupted one left goes."""
     folder = run_dir / "trials" / asked.name
     shutil.rmtree(folder, ignore_errors=True)
@@ -185,7 +185,7 @@ def write_down(asked: Asked, run_dir: Path, way: Literal["kafka", "rest"], warm_
 
 
 def run(
-    asked: Asked,
+    asked: TrialSpec,
     run_dir: Path,
     way: Literal["kafka", "rest"],
     warm_up_s: float,
@@ -193,7 +193,7 @@ def run(
     ending: Ending,
     restart: Restart | None,
     report_too: bool = False,
-) -> Outcome:
+) -> TrialResult:
     """Run a trial; ``restart`` restarts an instance meanwhile.
 
     Raises:
@@ -204,7 +204,7 @@ def run(
     folder = write_down(asked, run_dir, way, warm_up_s)
     wrong = _loaded(folder, asked, run_dir / "inventory.yml", ending, restart)
     judged = not wrong.startswith(_BROKE_OFF)
-    outcome = Outcome(
+    outcome = TrialResult(
         asked.number, asked.condition, asked.load, asked.kind, False, wrong, 0.0, began, asked.name
     )
     document: dict[str, Any] = {}
@@ -231,7 +231,7 @@ def run(
     took = round(time.monotonic() - clock, 1)
     return note(
         folder,
-        Outcome(
+        TrialResult(
             **{
                 **asdict(outcome),
                 "passed": not wrong,
@@ -247,7 +247,7 @@ def run(
 
 
 def warm(
-    asked: Asked,
+    asked: TrialSpec,
     run_dir: Path,
     way: Literal["kafka", "rest"],
     ending: Ending,
@@ -320,7 +320,7 @@ def _start(folder: Path, module: str, *more: str) -> subprocess.Popen[bytes]:
 
 def _loaded(
     folder: Path,
-    asked: Asked,
+    asked: TrialSpec,
     inventory: Path,
     ending: Ending,
     restart: Restart | None,
@@ -366,7 +366,7 @@ def _loaded(
     return wrong or _ended(folder, asked)
 
 
-def _ended(folder: Path, asked: Asked) -> str:
+def _ended(folder: Path, asked: TrialSpec) -> str:
     """Return why a load did not come to its end, if it did not; raise TrialsError where it never began."""
     state = _state(folder)
     if not _began(folder):
@@ -387,7 +387,7 @@ def _state(folder: Path) -> dict[str, Any]:
         return {"phase": "starting"}
 
 
-def _behind(folder: Path, asked: Asked, state: Mapping[str, Any]) -> float:
+def _behind(folder: Path, asked: TrialSpec, state: Mapping[str, Any]) -> float:
     """Return for how many seconds' worth of records that were due nothing is known; 0 before the start."""
     try:
         run = json.loads((folder / "evidence" / "run.json").read_text(encoding="utf-8"))

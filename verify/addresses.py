@@ -23,7 +23,7 @@ class PlaceError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class ClusterAccess:
     """A cluster: where it answers, what a client of it needs beside that, and its brokers' hosts.
 
     ``client`` has the cluster's login, if it asks for one: it is for clients alone, and for no file.
@@ -39,7 +39,7 @@ class Place:
     plan: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find(inventory: Path, cluster: str | None) -> Place:
+def find(inventory: Path, cluster: str | None) -> ClusterAccess:
     """Return a cluster of an inventory: the one named, or its only one.
 
     Raises PlaceError when the inventory cannot be read or has no such cluster.
@@ -65,7 +65,7 @@ def find(inventory: Path, cluster: str | None) -> Place:
     found = plan["clusters"][name]
     targets = tuple(found.get("targets", ()))
     client = {**found.get("client", {}), **login}
-    return Place(name, found["bootstrap_servers"], client, brokers, targets, plan)
+    return ClusterAccess(name, found["bootstrap_servers"], client, brokers, targets, plan)
 
 
 def add_arguments(parser: argparse.ArgumentParser, inventory: str, bootstrap_servers: str) -> None:
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser, inventory: str, bootstrap_ser
     parser.add_argument("--bootstrap-servers", help=bootstrap_servers)
 
 
-def chosen(options: argparse.Namespace, otherwise: str = "") -> Place:
+def chosen(options: argparse.Namespace, otherwise: str = "") -> ClusterAccess:
     """Return the cluster that the arguments of :func:`add_arguments` say.
 
     ``otherwise`` names what else could have been said.
@@ -85,7 +85,7 @@ def chosen(options: argparse.Namespace, otherwise: str = "") -> Place:
     if options.inventory is not None:
         return find(options.inventory, options.cluster)
     if options.bootstrap_servers:
-        return Place(options.cluster or "cluster", options.bootstrap_servers)
+        return ClusterAccess(options.cluster or "cluster", options.bootstrap_servers)
     ways = ["--inventory INV", "--bootstrap-servers HOST:PORT"]
     said = f"{', '.join(ways)}, or {otherwise}" if otherwise else ", or ".join(ways)
     raise PlaceError(f"say which cluster: {said}")

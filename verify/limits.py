@@ -22,14 +22,14 @@ from border.foreign import count, read_as
 from control.kafka_admin import TIMEOUT_SECONDS, admin
 from sizing.topics.cluster_limits import (
     BrokerUse,
+    ClusterLimit,
     Led,
-    Limit,
     as_rows,
     measured_replication,
     of_broker,
     of_cluster,
 )
-from verify.addresses import Place, PlaceError, add_arguments, chosen
+from verify.addresses import ClusterAccess, PlaceError, add_arguments, chosen
 from verify.collect.remote import RemoteError, Shell, on_all
 from verify.measure.config import MeasureError
 from verify.measure.replication import measure_replication
@@ -86,7 +86,7 @@ def broker_uses(host: str, lines: Iterable[str]) -> list[BrokerUse]:
     return found
 
 
-def _look(place: Place, measuring: bool) -> tuple[list[Limit], list[str]]:
+def _look(place: ClusterAccess, measuring: bool) -> tuple[list[ClusterLimit], list[str]]:
     metadata = admin(place.bootstrap_servers, dict(place.client)).list_topics(timeout=TIMEOUT_SECONDS)
     partitions = led_partitions(metadata.topics)
     limits, failed = of_cluster(place.cluster, metadata.brokers, partitions), []
@@ -104,11 +104,11 @@ def _look(place: Place, measuring: bool) -> tuple[list[Limit], list[str]]:
     return limits, failed
 
 
-def _read(host: str, shell: Shell) -> list[Limit]:
+def _read(host: str, shell: Shell) -> list[ClusterLimit]:
     return [limit for use in broker_uses(host, shell(COMMAND)) for limit in of_broker(host, use)]
 
 
-def _show(console: Console, limits: Iterable[Limit]) -> None:
+def _show(console: Console, limits: Iterable[ClusterLimit]) -> None:
     drawn = Table("where", "what", "found", "at most", "", "because")
     for limit in limits:
         most = "" if limit.most is None else f"{limit.most:.0f}"

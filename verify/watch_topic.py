@@ -24,7 +24,7 @@ from rich.table import Table
 from evidence.writing import EvidenceWriter
 from verify.addresses import PlaceError, add_arguments, chosen
 from verify.process import Ending, leave
-from verify.watch.topics import KafkaTopic, MaprTopic, Rate, Reading, Source, WatchError, rates, total
+from verify.watch.topics import KafkaTopic, MaprTopic, Rate, Source, TopicReading, WatchError, rates, total
 
 _TICK_S: Final = 0.1
 
@@ -106,7 +106,7 @@ def _shown(value: float | None, digits: int) -> str:
 
 
 def _append(
-    writer: EvidenceWriter | None, cluster: str, topic: str, reading: Reading, size: float | None
+    writer: EvidenceWriter | None, cluster: str, topic: str, reading: TopicReading, size: float | None
 ) -> None:
     if writer is None:
         return

@@ -7,7 +7,7 @@ from typing import Final, get_args
 from local.services.brokers import KAFKA_VERSION
 from sizing.clients.planner import profile
 from sizing.clients.profiles import Profile, Role
-from sizing.clients.variables import Client
+from sizing.clients.variables import ClientProfile
 
 Config = dict[str, str]
 STOCK: Final = "defaults"
@@ -55,7 +55,7 @@ def losses(partitions: int) -> dict[str, Config]:
 
 def of_profile(name: str, role: Role, partitions: int) -> Config:
     """Return a profile's keys and values for the Java client of the bench."""
-    client = Client.model_validate(
+    client = ClientProfile.model_validate(
         {"name": "bench", "cluster": "bench", "library": "java", "version": KAFKA_VERSION, "profile": name}
     )
     return {setting.key: setting.value for setting in profile(client, role, partitions)}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 _SOURCE: Final = Path(__file__).with_name("ClientBench.java")
 _END_S: Final = 20.0
-Answer = dict[str, Any]
+DriverReply = dict[str, Any]
 
 
 class DriverError(Exception):
@@ -30,17 +30,17 @@ class Driver:
         self._process.stdin.write(json.dumps({"do": do, **how}) + "\n")
         self._process.stdin.flush()
 
-    def answer(self) -> Answer:
+    def answer(self) -> DriverReply:
         """Return the next answer; raises DriverError."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("{"):
-                found: Answer = json.loads(line)
+                found: DriverReply = json.loads(line)
                 return found
         said = self._errors.read_text(errors="replace").splitlines()[-5:]
         raise DriverError("the clients' process ended: " + " | ".join(said))
 
-    def do(self, do: str, **how: Any) -> Answer:
+    def do(self, do: str, **how: Any) -> DriverReply:
         """Order a phase and return its answer; raises DriverError."""
         self.order(do, **how)
         return self.answer()

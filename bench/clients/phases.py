@@ -10,8 +10,8 @@ from typing import Any, Final
 from confluent_kafka.admin import AdminClient
 
 from bench.clients.cases import Config
-from bench.clients.driver import Answer, Driver
-from local.services.broker_cluster import Node
+from bench.clients.driver import Driver, DriverReply
+from local.services.broker_cluster import BrokerNode
 
 #: Kinds of requests that the brokers count.
 KINDS: Final = ("Produce", "FetchConsumer", "FetchFollower")
@@ -25,7 +25,7 @@ _TOPIC: Final = {"min.insync.replicas": "2"}
 class Bench:
     """Where and how long; ``steady`` is the records/s of the phases at a rate."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[BrokerNode]
     driver: Driver
     partitions: int
     record_bytes: int
@@ -38,12 +38,14 @@ class Bench:
         """All nodes, so that a client finds one that lives."""
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
-    def alive(self) -> Node:
+    def alive(self) -> BrokerNode:
         """Return a node to ask."""
         return next(n for n in self.nodes if n.process is not None and n.process.poll() is None)
 
 
-def produced(bench: Bench, config: Config, topic: str, rate: int = 0, seconds: float | None = None) -> Answer:
+def produced(
+    bench: Bench, config: Config, topic: str, rate: int = 0, seconds: float | None = None
+) -> DriverReply:
     """Produce to a topic of its own, gone afterwards; return the answer, with requests per second."""
     with_topic(bench, topic)
     answer = _counted(bench, "produce", config, topic, rate, seconds)
@@ -51,7 +53,9 @@ def produced(bench: Bench, config: Config, topic: str, rate: int = 0, seconds: f
     return answer
 
 
-def consumed(bench: Bench, config: Config, topic: str, rate: int = 0, seconds: float | None = None) -> Answer:
+def consumed(
+    bench: Bench, config: Config, topic: str, rate: int = 0, seconds: float | None = None
+) -> DriverReply:
     """Read a topic that is there; return the answer, with requests per second."""
     own = {"enable.auto.commit": "false", "auto.offset.reset": "earliest", **config}
     return _counted(bench, "consume", own, topic, rate, seconds)
@@ -84,7 +88,9 @@ def with_topic(bench: Bench, topic: str, partitions: int | None = None) -> None:
     _await_in_sync(bench, topic)
 
 
-def _counted(bench: Bench, do: str, config: Config, topic: str, rate: int, seconds: float | None) -> Answer:
+def _counted(
+    bench: Bench, do: str, config: Config, topic: str, rate: int, seconds: float | None
+) -> DriverReply:
     pids = [node.pid for node in bench.nodes]
     before, begin = bench.driver.requests(pids), time.monotonic()
     answer = bench.driver.do(

@@ -99,7 +99,7 @@ def received_bytes(port: int) -> int:
     return sum(int(count) for count in re.findall(r"bytes_received:(\d+)", found))
 
 
-class Requests:
+class RequestLog:
     """Counts the produce requests in a broker's request log, reading on from where it was."""
 
     def __init__(self, log: Path) -> None:
@@ -171,7 +171,7 @@ def repetition(bench: Bench, case: Case) -> dict[str, Any]:
     near = AdminClient({"bootstrap.servers": bench.source.bootstrap_servers})
     partitions = case.partitions or bench.partitions
     renew(admin, bench.target, bench.topic, partitions)
-    counted = Requests(bench.requests)
+    counted = RequestLog(bench.requests)
     samples: list[Mapping[str, float]] = []
     with ExitStack() as stack:
         processes = []

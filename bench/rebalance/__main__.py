@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.jars import broker_jars
-from bench.rebalance.trial import Asked, TrialError, run
+from bench.rebalance.trial import TrialError, TrialSize, run
 from local.services.brokers import KAFKA_VERSION, running_broker
 from verify.process import leave
 
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, audit, print and keep; 0 when done, 1 when the trial failed, 2 when nothing can run."""
     options = _parser().parse_args(arguments)
     jars = broker_jars()
-    asked = Asked(members=options.members, restarts=options.restarts, pause_s=options.pause)
+    asked = TrialSize(members=options.members, restarts=options.restarts, pause_s=options.pause)
     folder = options.runs / f"rebalance-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
     try:
         with running_broker(jars, config=STOCK) as broker:
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def audited(folder: Path, asked: Asked) -> dict[str, dict[str, Any]]:
+def audited(folder: Path, asked: TrialSize) -> dict[str, dict[str, Any]]:
     """Audit a trial's evidence, while its topics are there; return what was measured of each group.
 
     Raises:

@@ -33,7 +33,7 @@ from evidence.writing import EvidenceWriter
 from local.services.brokers import KAFKA_VERSION, Broker, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, sandbox_archive, unpack
 from verify.process import leave
-from verify.watch.ownership import Owners, Partition, Sample, owners_after
+from verify.watch.ownership import GroupSample, Owners, Partition, owners_after
 from verify.watch.sampler import GroupWatcher
 
 ROWS: Final = Path(__file__).with_name("proxies.jsonl")
@@ -71,7 +71,7 @@ ARMS: Final = {
 }
 
 
-class TrialError(Exception):
+class ProxyTrialError(Exception):
     """A trial that could not be brought to its end; one line."""
 
 
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
                 rows.write(json.dumps(row) + "\n")
                 rows.flush()
                 print(row, flush=True)
-    except (TrialError, RuntimeError) as error:
+    except (ProxyTrialError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -243,7 +243,7 @@ class _Watched:
     _longest_us: int = 0
     _at_us: int = 0
 
-    def tell(self, sample: Sample, at_us: int) -> None:
+    def tell(self, sample: GroupSample, at_us: int) -> None:
         """Note a sample."""
         after = owners_after(self.owners, self.assignor, sample)
         for partition in self.owners.keys() - after.keys():
@@ -295,7 +295,7 @@ def _await(condition: Any, what: str) -> None:
     deadline = time.monotonic() + _WAIT_S
     while not condition():
         if time.monotonic() >= deadline:
-            raise TrialError(f"waited {_WAIT_S:.0f} s in vain until {what}")
+            raise ProxyTrialError(f"waited {_WAIT_S:.0f} s in vain until {what}")
         time.sleep(0.05)
 
 

@@ -20,7 +20,7 @@ from evidence.load import read_load
 from evidence.writing import EvidenceWriter, rows_to_columns, write_json, write_table
 from verify.load.cluster import committed, offsets
 from verify.process import now_us
-from verify.watch.ownership import Sample
+from verify.watch.ownership import GroupSample
 from verify.watch.sampler import GroupWatcher
 
 #: librdkafka's keys of each group; everything else is left as it comes.
@@ -34,7 +34,7 @@ _END_S: Final = 20.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrialSize:
     """What a trial is: its size, and how long it is left alone before and between restarts (seconds)."""
 
     partitions: int = 12
@@ -50,7 +50,7 @@ class TrialError(Exception):
     """A trial that could not be brought to its end; one line."""
 
 
-def run(servers: str, topic: str, folder: Path, asked: Asked) -> None:
+def run(servers: str, topic: str, folder: Path, asked: TrialSize) -> None:
     """Leave a whole run with its evidence in ``folder``; the topic is there, and empty.
 
     Raises:
@@ -86,16 +86,16 @@ class _Group:
 
     name: str
     folder: Path
-    asked: Asked
+    asked: TrialSize
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    seen: Sample | None = None
+    seen: GroupSample | None = None
     seen_us: int = 0
 
     def start(self, number: int) -> None:
         member = f"{self.name}-{number}"
         self.processes[member] = start_member(self.folder, self.name, member)
 
-    def tell(self, sample: Sample, at_us: int) -> None:
+    def tell(self, sample: GroupSample, at_us: int) -> None:
         """Note what the watcher saw."""
         self.seen, self.seen_us = sample, at_us
 
@@ -142,7 +142,7 @@ class _Group:
 
 
 @contextmanager
-def _group(name: str, servers: str, folder: Path, asked: Asked) -> Iterator[_Group]:
+def _group(name: str, servers: str, folder: Path, asked: TrialSize) -> Iterator[_Group]:
     write_json(folder / "members" / f"{name}.json", PROTOCOLS[name])
     group = _Group(name, folder, asked)
     states = EvidenceWriter(folder / "evidence", "group_states", f"watch-{name}")
@@ -161,7 +161,7 @@ def _group(name: str, servers: str, folder: Path, asked: Asked) -> Iterator[_Gro
                 process.wait()
 
 
-def _write_load(servers: str, topic: str, folder: Path, asked: Asked) -> None:
+def _write_load(servers: str, topic: str, folder: Path, asked: TrialSize) -> None:
     (folder / "members").mkdir()
     write_json(
         folder / "load.json",

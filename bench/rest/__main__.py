@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.rest.cases import REQUESTS, Produce, Variant, variants
-from bench.rest.drive import LoadError, produce, read
+from bench.rest.drive import ProxyRefusedError, produce, read
 from bench.rest.fleet import FleetError, Proxies, deployed, end, proxies, put_back
 from bench.rest.restarts import Group
 from sizing.inventory.yaml_files import InventoryError
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             for part in options.parts:
                 try:
                     found |= measure(part, options, before.distribution)
-                except (FleetError, LoadError) as error:
+                except (FleetError, ProxyRefusedError) as error:
                     failed.append(f"{part}: {error}")
                 # After each part, for there may be an hour to lose.
                 text = _write(options, before, found, time.monotonic() - began)
@@ -167,7 +167,9 @@ def restart(options: argparse.Namespace, fleet: Proxies, signal: str) -> dict[st
         deadline = time.monotonic() + _SETTLED_S
         while not group.reads_all(_RECENT_S):
             if time.monotonic() > deadline:
-                raise LoadError(f"after {_SETTLED_S:g} s not every partition of {options.topic} is read")
+                raise ProxyRefusedError(
+                    f"after {_SETTLED_S:g} s not every partition of {options.topic} is read"
+                )
             produce(*load, 1)
         watched_s = _AFTER_KILL * fleet.session_s if signal == "KILL" else _AFTER_TERM_S
         since = time.monotonic()

@@ -25,11 +25,11 @@ _READ: Final = {"Accept": "application/vnd.kafka.binary.v2+json"}
 _TIMEOUT_S: Final = 30.0
 
 
-class LoadError(Exception):
+class ProxyRefusedError(Exception):
     """A proxy did not do as asked; the text is one line."""
 
 
-class Work(NamedTuple):
+class ClientsOfProcess(NamedTuple):
     """What one process of clients does: who is asked, by how many threads, with which body, for how long."""
 
     url: str
@@ -52,13 +52,13 @@ def produce(
     body = json.dumps({"records": [{"value": value}] * load.records}).encode()
     workers = min(len(urls) * 2, load.clients, 4)
     works = [
-        Work(urls[n % len(urls)], topic, load.clients // workers, body, load.session, seconds)
+        ClientsOfProcess(urls[n % len(urls)], topic, load.clients // workers, body, load.session, seconds)
         for n in range(workers)
     ]
     with ProcessPoolExecutor(workers) as pool:
         took = [each for found in pool.map(_clients, works) for each in found]
     if not took:
-        raise LoadError(f"{urls[0]}: no request was answered within {seconds:g} s")
+        raise ProxyRefusedError(f"{urls[0]}: no request was answered within {seconds:g} s")
     cuts = statistics.quantiles(took, n=100) if len(took) > 1 else took * 99
     return {
         "records_per_s": len(took) * load.records / seconds,
@@ -67,7 +67,7 @@ def produce(
     }
 
 
-def _clients(work: Work) -> list[float]:
+def _clients(work: ClientsOfProcess) -> list[float]:
     took: list[float] = []
     failed: list[str] = []
     threads = [threading.Thread(target=_client, args=(work, took, failed)) for _ in range(work.threads)]
@@ -76,11 +76,11 @@ def _clients(work: Work) -> list[float]:
     for thread in threads:
         thread.join()
     if failed:
-        raise LoadError(failed[0])
+        raise ProxyRefusedError(failed[0])
     return took
 
 
-def _client(work: Work, took: list[float], failed: list[str]) -> None:
+def _client(work: ClientsOfProcess, took: list[float], failed: list[str]) -> None:
     deadline = time.monotonic() + work.seconds
     connection = _connection(work.url)
     try:
@@ -90,10 +90,10 @@ def _client(work: Work, took: list[float], failed: list[str]) -> None:
                 connection = _connection(work.url)
             entries = _asked(connection, "POST", f"/topics/{work.topic}", work.body, _BINARY)["offsets"]
             if any(entry.get("error_code") or entry.get("offset") is None for entry in entries):
-                raise LoadError(f"{work.url}: a record was answered with {entries[0]}")
+                raise ProxyRefusedError(f"{work.url}: a record was answered with {entries[0]}")
             if (ended := time.monotonic()) < deadline:
                 took.append(ended - began)
-    except (OSError, http.client.HTTPException, ValueError, LookupError, LoadError) as error:
+    except (OSError, http.client.HTTPException, ValueError, LookupError, ProxyRefusedError) as error:
         failed.append(f"{work.url}: {type(error).__name__}: {error}")
     finally:
         connection.close()
@@ -119,9 +119,9 @@ def read(url: str, topic: str, seconds: float) -> float:
                     got += sum(len(record["value"]) * 3 // 4 for record in records)
                 first = first or last
         if not first:
-            raise LoadError(f"{url}: a consumer got nothing of {topic} within {_TIMEOUT_S:g} s")
+            raise ProxyRefusedError(f"{url}: a consumer got nothing of {topic} within {_TIMEOUT_S:g} s")
         if last == first:
-            raise LoadError(f"{url}: all of {topic} came in one answer: warm up for longer")
+            raise ProxyRefusedError(f"{url}: all of {topic} came in one answer: warm up for longer")
         return got / (last - first) / 1e6
     finally:
         connection.request("DELETE", base, headers=_JSON)
@@ -145,5 +145,7 @@ def _asked(
     answer = connection.getresponse()
     text = answer.read()
     if answer.status // 100 != 2:
-        raise LoadError(f"{method} {path}: HTTP {answer.status} {text[:200].decode(errors='replace')}")
+        raise ProxyRefusedError(
+            f"{method} {path}: HTTP {answer.status} {text[:200].decode(errors='replace')}"
+        )
     return json.loads(text) if text else None

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from local.services.application import MAIN_CLASS, SAMPLE_JAR, VERSION, Application
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance
+from sizing.core.plan import PlannedInstance
 from sizing.plan import make_plan
 
 PARTITIONS: Final = 12
@@ -66,7 +66,7 @@ class Case:
     properties: Mapping[str, str] = field(default_factory=dict)
     bounded: bool = True
 
-    def instance(self, changelogs: bool) -> Instance:
+    def instance(self, changelogs: bool) -> PlannedInstance:
         """Return the planned instance, of one host that carries all partitions."""
         own = {**role(changelogs), **self.variables}
         variables: dict[str, Any] = {f"streams_app_{key}": value for key, value in own.items()}

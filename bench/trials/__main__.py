@@ -10,7 +10,7 @@ from statistics import mean
 import numpy as np
 
 from bench.trials.simulated import System, bisect
-from trials.search import Answer, Rules, Tried
+from trials.search import CapacityEstimate, Rules, Tried
 
 _RULES = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
 _NOISES = (0.005, 0.02, 0.05, 0.1)
@@ -56,7 +56,7 @@ def _row(
     noise: float,
     search: str,
     systems: Sequence[System],
-    found: Sequence[tuple[Sequence[Answer], Sequence[Tried]]],
+    found: Sequence[tuple[Sequence[CapacityEstimate], Sequence[Tried]]],
 ) -> str:
     short, full = (
         mean(sum(each.kind == kind for each in tried) for _, tried in found) for kind in ("short", "full")

@@ -20,7 +20,7 @@ from spark_checks.job import Auditor
 from trials.capacity import rules_of
 from trials.progress import Told, result
 from trials.settings import of_load, read_file, way_of
-from trials.trial import Asked, Outcome, outcomes, run, warm
+from trials.trial import TrialResult, TrialSpec, outcomes, run, warm
 from trials.warming import warm_up
 from verify.process import Ending
 
@@ -38,11 +38,11 @@ class Hosts:
             shutil.copy(run_dir / name, self.folder / name)
         self.seconds = seconds or self.settings.full_s
         self.auditor = Auditor(self.folder / "spark.log")
-        self.done: list[Outcome] = outcomes(self.folder)
+        self.done: list[TrialResult] = outcomes(self.folder)
 
     def warm(self, load: float) -> None:
         """Have processes that may have just begun compile their code, as capacity.yml does."""
-        asked = Asked(0, "", "healthy", load, 0, "full", self.folder)
+        asked = TrialSpec(0, "", "healthy", load, 0, "full", self.folder)
         rounds = partial(warm, asked, self.folder, self.way, Ending(None))
         for small in (True, False):
             warm_up(rounds, self.settings.fresh_s, Told(), small=small)
@@ -51,7 +51,7 @@ class Hosts:
         """Run a trial, and say what came of it."""
         number = len(self.done) + 1
         name = f"{number:03d}-{condition}-{load:.0f}"
-        asked = Asked(number, name, condition, load, self.seconds, kind, self.folder)
+        asked = TrialSpec(number, name, condition, load, self.seconds, kind, self.folder)
         warm_up_s = self.settings.warm_up_s
         one = run(asked, self.folder, self.way, warm_up_s, self.auditor, Ending(None), None, report_too=True)
         self.done.append(one)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from trials.search import Answer, Rules, Tried, answers, next_trial
+from trials.search import CapacityEstimate, Rules, Tried, answers, next_trial
 
 
 class System:
@@ -48,7 +48,7 @@ class System:
             self.cold *= 7 / 8
         return bool(load <= limit * (1 if full else self.short))
 
-    def search(self, rules: Rules) -> tuple[list[Answer], list[Tried]]:
+    def search(self, rules: Rules) -> tuple[list[CapacityEstimate], list[Tried]]:
         """Search as capacity.yml does."""
         tried: list[Tried] = []
         while (one := next_trial(rules, tried)) is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bench.rest.__main__ import restart
 from bench.rest.cases import Produce
-from bench.rest.drive import LoadError, produce, read
+from bench.rest.drive import ProxyRefusedError, produce, read
 from bench.rest.fleet import ROOT, FleetError, Proxies, deployed, play
 from bench.worth.classes import Work, variables
 from bench.worth.turns import Measured, TurnError, steady
@@ -61,7 +61,7 @@ class Loops:
                 silent = restart(self._options, fleet, signal)
                 return {"rebalance": {"consume_stall_s": silent["worst_partition_s"]}}
             return _LOOPS[self._name](fleet.urls, self._options)
-        except (FleetError, LoadError) as error:
+        except (FleetError, ProxyRefusedError) as error:
             self._running = ""
             raise TurnError(str(error)) from error
 

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from local.demo import load
 from local.demo.archive import VENDORS
-from local.demo.asked import INVENTORY, Asked, parse
+from local.demo.asked import INVENTORY, DemoOptions, parse
 from local.demo.inventory import DERIVED, derive, for_trials
 from local.paths import PROJECT
 from local.problem import Problem
@@ -120,7 +120,7 @@ def run(phase: Phase) -> tuple[float, int]:
     return seconds, process.returncode
 
 
-def inventory_of(asked: Asked, say: Callable[[str], None]) -> str:
+def inventory_of(asked: DemoOptions, say: Callable[[str], None]) -> str:
     """Return the inventory that is deployed, planned without an error; say which load and proxy, and why.
 
     Raises:

@@ -36,7 +36,7 @@ class Vendor:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DemoOptions:
     """The demo that is asked for; ``load`` is in Kafka records/s, None to have one chosen."""
 
     inventory: str = INVENTORY
@@ -46,7 +46,7 @@ class Asked:
     variants: tuple[str, ...] = _VARIANTS[1:]
 
 
-def parse(arguments: Sequence[str] | None = None) -> Asked:
+def parse(arguments: Sequence[str] | None = None) -> DemoOptions:
     """Read the command line; an empty value is as good as none.
 
     Raises:
@@ -63,7 +63,7 @@ def parse(arguments: Sequence[str] | None = None) -> Asked:
     parser.add_argument("--variants", default="", help="that take turns, separated by commas")
     options = parser.parse_args(arguments)
     variants = _variants(options.variants)
-    asked = Asked(options.inventory, _load(options.load), options.trials, _vendor(options), variants)
+    asked = DemoOptions(options.inventory, _load(options.load), options.trials, _vendor(options), variants)
     if options.inventory != INVENTORY and (asked.load or asked.vendor):
         raise Problem(f"LOAD and DISTRIBUTION are of {INVENTORY}, not of {options.inventory}")
     return asked
@@ -81,7 +81,7 @@ def _load(given: str) -> int | None:
 
 def _variants(given: str) -> tuple[str, ...]:
     if not given:
-        return Asked.variants
+        return DemoOptions.variants
     variants = tuple(given.split(","))
     unknown = [one for one in variants if one not in _VARIANTS and not Path(one).is_file()]
     if unknown or len(variants) == 1:

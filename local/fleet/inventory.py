@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
-class Link:
+class Forwarding:
     """What a node forwards: ports of its own, and where each leads (`host:port`); the round trip in ms."""
 
     ways: tuple[tuple[int, str], ...]
@@ -37,7 +37,7 @@ class Node:
     address: str
     on_demand: bool = False
     memory: str = ""
-    link: Link | None = field(default=None, repr=False)
+    link: Forwarding | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _address(host: str, facts: dict[str, Any], subnet: ipaddress.IPv4Network, so
     return str(address)
 
 
-def _link(host: str, facts: dict[str, Any], source: Path) -> Link | None:
+def _link(host: str, facts: dict[str, Any], source: Path) -> Forwarding | None:
     if "fleet_link" not in facts:
         return None
     given = facts["fleet_link"]
@@ -158,7 +158,7 @@ def _link(host: str, facts: dict[str, Any], source: Path) -> Link | None:
             f"inventory {source}: fleet_link of {host} must have round_trip_ms and ways, a port of {host} to "
             f"host:port, such as {{9094: 10.77.1.12:9094}}; found {given!r}"
         )
-    return Link(ways, trip)
+    return Forwarding(ways, trip)
 
 
 def choose(fleet: Fleet, limit: Collection[str], also: Collection[str]) -> list[Node]:

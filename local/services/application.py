@@ -20,7 +20,7 @@ from typing import Any, Final
 from control.streams_jars import Wish, application_jars, build_kit
 from local.paths import LOCKS, PROJECT, cache_root
 from local.unpacking import unpack
-from sizing.core.plan import Instance
+from sizing.core.plan import PlannedInstance
 from sizing.streams.properties import UNIT
 
 SAMPLE_JAR: Final = PROJECT / "local" / "services" / "sample_streams" / "target" / "sample-streams-1.0.0.jar"
@@ -39,7 +39,7 @@ class Application:
     ``bounded`` False leaves RocksDB as Kafka Streams sets it up. ``wrapper`` stands before the command.
     """
 
-    instance: Instance
+    instance: PlannedInstance
     properties: Mapping[str, str | None] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     bounded: bool = True

@@ -18,7 +18,7 @@ from local.services.brokers import CLUSTER_ID, await_answer, broker_properties, 
 
 
 @dataclass
-class Node:
+class BrokerNode:
     """A node: where clients reach it, and its process, which may be killed and started again."""
 
     number: int
@@ -86,7 +86,7 @@ def running_nodes(
     heap_mb: int = 384,
     config: Mapping[str, str] | None = None,
     far: tuple[int, int] | None = None,
-) -> Iterator[Sequence[Node]]:
+) -> Iterator[Sequence[BrokerNode]]:
     """Run a cluster of that many nodes until the block ends, however often one was killed in between.
 
     ``config`` adds to or overrides each node's properties; ``far`` is the other listener of a node alone, as
@@ -100,7 +100,7 @@ def running_nodes(
     nodes = []
     try:
         for number, (port, controller) in enumerate(zip(own, controllers, strict=True), 1):
-            node = Node(number, f"127.0.0.1:{port}", jars, folder / f"node-{number}", heap_mb)
+            node = BrokerNode(number, f"127.0.0.1:{port}", jars, folder / f"node-{number}", heap_mb)
             node.folder.mkdir(parents=True)
             values = broker_properties(
                 node.folder, port, controller, {"node.id": str(number), **several, **(config or {})}, far

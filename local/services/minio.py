@@ -32,7 +32,7 @@ _POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True)
-class Store:
+class ObjectStore:
     """A running store: ``host:port``, and the login of its only account, which no message may show."""
 
     address: str
@@ -41,12 +41,12 @@ class Store:
 
 
 @contextmanager
-def running(folder: Path, port: int) -> Iterator[Store]:
+def running(folder: Path, port: int) -> Iterator[ObjectStore]:
     """Run a store on loopback, its data and log in a folder, until the block ends.
 
     Raises Problem when it is not ready within a minute.
     """
-    store = Store(f"127.0.0.1:{port}", secrets.token_hex(8), secrets.token_hex(20))
+    store = ObjectStore(f"127.0.0.1:{port}", secrets.token_hex(8), secrets.token_hex(20))
     environment = {
         **os.environ,
         "MINIO_ROOT_USER": store.access_key,
@@ -67,7 +67,7 @@ def running(folder: Path, port: int) -> Iterator[Store]:
         process.wait()
 
 
-def _await_ready(store: Store, process: subprocess.Popen[bytes], log: Path) -> None:
+def _await_ready(store: ObjectStore, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _READY_S
     while True:
         try:

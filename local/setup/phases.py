@@ -27,7 +27,7 @@ from local.paths import GENERATED, PROJECT, VENV, cache_root
 from local.problem import Problem
 from local.services import minio
 from local.setup import environment, jars, packages, schedule
-from local.setup.schedule import Phase, Say, say
+from local.setup.schedule import Say, SetupPart, say
 from local.setup.targets import OWN_HOSTS, TARGETS, Target
 
 SANDBOX = PROJECT / "local" / "services" / "sandbox_rest"
@@ -46,7 +46,7 @@ def _sources_key(project: Path) -> str:
     return digest.hexdigest()
 
 
-def _built_by_maven(what: str, project: Path, product: str) -> Phase:
+def _built_by_maven(what: str, project: Path, product: str) -> SetupPart:
     """The phase that builds one of our own Java projects when its sources have changed."""
     marker = project / "target" / ".sources"
 
@@ -63,7 +63,7 @@ def _built_by_maven(what: str, project: Path, product: str) -> Phase:
         children.run(build, f"the {what} could not be built")
         marker.write_text(key, encoding="utf-8")
 
-    return Phase(what, wanting, make, [(project, 100)], after=(_JAVA,))
+    return SetupPart(what, wanting, make, [(project, 100)], after=(_JAVA,))
 
 
 def _image_wanting() -> str:
@@ -74,18 +74,18 @@ def _image_wanting() -> str:
     return "" if present else "builds it"
 
 
-def _image(engine_is_missing: bool) -> Phase:
+def _image(engine_is_missing: bool) -> SetupPart:
     def wanting() -> str:
         return "builds it" if engine_is_missing else _image_wanting()
 
     def make(tell: Say) -> None:
         node_image.ensure(find_engine(), tell)
 
-    return Phase("nodes' image", wanting, make, node_image.needs("podman"), after=(_PACKAGES,))
+    return SetupPart("nodes' image", wanting, make, node_image.needs("podman"), after=(_PACKAGES,))
 
 
-def _built_by_go(program: GoProgram, after: tuple[str, ...]) -> Phase:
-    return Phase(
+def _built_by_go(program: GoProgram, after: tuple[str, ...]) -> SetupPart:
+    return SetupPart(
         program.name,
         program.wanting,
         lambda _: program.build(),
@@ -94,9 +94,9 @@ def _built_by_go(program: GoProgram, after: tuple[str, ...]) -> Phase:
     )
 
 
-def _apt(name: str, names: list[str], after: tuple[str, ...] = (), *, refresh: bool = True) -> Phase:
+def _apt(name: str, names: list[str], after: tuple[str, ...] = (), *, refresh: bool = True) -> SetupPart:
     text = f"installs with apt-get: {' '.join(names)}" if names else ""
-    return Phase(
+    return SetupPart(
         name,
         lambda: text,
         lambda tell: packages.install(names, tell, refresh=refresh),
@@ -105,7 +105,7 @@ def _apt(name: str, names: list[str], after: tuple[str, ...] = (), *, refresh: b
     )
 
 
-def phases(target: Target) -> list[Phase]:
+def phases(target: Target) -> list[SetupPart]:
     """The parts of a target's set-up, each after those that it builds upon."""
     wanted = packages.wanted(target)
     java = [one for one in wanted if one in packages.BUILDERS]
@@ -120,7 +120,7 @@ def phases(target: Target) -> list[Phase]:
     if files:
         after = (_PACKAGES,) if packages.missing([packages.VENV]) else ()
         made.append(
-            Phase(
+            SetupPart(
                 _VENV,
                 lambda: environment.wanting(files),
                 lambda tell: environment.make(files, tell),
@@ -130,7 +130,7 @@ def phases(target: Target) -> list[Phase]:
         )
     if target.jars:
         made.append(
-            Phase(
+            SetupPart(
                 "jars",
                 lambda: jars.wanting(target.jars),
                 lambda tell: jars.make(target.jars),
@@ -154,7 +154,7 @@ def _note(total: float, seconds: dict[str, float]) -> None:
     TIMES.write_text(json.dumps({"seconds": total, "phases": seconds}) + "\n", encoding="utf-8")
 
 
-def _check(made: list[Phase], again: str) -> int:
+def _check(made: list[SetupPart], again: str) -> int:
     missing = [(name, text) for name, text in schedule.wantings(made).items() if text]
     for name, text in missing:
         print(f"{name}: {text}")

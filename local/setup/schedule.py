@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Phase:
+class SetupPart:
     """A part of set-up: `wanting` tells in words what is missing, or nothing; `make` makes it.
 
     `needs` is the space that making takes: folders and megabytes. `after` names the phases that come first.
@@ -35,7 +35,7 @@ def say(line: str) -> None:
     print(f"set-up: {line}\n", end="", flush=True)
 
 
-def wantings(phases: Sequence[Phase]) -> dict[str, str]:
+def wantings(phases: Sequence[SetupPart]) -> dict[str, str]:
     """What each phase has to make, in words; empty for what is there."""
     with ThreadPoolExecutor(max(1, len(phases))) as pool:
         return dict(
@@ -45,7 +45,7 @@ def wantings(phases: Sequence[Phase]) -> dict[str, str]:
         )
 
 
-def run(phases: Sequence[Phase]) -> dict[str, float]:
+def run(phases: Sequence[SetupPart]) -> dict[str, float]:
     """Make what is missing; return the seconds that each phase took which was not there.
 
     A phase that fails ends those that come after it, and no other: what is done need not be done again.
@@ -57,7 +57,7 @@ def run(phases: Sequence[Phase]) -> dict[str, float]:
     check_space((folder, size, phase.name) for phase in left for folder, size in phase.needs)
     problems: list[str] = []
     seconds: dict[str, float] = {}
-    at_work: dict[Future[float], Phase] = {}
+    at_work: dict[Future[float], SetupPart] = {}
     with ThreadPoolExecutor(max(1, len(left))) as pool:
         try:
             while left or at_work:
@@ -82,7 +82,7 @@ def run(phases: Sequence[Phase]) -> dict[str, float]:
     return seconds
 
 
-def _make(phase: Phase, wanting: str) -> float:
+def _make(phase: SetupPart, wanting: str) -> float:
     began = time.monotonic()
     say(f"{phase.name}: {wanting}")
     phase.make(lambda line: say(f"{phase.name}: {line}"))
@@ -91,7 +91,7 @@ def _make(phase: Phase, wanting: str) -> float:
     return seconds
 
 
-def _without(phases: list[Phase], name: str) -> list[Phase]:
+def _without(phases: list[SetupPart], name: str) -> list[SetupPart]:
     """The phases that wait for `name` neither themselves nor through another."""
     for phase in phases:
         if name in phase.after:

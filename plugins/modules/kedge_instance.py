@@ -112,7 +112,7 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-class Instance:
+class InstanceUnit:
     """One instance of a service on this host, and what was done to it."""
 
     def __init__(self, module: AnsibleModule, name: str, release: str | None) -> None:
@@ -421,7 +421,7 @@ class Instance:
 
 
 def in_groups(
-    act: Callable[[Instance], str | None], instances: list[Instance], at_once: int
+    act: Callable[[InstanceUnit], str | None], instances: list[InstanceUnit], at_once: int
 ) -> list[str | None]:
     """Do something to a group of instances side by side, then to the next, until one fails.
 
@@ -454,7 +454,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    instances = [Instance(module, str(i["name"]), i.get("release")) for i in module.params["instances"]]
+    instances = [InstanceUnit(module, str(i["name"]), i.get("release")) for i in module.params["instances"]]
     if module.check_mode or not instances:
         module.exit_json(changed=bool(instances), kedge_actions=[])
     try:
@@ -464,8 +464,8 @@ def main() -> None:
                     instance.remove() if module.params["state"] == "absent" else instance.stop()
                 outcomes: list[str | None] = [None] * len(instances)
             else:
-                act = {"killed": Instance.kill, "held": Instance.hold}.get(
-                    module.params["state"], Instance.run
+                act = {"killed": InstanceUnit.kill, "held": InstanceUnit.hold}.get(
+                    module.params["state"], InstanceUnit.run
                 )
                 outcomes = in_groups(act, instances, module.params["at_once"] or len(instances))
     except TimeoutError as error:

@@ -12,12 +12,12 @@ from sizing.balancer.security import FILE, plan_balancer_security
 from sizing.balancer.variables import RestBalancer
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance, Part
+from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import MIB, Advice, Basis, Choice, Setting, Sheet
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.security import RestTls
 from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.memory import number
+from sizing.rest.memory import int_or_none
 from sizing.rest.process import SERVICE as REST
 from sizing.rest.record import Health
 from sizing.rest.variables import KafkaRest, ready_topic
@@ -101,7 +101,7 @@ class _Server(NamedTuple):
         return zlib.crc32(self.name.encode()) & 0x7FFFFFFF or 1
 
 
-def _server(inventory: Inventory, host: str, instance: Instance) -> _Server:
+def _server(inventory: Inventory, host: str, instance: PlannedInstance) -> _Server:
     name, address = f"{host}:{instance.port}", f"{inventory.address(host)}:{instance.port}"
     health, variables = _own_health(inventory, host), _proxies(inventory, host)
     port = health.port(variables.version, instance.port or 0) if health and variables else instance.port
@@ -118,7 +118,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
 
     Each instance is one setting ``server HOST:PORT`` with its address as value.
     """
-    services: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     findings: list[Finding] = []
     servers = [
         _server(inventory, host, instance)
@@ -157,7 +157,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         _limits(sheet, inventory, variables.port)
         check_link(sheet, inventory, host)
         findings += sheet.findings
-        services[host] = {SERVICE: (Instance("haproxy", sheet.by_file(), variables.port),)}
+        services[host] = {SERVICE: (PlannedInstance("haproxy", sheet.by_file(), variables.port),)}
     if len(hosts) == 1 and len(servers) > 1:
         findings.append(
             Finding(
@@ -314,7 +314,7 @@ def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:
 def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
     """Plan how many homes are remembered and for how long, and how long a request may take."""
     instances = [i for of_host in rest.services.values() for i in of_host.get(REST, ())]
-    consumers = max((number(i.value("consumer.instance.timeout.ms")) or 0 for i in instances), default=0)
+    consumers = max((int_or_none(i.value("consumer.instance.timeout.ms")) or 0 for i in instances), default=0)
     polls = _longest_poll_ms(instances)
     minutes = variables.consumer_minutes
     sheet.put(
@@ -381,7 +381,7 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
 
 
 def drain_settings(
-    services: Mapping[str, Mapping[str, tuple[Instance, ...]]], planned: tuple[Instance, ...]
+    services: Mapping[str, Mapping[str, tuple[PlannedInstance, ...]]], planned: tuple[PlannedInstance, ...]
 ) -> tuple[Setting, ...]:
     """Return how long a balancer drains an instance: ``drain_seconds``, then ``finish_seconds``."""
     polls = _longest_poll_ms(i for of_host in services.values() for i in of_host.get(REST, ()))
@@ -398,16 +398,16 @@ def drain_settings(
     )
 
 
-def _longest_poll_ms(instances: Iterable[Instance]) -> int:
-    return max((number(i.value("consumer.request.timeout.ms")) or 0 for i in instances), default=0)
+def _longest_poll_ms(instances: Iterable[PlannedInstance]) -> int:
+    return max((int_or_none(i.value("consumer.request.timeout.ms")) or 0 for i in instances), default=0)
 
 
-def _longest_produce_s(instances: Iterable[Instance]) -> int:
+def _longest_produce_s(instances: Iterable[PlannedInstance]) -> int:
     """Return for how long a record may wait for its metadata and for its delivery, in whole seconds."""
 
-    def wait_ms(instance: Instance) -> int:
+    def wait_ms(instance: PlannedInstance) -> int:
         return sum(
-            number(instance.value(key)) or number(instance.value(f"kafka.{key}")) or default
+            int_or_none(instance.value(key)) or int_or_none(instance.value(f"kafka.{key}")) or default
             for key, default in _PRODUCE_MS.items()
         )
 

@@ -20,10 +20,10 @@ from sizing.core import jvm
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.plan import Instance, Part
+from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import put_stop
 from sizing.core.settings import Advice, Basis, Choice, Sheet
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.keys.catalogue import check_keys, takes
@@ -49,7 +49,7 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
     A cluster that nothing refers to is left out: its hosts are not touched.
     """
     known, _ = clusters(inventory)
-    services: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     findings: list[Finding] = []
     for name, cluster in known.items():
         if cluster.brokers is None or name not in used:
@@ -84,7 +84,7 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
                 "broker", cluster.version, variables.settings, sheet.where, rule="broker.keys"
             )
             of_host = services.setdefault(host, {})
-            instance = Instance(name, sheet.by_file(), variables.port)
+            instance = PlannedInstance(name, sheet.by_file(), variables.port)
             of_host[SERVICE] = (*of_host.get(SERVICE, ()), instance)
     return Part(services=services, findings=tuple(findings))
 
@@ -234,7 +234,7 @@ def _groups(sheet: Sheet, file: str, stall: float | None) -> None:
         documented = Choice(default, "the default", _GROUPS, "documented")
         measured = Choice(value, because, "REST proxy measurements, Groups and restarts", basis)
         chosen = sheet.put(file, f"group.consumer.{key}", rule, documented, measured)
-        if (least := number(chosen)) < default:
+        if (least := int_or_zero(chosen)) < default:
             why = f"group.consumer.{key} may not lie below it, and it is {default} unless set"
             sheet.put(file, f"group.consumer.min.{key}", rule, Choice(least, why, _GROUPS, "derived"))
 

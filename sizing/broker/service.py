@@ -11,7 +11,7 @@ from sizing.broker.variables import KafkaBroker
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import JAVA_FACTS
-from sizing.core.plan import Instance
+from sizing.core.plan import PlannedInstance
 from sizing.core.service import Away, JavaNeed, Kernel, Ports, Service, Wait, ready
 from sizing.core.settings import Choice
 from sizing.host.variables import host_facts
@@ -29,13 +29,13 @@ def _facts(inventory: Inventory) -> Iterator[Finding]:
             yield from facts
 
 
-def _java(inventory: Inventory, _: Mapping[str, Any], instances: tuple[Instance, ...]) -> JavaNeed:
+def _java(inventory: Inventory, _: Mapping[str, Any], instances: tuple[PlannedInstance, ...]) -> JavaNeed:
     declared = inventory.common("kafka_clusters") or {}
     version = str((declared.get(instances[0].name) or {}).get("version", ""))
     return JavaNeed(17 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
 
 
-def _controller_ports(instance: Instance) -> Iterator[int]:
+def _controller_ports(instance: PlannedInstance) -> Iterator[int]:
     yield from map(int, re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners")))
 
 

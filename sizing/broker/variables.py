@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sizing.core.variables import HeapMib, Planned, Port, Positive, Scalar, Strict
+from sizing.core.variables import DefaultRule, HeapMib, Port, Positive, Scalar, Strict
 from sizing.inventory.security import KeyPair
 
 
 class KafkaBroker(Strict):
     """The variables of the role kafka_broker."""
 
-    id: Annotated[Annotated[int, Field(ge=0, le=2**31 - 1)] | None, Planned("broker.identity")] = None
+    id: Annotated[Annotated[int, Field(ge=0, le=2**31 - 1)] | None, DefaultRule("broker.identity")] = None
     """The broker's node.id, needed where the host's name has no number."""
     heap_mib: HeapMib = 1024
     """Heap of the broker."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from sizing.clients.profiles import PROFILES, Library, Profile, Role, Row, default_value, key_name
+from sizing.clients.profiles import PROFILES, Library, Profile, ProfileRow, Role, default_value, key_name
 from sizing.core.settings import KIB, Choice, Sheet
-from sizing.core.values import number, value_of
+from sizing.core.values import int_or_zero, value_of
 
 #: Room that a library already gives by default is never taken away.
 _ONLY_RAISED: Final = frozenset({"batch.size", "buffer.memory", "delivery.timeout.ms"})
@@ -15,7 +15,7 @@ _IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 _DELIVERY: Final = "delivery.timeout.ms"
 
 
-def choice(profile: Profile, row: Row, library: Library, version: str) -> Choice:
+def choice(profile: Profile, row: ProfileRow, library: Library, version: str) -> Choice:
     """Return a row as a choice for a version of a library: its reason, its price, and what unset would be."""
     kib = library == "librdkafka" and row.key == "buffer.memory"
     value = str(-(-int(row.value) // KIB)) if kib else row.value
@@ -25,7 +25,7 @@ def choice(profile: Profile, row: Row, library: Library, version: str) -> Choice
         return Choice(value, because, row.source, row.basis)
     raised = row.key in _ONLY_RAISED or (profile == "throughput" and row.key == _IN_FLIGHT)
     named = f"{library} {version}"
-    if raised and number(default) > number(value):
+    if raised and int_or_zero(default) > int_or_zero(value):
         return Choice(
             default,
             f"the default of {named} is above the profile's {value}, and stays",
@@ -38,7 +38,7 @@ def choice(profile: Profile, row: Row, library: Library, version: str) -> Choice
 
 def within(chosen: Choice, takes: int, taker: str) -> Choice:
     """Return a batch.size that ``taker`` takes: a full batch that does not compress would be refused."""
-    if number(chosen.value) <= takes:
+    if int_or_zero(chosen.value) <= takes:
         return chosen
     because = f"the most that {taker} takes; else {chosen.value}: {chosen.because}"
     return Choice(takes, because, chosen.source, "derived")
@@ -46,7 +46,7 @@ def within(chosen: Choice, takes: int, taker: str) -> Choice:
 
 def check_batch(sheet: Sheet, what: str, key: str, takes: int, taker: str, rule: str) -> None:
     """Report a person's own batch.size that grows beyond what it is sent to takes."""
-    batch = number(value_of(sheet, key))
+    batch = int_or_zero(value_of(sheet, key))
     if batch > takes and any(s.key == key and s.by == "person" for s in sheet.settings):
         sheet.warning(
             rule,
@@ -106,7 +106,7 @@ def check_delivery(sheet: Sheet, what: str, prefix: str, version: str) -> None:
     """
     keys = [f"{prefix}{key}" for key in (_DELIVERY, "linger.ms", "request.timeout.ms")]
     delivery, linger, request = (
-        number(value_of(sheet, key) or default_value("java", version, key.removeprefix(prefix)))
+        int_or_zero(value_of(sheet, key) or default_value("java", version, key.removeprefix(prefix)))
         for key in keys
     )
     if not value_of(sheet, keys[0]) or delivery >= linger + request:
@@ -133,7 +133,7 @@ def check_heartbeat(sheet: Sheet, what: str, prefix: str, version: str) -> None:
     """
     keys = [f"{prefix}{key}" for key in ("heartbeat.interval.ms", "session.timeout.ms")]
     beat, session = (
-        number(value_of(sheet, key) or default_value("java", version, key.removeprefix(prefix)))
+        int_or_zero(value_of(sheet, key) or default_value("java", version, key.removeprefix(prefix)))
         for key in keys
     )
     own = [s.key for s in sheet.settings if s.by == "person" and s.key in keys]

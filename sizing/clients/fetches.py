@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sizing.core.inventory import Inventory
 from sizing.core.settings import MIB
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import KafkaCluster, broker_count
 
 SOURCE: Final = "KIP-81; Broker, client and JVM facts, Fetches"
@@ -59,7 +59,7 @@ def fetches_of(
     brokers = broker_count(inventory, cluster)
 
     def largest(key: str, default: int) -> int:
-        values = [number((own or {}).get(f"{prefix}{key}")) for prefix in prefixes or ("",)]
+        values = [int_or_zero((own or {}).get(f"{prefix}{key}")) for prefix in prefixes or ("",)]
         return max(values) or default
 
     return Fetches(

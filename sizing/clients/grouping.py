@@ -14,7 +14,7 @@ from sizing.clients.groups import (
     broker_obstacle,
     client_obstacle,
 )
-from sizing.clients.variables import Client
+from sizing.clients.variables import ClientProfile
 from sizing.core.settings import Choice, Sheet
 from sizing.keys.catalogue import numbers
 
@@ -25,7 +25,7 @@ _COOPERATIVE: Final = "org.apache.kafka.clients.consumer.CooperativeStickyAssign
 _BOTH: Final = (3, 0)
 
 
-def put_group(sheet: Sheet, file: str, client: Client, brokers: Coordinator) -> None:
+def put_group(sheet: Sheet, file: str, client: ClientProfile, brokers: Coordinator) -> None:
     """Put the protocol of a consumer's group, and report what is at odds with it."""
     refused = [key for key in REFUSED if sheet.own(key) is not None]
     asked = (sheet.own(PROTOCOL) or "").lower()
@@ -60,7 +60,7 @@ def put_group(sheet: Sheet, file: str, client: Client, brokers: Coordinator) -> 
         )
 
 
-def _check_asked(sheet: Sheet, client: Client, refused: list[str], obstacle: Obstacle | None) -> None:
+def _check_asked(sheet: Sheet, client: ClientProfile, refused: list[str], obstacle: Obstacle | None) -> None:
     """Find what is at odds with the consumer protocol that a person asks for."""
     what = f"consumer_settings of client {client.name} ask for the consumer protocol"
     if refused:

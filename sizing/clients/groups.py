@@ -13,7 +13,7 @@ from typing import Any, Final
 from sizing.clients.profiles import Library, client_version
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Basis
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import numbers
@@ -116,7 +116,7 @@ def coordinator(inventory: Inventory, cluster: KafkaCluster) -> Coordinator:
         return Coordinator(cluster.version, ours=False, session_ms=cluster.group_session_ms)
     hosts = inventory.group(cluster.brokers)
     own: Mapping[str, Any] = (inventory.hosts[hosts[0]].get("kafka_broker_settings") or {}) if hosts else {}
-    session = number(own.get("group.consumer.session.timeout.ms")) or session_ms(stall_s(inventory))
+    session = int_or_zero(own.get("group.consumer.session.timeout.ms")) or session_ms(stall_s(inventory))
     return Coordinator(
         cluster.version,
         ours=True,

@@ -20,19 +20,19 @@ from sizing.clients.profiles import (
     GUIDE,
     JAVA_DEFAULTS,
     PROFILES,
+    ProfileRow,
     Role,
-    Row,
     client_version,
     default_value,
     key_name,
 )
-from sizing.clients.variables import Client, clients
+from sizing.clients.variables import ClientProfile, clients
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import KIB, MIB, Setting, Sheet
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.core.variables import Scalar
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
@@ -101,14 +101,14 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
     return Part(clients=planned, findings=tuple(findings))
 
 
-def profile(client: Client, role: Role, partitions: int = 0) -> tuple[Setting, ...]:
+def profile(client: ClientProfile, role: Role, partitions: int = 0) -> tuple[Setting, ...]:
     """Return the settings of a client's producer or consumer that writes to that many partitions."""
     own = client.producer_settings if role == "producer" else client.consumer_settings
     return tuple(_profile(client, role, own, partitions).settings)
 
 
 def _profile(
-    client: Client,
+    client: ClientProfile,
     role: Role,
     own: Mapping[str, Any],
     partitions: int,
@@ -123,7 +123,7 @@ def _profile(
         rows.append(_buffer(client, own, rows, partitions, least))
     elif client.library == "spark" and client.profile == "throughput":
         rows.append(
-            Row(
+            ProfileRow(
                 "max.poll.records",
                 "10000",
                 "executors take 500 records a poll by default",
@@ -155,48 +155,48 @@ def _profile(
 def _least(written: Mapping[str, tuple[Setting, ...]], of_cluster: int) -> tuple[str, int] | None:
     """Return the topic that takes the smallest messages, and how large they may be."""
     takes = {
-        topic: number(next((s.value for s in settings if s.key == "max.message.bytes"), of_cluster))
+        topic: int_or_zero(next((s.value for s in settings if s.key == "max.message.bytes"), of_cluster))
         for topic, settings in written.items()
     }
     return min(takes.items(), key=lambda each: each[1], default=None)
 
 
 def _buffer(
-    client: Client,
+    client: ClientProfile,
     own: Mapping[str, Any],
-    rows: list[Row],
+    rows: list[ProfileRow],
     partitions: int,
     least: tuple[str, int] | None,
-) -> Row:
-    planned = number(next((r.value for r in rows if r.key == "batch.size"), "16384"))
-    batch = number(own.get("batch.size", min(planned, least[1]) if least else planned))
+) -> ProfileRow:
+    planned = int_or_zero(next((r.value for r in rows if r.key == "batch.size"), "16384"))
+    batch = int_or_zero(own.get("batch.size", min(planned, least[1]) if least else planned))
     each = max(batch, _BYTES_A_PARTITION)
     value = max(_BUFFER_MIN, partitions * each)
     because = f"{each} bytes for each of {partitions} partitions written to, 32 MiB at least"
-    return Row("buffer.memory", str(value), because, f"{value // MIB} MiB of memory at most",
+    return ProfileRow("buffer.memory", str(value), because, f"{value // MIB} MiB of memory at most",
                f"{GUIDE}, Memory Allocation", "documented")  # fmt: skip
 
 
-def _own_name(client: Client, key: str) -> str:
+def _own_name(client: ClientProfile, key: str) -> str:
     """Return a person's own key as the library names it; Java's names are understood everywhere."""
     if client.library == "spark" and key.startswith("kafka."):
         return key
     return key_name(client.library, key) or key
 
 
-def _too_old(client: Client, key: str) -> bool:
+def _too_old(client: ClientProfile, key: str) -> bool:
     version = numbers(client_version(client.library, client.version))
     return client.library != "librdkafka" and key == "enable.idempotence" and version < _IDEMPOTENCE_SINCE
 
 
-def _effective(client: Client, sheet: Sheet, key: str) -> str:
+def _effective(client: ClientProfile, sheet: Sheet, key: str) -> str:
     name = key_name(client.library, key)
     planned = next((s.value for s in sheet.settings if s.key == name), None)
     return (planned or default_value(client.library, client.version, key) or "").replace("-1", "all")
 
 
 def _check_levels(
-    sheet: Sheet, client: Client, producer: Sheet, consumer: Sheet, levels: Mapping[str, Any]
+    sheet: Sheet, client: ClientProfile, producer: Sheet, consumer: Sheet, levels: Mapping[str, Any]
 ) -> None:
     delivery = levels.get("delivery") or {}
     acks = _effective(client, producer, "acks")
@@ -219,8 +219,8 @@ def _check_levels(
         ("fetch.max.wait.ms", consumer, "delivery_p99_ms"),
     ):
         wanted = latency.get(level)
-        waits = number(_effective(client, of, key))
-        if key == "fetch.max.wait.ms" and number(_effective(client, of, "fetch.min.bytes")) <= 1:
+        waits = int_or_zero(_effective(client, of, key))
+        if key == "fetch.max.wait.ms" and int_or_zero(_effective(client, of, "fetch.min.bytes")) <= 1:
             continue  # the first record ends the wait
         if isinstance(wanted, int | float) and waits >= wanted:
             name = key_name(client.library, key)
@@ -235,7 +235,7 @@ def _check_levels(
             )
 
 
-def _check_version(sheet: Sheet, client: Client) -> None:
+def _check_version(sheet: Sheet, client: ClientProfile) -> None:
     partitioner = str(client.producer_settings.get("partitioner.class", ""))
     if partitioner.endswith(_OBSOLETE_PARTITIONERS):
         sheet.warning(
@@ -263,7 +263,7 @@ def _check_version(sheet: Sheet, client: Client) -> None:
         )
 
 
-def _check_librdkafka(sheet: Sheet, client: Client, role: Role, own: Mapping[str, Any]) -> None:
+def _check_librdkafka(sheet: Sheet, client: ClientProfile, role: Role, own: Mapping[str, Any]) -> None:
     """Report what librdkafka refuses to start with, and what it passes over in this role."""
     other: Role = "consumer" if role == "producer" else "producer"
     known = {each: keys_around(of, client.version) for each, of in _LIBRDKAFKA_KEYS.items()}
@@ -291,13 +291,16 @@ def _check_librdkafka(sheet: Sheet, client: Client, role: Role, own: Mapping[str
 
 
 def _check_topics(
-    sheet: Sheet, client: Client, producer: Sheet, written: Mapping[str, tuple[Setting, ...]]
+    sheet: Sheet, client: ClientProfile, producer: Sheet, written: Mapping[str, tuple[Setting, ...]]
 ) -> None:
     if client.profile != "durability" or _effective(client, producer, "acks") != "all":
         return
     for topic, settings in sorted(written.items()):
         values = {s.key: s.value for s in settings}
-        copies, in_sync = number(values.get("replication.factor")), number(values.get("min.insync.replicas"))
+        copies, in_sync = (
+            int_or_zero(values.get("replication.factor")),
+            int_or_zero(values.get("min.insync.replicas")),
+        )
         if copies > 1 and in_sync < 2:
             sheet.warning(
                 "clients.min_insync",
@@ -307,12 +310,12 @@ def _check_topics(
             )
 
 
-def _check_buffer(sheet: Sheet, client: Client, producer: Sheet, partitions: int) -> None:
+def _check_buffer(sheet: Sheet, client: ClientProfile, producer: Sheet, partitions: int) -> None:
     """Hold a Java producer's buffer against a batch for each partition that it writes to."""
     if client.library == "librdkafka":  # its queue is one for all partitions
         return
-    buffer = number(_effective(client, producer, "buffer.memory"))
-    needed = partitions * number(_effective(client, producer, "batch.size"))
+    buffer = int_or_zero(_effective(client, producer, "buffer.memory"))
+    needed = partitions * int_or_zero(_effective(client, producer, "batch.size"))
     if buffer < needed:
         sheet.warning(
             "clients.buffer",
@@ -322,10 +325,10 @@ def _check_buffer(sheet: Sheet, client: Client, producer: Sheet, partitions: int
         )
 
 
-def _check_requests(sheet: Sheet, client: Client, producer: Sheet, least: str, takes: int) -> None:
+def _check_requests(sheet: Sheet, client: ClientProfile, producer: Sheet, least: str, takes: int) -> None:
     """Hold a person's own largest request against what the topic takes that takes the least."""
     name = "message.max.bytes" if client.library == "librdkafka" else "max.request.size"
-    own = number(_effective(client, producer, name))
+    own = int_or_zero(_effective(client, producer, name))
     if own <= takes:
         return
     sheet.warning(
@@ -336,7 +339,7 @@ def _check_requests(sheet: Sheet, client: Client, producer: Sheet, least: str, t
     )
 
 
-def _key_findings(client: Client) -> list[Finding]:
+def _key_findings(client: ClientProfile) -> list[Finding]:
     whole = [
         finding
         for role, own in _own_settings(client)
@@ -347,7 +350,7 @@ def _key_findings(client: Client) -> list[Finding]:
     return whole + _unknown_keys(client)
 
 
-def _taken(client: Client, role: Role, own: Mapping[str, Any]) -> dict[str, str]:
+def _taken(client: ClientProfile, role: Role, own: Mapping[str, Any]) -> dict[str, str]:
     """Return what each key of a person's own takes in the client's library."""
     if client.library == "librdkafka":
         known = takes(_LIBRDKAFKA_KEYS[role], client.version)
@@ -356,11 +359,11 @@ def _taken(client: Client, role: Role, own: Mapping[str, Any]) -> dict[str, str]
     return {key: known.get(key.removeprefix("kafka."), "") for key in own}
 
 
-def _own_settings(client: Client) -> tuple[tuple[Role, dict[str, Scalar]], ...]:
+def _own_settings(client: ClientProfile) -> tuple[tuple[Role, dict[str, Scalar]], ...]:
     return ("producer", client.producer_settings), ("consumer", client.consumer_settings)
 
 
-def _unknown_keys(client: Client) -> list[Finding]:
+def _unknown_keys(client: ClientProfile) -> list[Finding]:
     if client.library == "librdkafka":
         return []
     version = client_version(client.library, client.version)

@@ -23,7 +23,7 @@ _MEASURED_BATCH: Final = f"{_BATCH}; {_FACTS}, Producers"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProfileRow:
     """One key of a profile, by its Java name: ``because`` it helps, at which ``price``."""
 
     key: str
@@ -35,7 +35,7 @@ class Row:
 
 
 _DURABLE: Final = (
-    Row(
+    ProfileRow(
         "acks",
         "all",
         "a record is acknowledged once all in-sync replicas have it",
@@ -43,7 +43,7 @@ _DURABLE: Final = (
         _ACKS,
         "documented",
     ),
-    Row(
+    ProfileRow(
         "enable.idempotence",
         "true",
         "a retry neither doubles nor reorders a record",
@@ -51,7 +51,7 @@ _DURABLE: Final = (
         _FACTS,
         "documented",
     ),
-    Row(
+    ProfileRow(
         "max.in.flight.requests.per.connection",
         "5",
         "the most that keeps order with idempotence",
@@ -61,7 +61,7 @@ _DURABLE: Final = (
     ),
 )
 
-_LZ4: Final = Row(
+_LZ4: Final = ProfileRow(
     "compression.type",
     "lz4",
     "fewer bytes for little CPU",
@@ -70,10 +70,10 @@ _LZ4: Final = Row(
     "documented",
 )
 
-PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
+PROFILES: Final[dict[Profile, dict[Role, tuple[ProfileRow, ...]]]] = {
     "throughput": {
         "producer": (
-            Row(
+            ProfileRow(
                 "acks",
                 "1",
                 "the leader alone answers, so the next batch goes sooner",
@@ -81,7 +81,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _ACKS,
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "enable.idempotence",
                 "false",
                 "it needs acks=all",
@@ -89,7 +89,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _ACKS,
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "max.in.flight.requests.per.connection",
                 "5",
                 "requests wait for the broker side by side",
@@ -97,7 +97,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 f"{GUIDE}, High throughput per partition",
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "linger.ms",
                 "50",
                 "batches have time to fill",
@@ -105,7 +105,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _MEASURED_BATCH,
                 "measured",
             ),
-            Row(
+            ProfileRow(
                 "batch.size",
                 "131072",
                 "fewer, larger requests, and more to compress",
@@ -116,7 +116,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
             _LZ4,
         ),
         "consumer": (
-            Row(
+            ProfileRow(
                 "fetch.min.bytes",
                 "100000",
                 "fewer, larger answers",
@@ -124,7 +124,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 f"{_CONSUME}; {_FACTS}, Consumers",
                 "measured",
             ),
-            Row(
+            ProfileRow(
                 "fetch.max.wait.ms",
                 "500",
                 "time for fetch.min.bytes to come together",
@@ -132,7 +132,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _CONSUME,
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "max.partition.fetch.bytes",
                 "1048576",
                 "the default: a whole batch of any size fits",
@@ -144,7 +144,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
     },
     "latency": {
         "producer": (
-            Row(
+            ProfileRow(
                 "acks",
                 "all",
                 "readers see a record only once all in-sync replicas have it, whatever acks says",
@@ -154,7 +154,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
             ),
             _DURABLE[1],
             _DURABLE[2],
-            Row(
+            ProfileRow(
                 "linger.ms",
                 "0",
                 "a record goes as soon as the connection is free",
@@ -162,7 +162,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _BATCH,
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "batch.size",
                 "16384",
                 "the default; batches form only while earlier ones are on their way",
@@ -170,7 +170,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _BATCH,
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "compression.type",
                 "none",
                 "no time is spent compressing small batches",
@@ -180,7 +180,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
             ),
         ),
         "consumer": (
-            Row(
+            ProfileRow(
                 "fetch.min.bytes",
                 "1",
                 "an answer comes with the first record",
@@ -188,7 +188,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _CONSUME,
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "fetch.max.wait.ms",
                 "100",
                 "an empty fetch ends soon",
@@ -201,7 +201,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
     "durability": {
         "producer": (
             *_DURABLE,
-            Row(
+            ProfileRow(
                 "delivery.timeout.ms",
                 "300000",
                 "a broker may be down for minutes before a record is given up",
@@ -209,11 +209,13 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "Kafka documentation, Producer configurations",
                 "estimate",
             ),
-            Row("linger.ms", "5", "the default since 4.0", "up to 5 ms more delay", _BATCH, "documented"),
+            ProfileRow(
+                "linger.ms", "5", "the default since 4.0", "up to 5 ms more delay", _BATCH, "documented"
+            ),
             _LZ4,
         ),
         "consumer": (
-            Row(
+            ProfileRow(
                 "enable.auto.commit",
                 "false",
                 "the application commits what it has processed, never more",
@@ -221,7 +223,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 "Kafka documentation, Consumer configurations",
                 "documented",
             ),
-            Row(
+            ProfileRow(
                 "isolation.level",
                 "read_committed",
                 "records of aborted transactions are not read",
@@ -234,7 +236,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
     "balanced": {
         "producer": (
             *_DURABLE,
-            Row(
+            ProfileRow(
                 "linger.ms",
                 "10",
                 "batches fill at moderate load",
@@ -242,7 +244,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _MEASURED_BATCH,
                 "measured",
             ),
-            Row(
+            ProfileRow(
                 "batch.size",
                 "65536",
                 "room for what comes within 10 ms",
@@ -253,7 +255,7 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
             _LZ4,
         ),
         "consumer": (
-            Row(
+            ProfileRow(
                 "fetch.min.bytes",
                 "1",
                 "the default: an answer comes with the first record",
@@ -261,7 +263,9 @@ PROFILES: Final[dict[Profile, dict[Role, tuple[Row, ...]]]] = {
                 _CONSUME,
                 "documented",
             ),
-            Row("fetch.max.wait.ms", "500", "the default", "none while records flow", _CONSUME, "documented"),
+            ProfileRow(
+                "fetch.max.wait.ms", "500", "the default", "none while records flow", _CONSUME, "documented"
+            ),
         ),
     },
 }

@@ -12,7 +12,7 @@ from sizing.core.variables import Scalar, Strict, Version, read_list
 from sizing.topics.variables import Name
 
 
-class Client(Strict):
+class ClientProfile(Strict):
     """Settings for somebody's producer and consumer: a profile for a library and its version."""
 
     name: Name
@@ -33,9 +33,9 @@ class Client(Strict):
     """Consumer keys of your own; they win over the plan's, and are checked."""
 
 
-def clients(inventory: Inventory) -> tuple[list[Client], list[Finding]]:
+def clients(inventory: Inventory) -> tuple[list[ClientProfile], list[Finding]]:
     """Read ``kafka_clients``; two clients of one name are a finding."""
-    found, wrong = read_list(Client, inventory, "kafka_clients")
+    found, wrong = read_list(ClientProfile, inventory, "kafka_clients")
     seen: dict[str, str] = {}
     for where, client in found:
         if client.name in seen:

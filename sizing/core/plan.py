@@ -13,7 +13,7 @@ from sizing.sources import cited, keys
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class PlannedInstance:
     """One process of a service on one host. ``name`` is the instance part of its unit, ``service@name``.
 
     ``software`` is how it is installed and started, in plain values, where that differs between the
@@ -61,7 +61,7 @@ class Part:
         findings: in the order in which they were found.
     """
 
-    services: Mapping[str, Mapping[str, tuple[Instance, ...]]] = field(default_factory=dict)
+    services: Mapping[str, Mapping[str, tuple[PlannedInstance, ...]]] = field(default_factory=dict)
     topics: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
     clients: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     rollouts: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
@@ -179,7 +179,7 @@ def _setting_json(s: Setting) -> dict[str, Any]:
 
 def merge(parts: Iterable[Part]) -> Plan:
     """Put the parts of all subjects together; hosts come by the numbers in their names."""
-    services: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     topics: dict[str, dict[str, tuple[Setting, ...]]] = {}
     clients: dict[str, tuple[Setting, ...]] = {}
     rollouts: dict[str, dict[str, tuple[Setting, ...]]] = {}

@@ -15,13 +15,13 @@ from pydantic import BaseModel
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance, Part
+from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Basis, Choice, Setting, Sheet
 
 #: The instances of a plan: host -> service -> instances.
-Planned = Mapping[str, Mapping[str, tuple[Instance, ...]]]
+PlannedInstances = Mapping[str, Mapping[str, tuple[PlannedInstance, ...]]]
 #: Those of one service: host -> instances.
-OfHosts = Mapping[str, tuple[Instance, ...]]
+OfHosts = Mapping[str, tuple[PlannedInstance, ...]]
 #: How much more than its planned share an instance carries while others restart; an estimate.
 ROOM_PERCENT: Final = 25
 
@@ -65,10 +65,10 @@ class Ports:
 
     variable: str
     root: bool = False
-    others: Callable[[Instance], Iterable[int]] = lambda _: ()
+    others: Callable[[PlannedInstance], Iterable[int]] = lambda _: ()
 
 
-class Link(NamedTuple):
+class FastLink(NamedTuple):
     """A long fast link of a host: the bytes that it keeps on their way, and why so many."""
 
     host: str
@@ -217,16 +217,16 @@ class Service:
     after: str | None = None
     clusters: Callable[[Inventory], Iterable[str]] = _none
     check: Callable[[Inventory], Iterable[Finding]] = _none
-    java: Callable[[Inventory, Mapping[str, Any], tuple[Instance, ...]], JavaNeed | None] | None = None
+    java: Callable[[Inventory, Mapping[str, Any], tuple[PlannedInstance, ...]], JavaNeed | None] | None = None
     ports: Ports | None = None
     memory: str | None = None
     many_connections: bool = False
-    links: Callable[[Inventory], Iterable[Link]] = _none
+    links: Callable[[Inventory], Iterable[FastLink]] = _none
     kernel: tuple[Kernel, ...] = ()
     kernel_of: Callable[[Inventory], Mapping[str, tuple[Kernel, ...]]] = lambda _: {}
     waits: tuple[Wait, ...] = ()
     away: Callable[[Inventory, OfHosts, int], Away] = _with_room
-    drain: Callable[[Planned, tuple[Instance, ...]], tuple[Setting, ...]] | None = None
+    drain: Callable[[PlannedInstances, tuple[PlannedInstance, ...]], tuple[Setting, ...]] | None = None
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
     login: OwnLogin | None = None
     restarted: bool = True

@@ -10,7 +10,7 @@ def value_of(sheet: Sheet, key: str) -> str:
     return next((s.value for s in sheet.settings if s.key == key), "")
 
 
-def number(value: object) -> int:
+def int_or_zero(value: object) -> int:
     """Return a value as a number, 0 when it is none."""
     try:
         return int(str(value))

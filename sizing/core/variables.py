@@ -34,7 +34,7 @@ Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 Scalar = str | int | float | bool
 
 
-class Planned(NamedTuple):
+class DefaultRule(NamedTuple):
     """Marks a variable that the plan gives a value where the inventory does not: by which rule."""
 
     rule: str

@@ -9,19 +9,19 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import DEFAULT_JAVA
 from sizing.core.messages import wrong_variable
-from sizing.core.plan import Instance, Part
-from sizing.core.service import JavaNeed, Planned, Service
+from sizing.core.plan import Part, PlannedInstance
+from sizing.core.service import JavaNeed, PlannedInstances, Service
 from sizing.core.settings import Basis, Setting
 
 SERVICE: Final = "java"
 
 
-def plan_java(inventory: Inventory, planned_services: Planned, services: Iterable[Service]) -> Part:
+def plan_java(inventory: Inventory, planned_services: PlannedInstances, services: Iterable[Service]) -> Part:
     """Plan the release of each host that runs a JVM, and find ``java_version`` where a service needs a later.
 
     The plan of a host is one instance ``jdk`` of the service ``java``, with the setting ``release``.
     """
-    planned: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    planned: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     findings: list[Finding] = []
     needed_by = {service.name: service.java for service in services if service.java}
     for host, of_host in planned_services.items():
@@ -33,7 +33,7 @@ def plan_java(inventory: Inventory, planned_services: Planned, services: Iterabl
         ]
         findings += _check(host, variables, needs)
         if needs:
-            planned[host] = {SERVICE: (Instance("jdk", (_release(variables, needs),)),)}
+            planned[host] = {SERVICE: (PlannedInstance("jdk", (_release(variables, needs),)),)}
     return Part(services=planned, findings=tuple(findings))
 
 

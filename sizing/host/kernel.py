@@ -9,7 +9,7 @@ from typing import Final, Literal
 from sizing.host.planner import effective
 
 #: set: written now; kept: the host has it, or more; the others are not to be had here.
-Outcome = Literal["set", "kept", "absent", "read-only", "refused", "machine"]
+KernelOutcome = Literal["set", "kept", "absent", "read-only", "refused", "machine"]
 
 #: Kernel settings that each network namespace has of its own; all others belong to the whole machine.
 _NAMESPACED: Final = "net."
@@ -28,14 +28,14 @@ class Decision:
         key: the sysctl, or the limit's domain and item (``* - nofile``).
         wanted: the planned value.
         value: what the host shall have; what it has where nothing can be done; None where it has none.
-        outcome: see :data:`Outcome`.
+        outcome: see :data:`KernelOutcome`.
         why: the reason where the planned value is not to be had; else empty.
     """
 
     key: str
     wanted: str
     value: str | None
-    outcome: Outcome
+    outcome: KernelOutcome
     why: str = ""
 
     @property
@@ -97,5 +97,5 @@ def decide_limit(
     if soft < wanted:
         why = f"this host gives no process more than {ceiling}"
         return Decision(key, str(wanted), shown, "refused", why), (soft, hard)
-    outcome: Outcome = "kept" if (soft, hard) == now else "set"
+    outcome: KernelOutcome = "kept" if (soft, hard) == now else "set"
     return Decision(key, str(wanted), shown, outcome), (soft, hard)

@@ -10,8 +10,8 @@ from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.plan import Instance, Part
-from sizing.core.service import Planned, Service
+from sizing.core.plan import Part, PlannedInstance
+from sizing.core.service import PlannedInstances, Service
 from sizing.core.settings import Advice, Basis, Choice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostTuning, host_facts
@@ -57,7 +57,7 @@ _DROPPED: Final = {
 
 
 def plan_hosts(
-    inventory: Inventory, planned_services: Planned, services: Sequence[Service], advice: Advice
+    inventory: Inventory, planned_services: PlannedInstances, services: Sequence[Service], advice: Advice
 ) -> Part:
     """Plan the kernel of every host that has a service or makes load.
 
@@ -65,7 +65,7 @@ def plan_hosts(
     """
     busy = {host for service in services if service.many_connections for host in service.hosts(inventory)}
     links = _bandwidth_delays(inventory, services)
-    planned: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    planned: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     findings: list[Finding] = []
     without_instances = {
         host
@@ -113,7 +113,7 @@ def plan_hosts(
                 sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
         findings += sheet.findings
         if sheet.settings:
-            planned[host] = {SERVICE: (Instance("host", sheet.by_file()),)}
+            planned[host] = {SERVICE: (PlannedInstance("host", sheet.by_file()),)}
     findings += room(inventory, planned_services, services)
     return Part(services=planned, findings=tuple(findings))
 
@@ -141,7 +141,9 @@ def effective(key: str, current: str, wanted: str) -> str:
 _AGENT: Final = re.compile(r"-javaagent:[^=\s]+=[^=\s]*?:(\d+):/")
 
 
-def ports_of(of_host: Mapping[str, tuple[Instance, ...]], services: Iterable[Service]) -> frozenset[int]:
+def ports_of(
+    of_host: Mapping[str, tuple[PlannedInstance, ...]], services: Iterable[Service]
+) -> frozenset[int]:
     """Return every port on which the planned services of a host listen."""
     others = {service.name: service.ports.others for service in services if service.ports}
     found = set()
@@ -157,7 +159,7 @@ def ports_of(of_host: Mapping[str, tuple[Instance, ...]], services: Iterable[Ser
     return frozenset(found)
 
 
-def jmx_ports(instance: Instance) -> set[int]:
+def jmx_ports(instance: PlannedInstance) -> set[int]:
     """Return the ports that a person's own values open for JMX, by the start script's variable or a flag."""
     own = [s for s in instance.settings if s.by == "person"]
     said = [s.value for s in own if s.key == "JMX_PORT"]
@@ -165,7 +167,9 @@ def jmx_ports(instance: Instance) -> set[int]:
     return {int(port) for port in said if port.isdecimal()}
 
 
-def room(inventory: Inventory, planned_services: Planned, services: Iterable[Service]) -> list[Finding]:
+def room(
+    inventory: Inventory, planned_services: PlannedInstances, services: Iterable[Service]
+) -> list[Finding]:
     """Find hosts whose services together may take more memory than the host has."""
     variables = {service.name: service.memory for service in services if service.memory}
     found = []
@@ -210,7 +214,7 @@ def room(inventory: Inventory, planned_services: Planned, services: Iterable[Ser
     return found
 
 
-def needed_mib(instance: Instance) -> int:
+def needed_mib(instance: PlannedInstance) -> int:
     """Return the memory that the unit of an instance may take, in MiB; 0 when the plan sets it no limit."""
     value = instance.value("MemoryMax") or instance.value("MemoryLow")
     match = re.fullmatch(r"(\d+)([KMGT]?)", value)

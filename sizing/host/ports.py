@@ -7,7 +7,7 @@ from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.service import Planned, Service
+from sizing.core.service import PlannedInstances, Service
 from sizing.host.planner import jmx_ports, ports_of
 
 #: A process without root rights may take no port below this.
@@ -15,7 +15,7 @@ _PRIVILEGED: Final = 1024
 
 
 def check_ports(
-    inventory: Inventory, planned_services: Planned, services: Sequence[Service]
+    inventory: Inventory, planned_services: PlannedInstances, services: Sequence[Service]
 ) -> list[Finding]:
     """Return an error for each port that is wanted twice, or that its service may not take."""
     owners: dict[tuple[str, int], list[tuple[str, str]]] = {}

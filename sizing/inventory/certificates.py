@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from sizing.core.findings import Finding
-from sizing.core.plan import Instance, Plan
+from sizing.core.plan import Plan, PlannedInstance
 
 _Read = Callable[[Path], bytes]
 #: A renewal that takes a request to another department is made in this time.
@@ -59,7 +59,7 @@ def look_at_certificates(
 def _of_instance(
     where: str,
     host: str,
-    instance: Instance,
+    instance: PlannedInstance,
     now: datetime.datetime,
     addresses: Mapping[str, str],
     read: _Read,

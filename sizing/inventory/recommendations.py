@@ -37,7 +37,7 @@ _SHARED: Final = (_CLUSTERS, *_IDENTITY)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ValueChange:
     """One value of the inventory that a recommendation replaces; ``before`` None: there was none."""
 
     variable: str
@@ -57,7 +57,7 @@ class RecommendedInventory:
     """
 
     inventory: Inventory
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ValueChange, ...] = ()
     findings: tuple[Finding, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -146,7 +146,7 @@ class _Overlay:
     """
 
     def __init__(self, identity: Mapping[str, tuple[str, ...]], named: Sequence[str] | None = None) -> None:
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, ValueChange] = {}
         self.names: dict[str, str] = {}
         self._identity, self._named, self._adding = identity, named or (), named is None
         self._found: set[str] = set()
@@ -213,7 +213,7 @@ class _Overlay:
         self.names[here] = there
         if before != after:
             shown = None if before is None else _shown(here, before)
-            self.changes.setdefault(here, Change(here, shown, _shown(here, after)))
+            self.changes.setdefault(here, ValueChange(here, shown, _shown(here, after)))
 
 
 def _place(variable: str, entries: list[Any], number: int) -> str:

@@ -51,7 +51,7 @@ SILENT: Final = " and would pass over it in silence"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class KnownKeys:
     """The keys that ``subject``, a component with its version, knows, and those of any version of it."""
 
     subject: str
@@ -119,7 +119,7 @@ def check_keys(
     if not known:
         return []
     return unread(
-        Read(f"{component} {version}", known, every_key(component)),
+        KnownKeys(f"{component} {version}", known, every_key(component)),
         keys,
         where,
         rule,
@@ -129,7 +129,7 @@ def check_keys(
 
 
 def unread(
-    read: Read,
+    read: KnownKeys,
     keys: Iterable[str],
     where: str,
     rule: str,
@@ -171,7 +171,7 @@ def entries(component: Component, version: str) -> Mapping[str, str]:
 
 
 def _finding(
-    key: str, read: Read, where: str, rule: str, severity: Severity, consequence: str, otherwise: str
+    key: str, read: KnownKeys, where: str, rule: str, severity: Severity, consequence: str, otherwise: str
 ) -> Finding:
     if key in read.ever:
         return Finding(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sizing.clients.embedded import check_heartbeat, put_profile
 from sizing.core.settings import MIB, Choice, Sheet
-from sizing.core.values import number, value_of
+from sizing.core.values import int_or_zero, value_of
 from sizing.mirror.flows import consumer_group
-from sizing.mirror.process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
+from sizing.mirror.process import BASE_MIB, SettingsAndFindings, commit_interval, heap_of, put_jvm, together
 from sizing.mirror.producer import (
     ARTICLE,
     CLASSIC,
@@ -19,7 +19,7 @@ from sizing.mirror.producer import (
 )
 
 
-def classic(flow: Flow) -> Planned:
+def classic(flow: Flow) -> SettingsAndFindings:
     """Return the settings and findings of a classic process."""
     consumer = flow.sheet(flow.flow.consumer_settings)
     _consumer(consumer, flow)
@@ -75,7 +75,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
 
 
 def _heap(flow: Flow, buffer: int) -> tuple[int, str, int]:
-    fetched, said = flow.fetched_mib(number(flow.flow.environment.get("MIRROR_NUM_STREAMS")) or 1)
+    fetched, said = flow.fetched_mib(int_or_zero(flow.flow.environment.get("MIRROR_NUM_STREAMS")) or 1)
     mib = heap_of(BASE_MIB + buffer // MIB + fetched)
     because = f"an estimated {BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {said}"
     return mib, because, buffer // MIB

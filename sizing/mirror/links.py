@@ -16,7 +16,7 @@ _COMPRESSED: Final = (0.08, 0.19)
 _MBIT: Final = 1_000_000 / 8
 
 
-class Share(NamedTuple):
+class FlowShare(NamedTuple):
     """What one host carries of a flow before compression, in bytes/s, and how its producers compress.
 
     ``most`` is the number of processes, and so of hosts, over which the flow can be spread.
@@ -54,7 +54,9 @@ def check_path(sheet: Sheet, flow: Flow, codec: str) -> None:
     sheet.warning("mirror.link", f"{what}: {_fits(share, codec)}", f"{fix}; {_TO_KNOW}")
 
 
-def check_host_links(shares: Mapping[str, Sequence[Share]], links: Mapping[str, int]) -> Iterator[Finding]:
+def check_host_links(
+    shares: Mapping[str, Sequence[FlowShare]], links: Mapping[str, int]
+) -> Iterator[Finding]:
     """Hold what all flows of a host carry against its link: as much comes in as goes out."""
     for host, of_host in shares.items():
         taken, link = sum(share.bytes_per_s for share in of_host), links.get(host, 0)
@@ -79,7 +81,7 @@ def check_host_links(shares: Mapping[str, Sequence[Share]], links: Mapping[str, 
         yield Finding("warning", "mirror.link", f"{host} {ROLE}", what, f"{fix}; {_TO_KNOW}")
 
 
-def _times(of_host: Sequence[Share], hosts: int, over: float) -> int:
+def _times(of_host: Sequence[FlowShare], hosts: int, over: float) -> int:
     """Return how many times as many hosts bring a host below its link, which it is over by so much.
 
     A process is on one host: 0 where one alone is too much.

@@ -9,7 +9,7 @@ from sizing.clients.embedded import check_delivery, check_heartbeat, put_profile
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import value_of
 from sizing.mirror.flows import consumer_group, offsets_topic, worker_group
-from sizing.mirror.process import BASE_MIB, Planned, commit_interval, heap_of, put_jvm, together
+from sizing.mirror.process import BASE_MIB, SettingsAndFindings, commit_interval, heap_of, put_jvm, together
 from sizing.mirror.producer import (
     ARTICLE,
     SET_BY_MIRRORS,
@@ -30,7 +30,7 @@ _REBALANCE_DELAY_MS: Final = 300_000  # default of scheduled.rebalance.max.delay
 ADDRESS: Final = "\x01"
 
 
-def mirror_maker_2(flow: Flow) -> Planned:
+def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     """Return the settings and findings of a MirrorMaker 2 process in dedicated mode."""
     own = {f"{flow.flow.target}.producer.{k}": v for k, v in flow.flow.producer_settings.items()}
     own |= {f"{flow.flow.source}.consumer.{k}": v for k, v in flow.flow.consumer_settings.items()}

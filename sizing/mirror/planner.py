@@ -14,7 +14,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.jvm import oldest_java
 from sizing.core.messages import declare
 from sizing.core.placement import place, quotas
-from sizing.core.plan import Instance, Part
+from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, broker_count, cluster_names, clusters
@@ -30,7 +30,7 @@ from sizing.keys.catalogue import (
 from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom, processes_for
 from sizing.mirror.classic import classic
 from sizing.mirror.limits import Limits, limits, matching
-from sizing.mirror.links import Share, check_host_links, check_path
+from sizing.mirror.links import FlowShare, check_host_links, check_path
 from sizing.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
 from sizing.mirror.producer import (
     ARTICLE,
@@ -116,8 +116,8 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
     role = next(iter(variables.values()))
     findings += [*_role_findings(role, flows, topics), *check_flow(role, flows)]
     findings += _lock_findings(role, [inventory.hosts[host] for host in variables])
-    instances: dict[str, list[Instance]] = {host: [] for host in variables}
-    shares: dict[str, list[Share]] = {}
+    instances: dict[str, list[PlannedInstance]] = {host: [] for host in variables}
+    shares: dict[str, list[FlowShare]] = {}
     for name, flow in flows.items():
         sheet = Sheet(f"flow {name}", advice, {})
         bounds = _bounds(sheet, inventory, name, flow, known, topics, role)
@@ -447,8 +447,8 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
 
 
 def _add(
-    instances: dict[str, list[Instance]],
-    shares: dict[str, list[Share]],
+    instances: dict[str, list[PlannedInstance]],
+    shares: dict[str, list[FlowShare]],
     flow: Flow,
     hosts: list[str],
     count: int,
@@ -471,12 +471,12 @@ def _add(
         if (rate := (flow.flow.mb_per_s or 0) * 1e6) and numbers_here:
             most = flow.flow.processes or flow.limits.largest
             shares.setdefault(host, []).append(
-                Share(flow.name, rate * len(numbers_here) / count, codec, most)
+                FlowShare(flow.name, rate * len(numbers_here) / count, codec, most)
             )
         address = inventory.address(host)
         for number in numbers_here:
             own = tuple(_filled(settings, str(number), address))
-            instances[host].append(Instance(f"{flow.name}-{number}", own))
+            instances[host].append(PlannedInstance(f"{flow.name}-{number}", own))
     return findings + path.findings + _key_findings(flow, role)
 
 

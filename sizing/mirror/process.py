@@ -22,10 +22,10 @@ _THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts
 _THREADS_A_TASK: Final = 8
 _BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
 
-Planned = tuple[list[Setting], list[Finding]]
+SettingsAndFindings = tuple[list[Setting], list[Finding]]
 
 
-def together(*sheets: Sheet) -> Planned:
+def together(*sheets: Sheet) -> SettingsAndFindings:
     """Return the settings and findings of all sheets of a process."""
     return [s for sheet in sheets for s in sheet.settings], [f for sheet in sheets for f in sheet.findings]
 

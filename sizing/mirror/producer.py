@@ -11,7 +11,7 @@ from sizing.clients.embedded import check_delivery, put_profile
 from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Choice, Sheet
-from sizing.core.values import number, value_of
+from sizing.core.values import int_or_zero, value_of
 from sizing.core.variables import basis_of
 from sizing.inventory.logins import names_protocol
 from sizing.inventory.security import Security, login_of, plan_client
@@ -155,8 +155,8 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         sheet.rest_of_own(file, "mirror.own")
         check_delivery(sheet, f"flow {flow.name}", "", flow.version)
         check_kept(sheet, flow, "")
-    _check_producer(sheet, flow, prefix, number(request), number(batch))
-    return number(buffer)
+    _check_producer(sheet, flow, prefix, int_or_zero(request), int_or_zero(batch))
+    return int_or_zero(buffer)
 
 
 def _batch(flow: Flow) -> Choice:
@@ -176,7 +176,7 @@ def _batch(flow: Flow) -> Choice:
 
 def batch_bytes(flow: Flow) -> int:
     """Return the batch.size that holds, a person's own included."""
-    return number(flow.flow.producer_settings.get("batch.size", _batch(flow).value))
+    return int_or_zero(flow.flow.producer_settings.get("batch.size", _batch(flow).value))
 
 
 def _buffer_memory(flow: Flow) -> Choice:
@@ -215,7 +215,7 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
             LINGER_MS[spec.priority], f"no fill times are known; {kind}", source, "documented"
         )
     half = max(0, math.floor(spare_ms(spec) / 2))
-    if flow.advice == "documented" or half >= number(documented.value):
+    if flow.advice == "documented" or half >= int_or_zero(documented.value):
         return documented
     because = (
         f"half of what the latency budget of {spec.latency_budget_ms} ms leaves after a round trip of "
@@ -257,7 +257,7 @@ def socket_buffer(sheet: Sheet, flow: Flow, file: str, key: str, rule: str, defa
     value = sheet.put(
         file, key, rule, None, Choice(-1, because, "MirrorMaker facts, Over a long round trip", "documented")
     )
-    if in_flight and value and 0 < number(value) < in_flight:
+    if in_flight and value and 0 < int_or_zero(value) < in_flight:
         sheet.warning(
             rule,
             f"{key} of flow {flow.name} is {value}, and the link keeps {in_flight} bytes in flight",
@@ -311,7 +311,7 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"set batch.size to {fitting} or less, or max_compression_ratio to what was measured",
         )
     needed = limits.target_partitions * batch
-    buffer = number(value_of(sheet, f"{prefix}buffer.memory"))
+    buffer = int_or_zero(value_of(sheet, f"{prefix}buffer.memory"))
     if buffer < needed:
         sheet.warning(
             "mirror.producer.buffer",
@@ -319,7 +319,7 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"({limits.target_source}) x {batch} bytes are {needed}: send() will block",
             f"set buffer.memory to {needed} or more, or leave it out",
         )
-    linger = number(value_of(sheet, f"{prefix}linger.ms"))
+    linger = int_or_zero(value_of(sheet, f"{prefix}linger.ms"))
     if linger > spare_ms(spec):
         budget = math.ceil(spec.latency_budget_ms - spare_ms(spec)) + linger
         raised = f"set mirror_maker_flows.{name}.latency_budget_ms to {budget} or more"

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import JAVA_FACTS
-from sizing.core.plan import Instance
-from sizing.core.service import GROUPS_BACK, JavaNeed, Link, Service, ready
+from sizing.core.plan import PlannedInstance
+from sizing.core.service import GROUPS_BACK, FastLink, JavaNeed, Service, ready
 from sizing.keys.catalogue import numbers
 from sizing.mirror.flows import flow_facts
 from sizing.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
@@ -16,17 +16,17 @@ from sizing.mirror.producer import bandwidth_delay_bytes
 from sizing.mirror.variables import MirrorMaker, mirror_makers
 
 
-def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed:
+def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[PlannedInstance, ...]) -> JavaNeed:
     version = str(variables.get(f"{SERVICE}_version", ""))
     return JavaNeed(17 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
 
 
-def _links(inventory: Inventory) -> Iterator[Link]:
+def _links(inventory: Inventory) -> Iterator[FastLink]:
     for host, variables in mirror_makers(inventory)[0].items():
         for name, flow in variables.flows.items():
             if kept := bandwidth_delay_bytes(flow):
                 because = f"{flow.round_trip_ms:g} ms at {flow.link_mbit_per_s:g} Mbit/s of flow {name}"
-                yield Link(host, kept, because)
+                yield FastLink(host, kept, because)
 
 
 def _idle(inventory: Inventory, cluster: str, topics: Sequence[str]) -> tuple[str, str] | None:

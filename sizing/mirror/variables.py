@@ -16,8 +16,8 @@ from sizing.core.messages import contradiction, wrong_variable
 from sizing.core.metrics import Metrics
 from sizing.core.variables import (
     Count,
+    DefaultRule,
     MessageBytes,
-    Planned,
     Positive,
     Scalar,
     Strict,
@@ -81,9 +81,9 @@ class MirrorFlow(Strict):
     """Time within which 95 percent of the batches fill; verify.yml measures it."""
     fill_ms_p99: Positive | None = None
     """Time within which 99 percent of the batches fill; verify.yml measures it."""
-    processes: Annotated[Positive | None, Planned("mirror.processes")] = None
+    processes: Annotated[Positive | None, DefaultRule("mirror.processes")] = None
     """Processes over all hosts."""
-    heap_mib: Annotated[Positive | None, Planned("mirror.heap")] = None
+    heap_mib: Annotated[Positive | None, DefaultRule("mirror.heap")] = None
     """Heap of one process."""
     source_bootstrap_servers: str | None = None
     """Where the mirrors reach the source; where everyone does if not given."""

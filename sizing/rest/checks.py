@@ -11,7 +11,7 @@ from sizing.core.settings import KIB, MIB, Sheet
 from sizing.host.variables import HostFacts
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys
-from sizing.rest.memory import GUIDE, MEASURED, number
+from sizing.rest.memory import GUIDE, MEASURED, int_or_none
 from sizing.rest.record import Distribution
 from sizing.rest.variables import KafkaRest
 
@@ -45,7 +45,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
     """Find own values that are better left, have no effect, or that this version does not read."""
     own = variables.settings
     for key in sorted(own.keys() & _DONT_TOUCH.keys() - _NO_EFFECT):
-        if number(own[key]) != _DONT_TOUCH[key]:
+        if int_or_none(own[key]) != _DONT_TOUCH[key]:
             sheet.warning(
                 "rest.dont_touch",
                 f"{key} is {own[key]}, and changing it may lead to very poor performance ({GUIDE}, Don't "
@@ -120,7 +120,7 @@ def check_record(
     """Find records that the proxy's producer refuses, or its cluster, no topic of which takes more."""
     size, prefix, own = variables.workload.record_bytes, distribution.keys.prefix, variables.settings
     key = f"{prefix}producer.max.request.size"
-    request = number(own.get(key)) or _MAX_REQUEST_BYTES
+    request = int_or_none(own.get(key)) or _MAX_REQUEST_BYTES
     if size > request:
         sheet.error(
             "rest.record_bytes",

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sizing.clients.embedded import check_acks, check_delivery, check_heartbeat, put_profile
 from sizing.clients.profiles import PROFILES, default_value
 from sizing.core.settings import Sheet
-from sizing.rest.process import Process
+from sizing.rest.process import RestProcess
 from sizing.rest.record import Distribution
 from sizing.rest.variables import KafkaRest
 
@@ -16,7 +16,7 @@ from sizing.rest.variables import KafkaRest
 _SET_BY_PROXIES: Final = frozenset({"enable.idempotence", "enable.auto.commit"})
 
 
-def put_client_profile(sheet: Sheet, file: str, process: Process) -> None:
+def put_client_profile(sheet: Sheet, file: str, process: RestProcess) -> None:
     """Put the keys of the clients' profile, where the inventory names one and the clients are Kafka's own."""
     distribution, variables = process.distribution, process.variables
     if distribution.clients is None:
@@ -26,7 +26,7 @@ def put_client_profile(sheet: Sheet, file: str, process: Process) -> None:
         put_profile(sheet, file, f"{prefix}{role}.", role, variables.profile, version, _SET_BY_PROXIES)
 
 
-def check_times(sheet: Sheet, process: Process) -> None:
+def check_times(sheet: Sheet, process: RestProcess) -> None:
     """Find times at which the clients inside would not start, once all of their keys are put."""
     distribution = process.distribution
     if distribution.clients is not None:

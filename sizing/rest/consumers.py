@@ -9,8 +9,8 @@ from sizing.rest.memory import (
     GUIDE,
     MEASURED,
     SMALL_FETCH_BYTES,
-    Load,
-    number,
+    ProcessWorkload,
+    int_or_none,
     request_max_bytes,
     small_fetch_bytes,
 )
@@ -76,7 +76,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             "measured",
         ),
     )
-    if (bytes_ := number(fetch)) is not None and bytes_ > _MOST_FETCH_MIN_BYTES:
+    if (bytes_ := int_or_none(fetch)) is not None and bytes_ > _MOST_FETCH_MIN_BYTES:
         sheet.error(
             "rest.consumer.fetch_min",
             f"fetch.min.bytes is {bytes_}, and the proxy takes {_MOST_FETCH_MIN_BYTES} at most",
@@ -94,7 +94,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             f"{_FIRST_RECORD_MS} ms with fetch.min.bytes=1; {reach}",
             "let those consumers speak Kafka's own protocol, or raise delivery_latency_ms",
         )
-    return number(timeout) or _TIMEOUT_MS
+    return int_or_none(timeout) or _TIMEOUT_MS
 
 
 def plan_consumers(
@@ -131,7 +131,7 @@ def plan_consumers(
         documented,
         None if threads_deadlock else measured,
     )
-    count = number(threads)
+    count = int_or_none(threads)
     if count is not None and 0 <= count <= group:
         message = f"consumer.threads is {count}, and the largest group has {group} members"
         fix = f"set consumer.threads to {group + 1} or more"
@@ -182,7 +182,7 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
         ),
         Choice(chosen, because, f"{MEASURED}, Groups and restarts", "estimate"),
     )
-    if (ms := number(instance)) is not None and 0 <= ms <= pause_ms:
+    if (ms := int_or_none(instance)) is not None and 0 <= ms <= pause_ms:
         sheet.error(
             "rest.consumer.instance_timeout",
             f"consumer.instance.timeout.ms is {ms}, and a living client may ask for nothing for {pause_ms} "
@@ -233,7 +233,7 @@ def _unnamed(key: str) -> Choice:
     return Choice(None, f"the guide does not name {key}", GUIDE, "documented")
 
 
-def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> int:
+def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: ProcessWorkload) -> int:
     """Plan how much one read may answer, in bytes; report the worst case beside the average."""
     default = 64 * MIB
     documented = Choice(default, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes", "documented")
@@ -241,7 +241,7 @@ def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: Load) -> in
     chosen = sheet.put(
         file, "consumer.request.max.bytes", "rest.consumer.request_bytes", documented, measured
     )
-    limit = number(chosen) or default
+    limit = int_or_none(chosen) or default
     if load.readers:
         worst = load.readers * limit // MIB
         sheet.note(

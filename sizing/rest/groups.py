@@ -18,13 +18,13 @@ from sizing.clients.groups import (
 from sizing.core.settings import Choice, Sheet
 from sizing.keys.catalogue import numbers
 from sizing.rest.memory import GUIDE, MEASURED, REAL
-from sizing.rest.process import Process
+from sizing.rest.process import RestProcess
 
 _RULE: Final = "rest.consumer.protocol"
 _SESSION: Final = "session.timeout.ms"
 
 
-def plan_groups(sheet: Sheet, file: str, process: Process) -> None:
+def plan_groups(sheet: Sheet, file: str, process: RestProcess) -> None:
     """Plan the protocol of the groups, and of a classic one the session."""
     keys = process.distribution.keys
     prefix = f"{keys.prefix}consumer."
@@ -47,7 +47,7 @@ def plan_groups(sheet: Sheet, file: str, process: Process) -> None:
     _put_session(sheet, file, f"{prefix}{_SESSION}", process)
 
 
-def _obstacle(process: Process) -> Obstacle | None:
+def _obstacle(process: RestProcess) -> Obstacle | None:
     """Return what keeps the groups from the consumer protocol, of the proxy or of its brokers."""
     distribution, variables = process.distribution, process.variables
     groups = distribution.groups
@@ -62,7 +62,7 @@ def _obstacle(process: Process) -> Obstacle | None:
     return broker_obstacle(process.coordinator, variables.cluster)
 
 
-def _session_obstacle(process: Process) -> Obstacle | None:
+def _session_obstacle(process: RestProcess) -> Obstacle | None:
     """Return that the session of the group, which is the brokers', is longer than a stall may be."""
     session, stall = process.coordinator.session_ms, process.stall_s
     if session is None or stall is None or session <= stall * 1000:
@@ -74,7 +74,7 @@ def _session_obstacle(process: Process) -> Obstacle | None:
     return Obstacle(why, SOURCE, fatal=False)
 
 
-def _mend_session(process: Process) -> str:
+def _mend_session(process: RestProcess) -> str:
     if process.coordinator.ours:
         return "take group.consumer.session.timeout.ms out of kafka_broker_settings"
     return (
@@ -83,7 +83,7 @@ def _mend_session(process: Process) -> str:
     )
 
 
-def _put_protocol(sheet: Sheet, file: str, key: str, process: Process, obstacle: Obstacle | None) -> None:
+def _put_protocol(sheet: Sheet, file: str, key: str, process: RestProcess, obstacle: Obstacle | None) -> None:
     groups = process.distribution.groups
     documented = Choice(None, f"the guide does not name {key}", GUIDE, "documented")
     if obstacle is None:
@@ -125,7 +125,7 @@ def _check_asked(sheet: Sheet, refused: list[str], obstacle: Obstacle | None) ->
         )
 
 
-def _put_session(sheet: Sheet, file: str, key: str, process: Process) -> None:
+def _put_session(sheet: Sheet, file: str, key: str, process: RestProcess) -> None:
     """Plan how long a dead member holds the partitions of a classic group."""
     if process.stall_s is None:
         return

@@ -7,8 +7,8 @@ from typing import Final
 
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.host.variables import HostFacts
-from sizing.rest.memory import number
-from sizing.rest.traffic import Requests
+from sizing.rest.memory import int_or_none
+from sizing.rest.traffic import ProcessTraffic
 
 _REST_UTILS: Final = "rest-utils, RestConfig"
 _HIGH_LOAD: Final = "Jetty documentation, Thread Pool"
@@ -24,7 +24,7 @@ _ACCEPTORS: Final = 4
 _QUEUE_AT_LEAST: Final = 1000
 
 
-def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_ms: int) -> None:
+def plan_jetty(sheet: Sheet, file: str, load: ProcessTraffic, facts: HostFacts, poll_ms: int) -> None:
     """Plan the keys of rest-utils; ``poll_ms`` is how long a read may wait for records."""
     own_threads = reserved_threads(facts.cores)
     wanted = load.concurrent + load.long_polls + own_threads
@@ -50,7 +50,7 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         f"two threads a core ({facts.cores}) are kept, so that a burst does not wait for new ones; "
         f"{_THREADS_MIN}, the default, at least",
     )
-    _check_threads(sheet, number(most), number(least), own_threads, wanted)
+    _check_threads(sheet, int_or_none(most), int_or_none(least), own_threads, wanted)
     recovery_s = _IDLE_MS // 1000
     rate = load.per_s or 0
     queue = put(
@@ -63,7 +63,7 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         "nobody waits for",
         _HIGH_LOAD,
     )
-    if (capacity := number(queue)) is not None and capacity < _QUEUE_INIT:
+    if (capacity := int_or_none(queue)) is not None and capacity < _QUEUE_INIT:
         sheet.error(
             "jetty.queue",
             f"request.queue.capacity is {capacity}, and the queue begins with {_QUEUE_INIT} places",
@@ -77,7 +77,7 @@ def plan_jetty(sheet: Sheet, file: str, load: Requests, facts: HostFacts, poll_m
         f"a read may wait {poll_ms} ms for records, and its connection is idle meanwhile; {_IDLE_MS}, the "
         "default, at least",
     )
-    if (idle_ms := number(idle)) is not None and idle_ms <= poll_ms:
+    if (idle_ms := int_or_none(idle)) is not None and idle_ms <= poll_ms:
         sheet.error(
             "jetty.idle",
             f"idle.timeout.ms is {idle_ms}, and a read may wait {poll_ms} ms: its connection would be closed",

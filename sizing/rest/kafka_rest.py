@@ -20,8 +20,8 @@ from sizing.rest.consumers import (
 from sizing.rest.groups import plan_groups
 from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
-from sizing.rest.memory import GUIDE, number
-from sizing.rest.process import Process
+from sizing.rest.memory import GUIDE, int_or_none
+from sizing.rest.process import RestProcess
 from sizing.rest.producer import plan_buffer, plan_linger, plan_waits
 from sizing.rest.record import Jvm, Keys
 from sizing.rest.security import plan_security
@@ -82,7 +82,7 @@ class Build:
     zookeeper: bool = False
 
 
-def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: str = "") -> None:
+def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties: str = "") -> None:
     """Plan the properties, the environment and the unit of one process.
 
     The properties lie beside the environment, unless a package reads them from a place of its own.
@@ -126,7 +126,7 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
         plan_jetty(sheet, properties, process.requests, process.facts, poll_ms)
         accept_queue_finding(sheet, process.instances)
         planned = {s.key: s.value for s in sheet.settings}
-        pool = number(planned.get("thread.pool.max")) or pool
+        pool = int_or_none(planned.get("thread.pool.max")) or pool
     flags = plan_security(sheet, properties, process, jetty_12=build.since_8) if build.current else []
     buffer = plan_buffer(sheet, properties, workload, heap_mib)
     put_client_profile(sheet, properties, process)
@@ -142,7 +142,7 @@ def plan_kafka_rest(sheet: Sheet, process: Process, build: Build, properties: st
     check_times(sheet, process)
 
 
-def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
+def _identity(sheet: Sheet, file: str, process: RestProcess, build: Build) -> None:
     variables = process.variables
 
     def put(key: str, rule: str, documented: Choice | None, measured: Choice | None = None) -> None:
@@ -215,7 +215,7 @@ def _identity(sheet: Sheet, file: str, process: Process, build: Build) -> None:
         )
 
 
-def _advertised(sheet: Sheet, file: str, process: Process, build: Build) -> None:
+def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> None:
     """Plan the URL that a new consumer is given to follow."""
     variables = process.variables
     own = f"{process.scheme}://{process.address}:{process.port}"
@@ -238,7 +238,7 @@ def _advertised(sheet: Sheet, file: str, process: Process, build: Build) -> None
         )
 
 
-def _advertised_balancer(sheet: Sheet, file: str, process: Process, build: Build) -> None:
+def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: Build) -> None:
     url = process.balancer_url
     if not build.advertises:
         sheet.error(
@@ -267,7 +267,7 @@ def _advertised_balancer(sheet: Sheet, file: str, process: Process, build: Build
         )
 
 
-def _logging(sheet: Sheet, properties: str, environment: str, process: Process, build: Build) -> None:
+def _logging(sheet: Sheet, properties: str, environment: str, process: RestProcess, build: Build) -> None:
     """Plan the log; that of a proxy which its package runs stays in the package's folders."""
     variables = process.variables
     place = PurePosixPath(properties).parent
@@ -279,7 +279,7 @@ def _logging(sheet: Sheet, properties: str, environment: str, process: Process, 
 
 
 def _environment(
-    sheet: Sheet, file: str, process: Process, heap_mib: int, flags: Sequence[tuple[str, str]]
+    sheet: Sheet, file: str, process: RestProcess, heap_mib: int, flags: Sequence[tuple[str, str]]
 ) -> None:
     folder = f"/etc/kafka-rest/{process.port}"
     logs = f"/var/log/kafka-rest/{process.port}"

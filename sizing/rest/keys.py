@@ -7,7 +7,16 @@ from functools import cache
 from typing import Final
 
 from sizing.core.findings import Finding
-from sizing.keys.catalogue import SILENT, Component, Read, entries, every_key, is_open, known_keys, unread
+from sizing.keys.catalogue import (
+    SILENT,
+    Component,
+    KnownKeys,
+    entries,
+    every_key,
+    is_open,
+    known_keys,
+    unread,
+)
 from sizing.rest.record import Distribution, Keys
 
 #: The keys of each client begin with its own of these.
@@ -52,7 +61,7 @@ def _bare(keys: Keys, key: str) -> str:
     return bare.removeprefix(next((begin for begin in begins if bare.startswith(begin)), ""))
 
 
-def _place(keys: Keys, read: Read, version: str, key: str) -> str | None:
+def _place(keys: Keys, read: KnownKeys, version: str, key: str) -> str | None:
     """Return how a key of Kafka's clients has to begin here, where it was written without that."""
     if keys.clients is None:
         return None
@@ -72,7 +81,7 @@ def rest_takes(distribution: Distribution, version: str) -> Mapping[str, str]:
     return _client_entries(keys.clients(version), keys.prefix, keys.shared)
 
 
-def _read(keys: Keys, version: str) -> Read | None:
+def _read(keys: Keys, version: str) -> KnownKeys | None:
     """Return the keys that a version reads; None where nothing is known of it."""
     of = keys.version(version)
     own = [known_keys(component, of) for component in keys.components]
@@ -80,7 +89,7 @@ def _read(keys: Keys, version: str) -> Read | None:
         return None
     clients = _client_entries(keys.clients(version), keys.prefix, keys.shared) if keys.clients else {}
     known = frozenset[str]().union(*own, clients, keys.more)
-    return Read(
+    return KnownKeys(
         f"{keys.subject} {version}",
         known,
         known.union(*(every_key(component) for component in keys.components)),

@@ -8,7 +8,7 @@ from typing import Final
 from sizing.core.metrics import plan_agent
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.variables import basis_of
-from sizing.rest.process import Process
+from sizing.rest.process import RestProcess
 from sizing.rest.variables import KafkaRest
 
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
@@ -126,7 +126,7 @@ def plan_flood(sheet: Sheet, file: str, key: str) -> None:
     )
 
 
-def metrics_agent(sheet: Sheet, folder: str, process: Process) -> str:
+def metrics_agent(sheet: Sheet, folder: str, process: RestProcess) -> str:
     """Plan what the agent tells Prometheus; return the flag that starts it, empty where none is wanted."""
     metrics = process.variables.metrics
     if metrics is None:

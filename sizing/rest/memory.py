@@ -10,7 +10,7 @@ from sizing.clients import fetches
 from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Basis, Choice
-from sizing.rest.traffic import BASE64, Requests, buffer_for, requests_of
+from sizing.rest.traffic import BASE64, ProcessTraffic, buffer_for, requests_of
 from sizing.rest.variables import KafkaRest
 
 GUIDE: Final = "Confluent REST Proxy production guide"
@@ -75,7 +75,7 @@ SHARED_PRODUCER: Final = Connection()
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ProcessWorkload:
     """What one process carries: its share of the workload, and the client settings that cost memory."""
 
     consumers: int
@@ -83,7 +83,7 @@ class Load:
     partitions: int
     full_reads: int
     fetches: Fetches
-    requests: Requests
+    requests: ProcessTraffic
     request_max_bytes: int
     buffer_bytes: int
     connections: int = 0
@@ -101,7 +101,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ProcessMemory:
     """Heap and resident limit of one process in MiB, each with its reason."""
 
     heap_mib: int
@@ -117,7 +117,7 @@ def load_of(
     fetched: Fetches,
     *,
     small_fetch: bool = False,
-) -> Load:
+) -> ProcessWorkload:
     """Return the share of one of ``instances`` processes; ``small_fetch`` bounds its readers' fetches.
 
     ``fetched`` is how its consumers fetch. Connections are those that it has while another one of the host is
@@ -131,20 +131,20 @@ def load_of(
     own_fetch = any(f"{prefix}{fetches.FETCH}" in settings for prefix in CONSUMER_PREFIXES)
     if small_fetch and not own_fetch:
         fetched = replace(fetched, fetch_bytes=small_fetch_bytes(fetched.brokers))
-    return Load(
+    return ProcessWorkload(
         consumers=math.ceil(w.consumers / instances),
         readers=math.ceil((w.consumers if w.readers is None else w.readers) / instances),
         partitions=w.partitions,
         full_reads=math.ceil(w.full_reads / instances),
         fetches=fetched,
         requests=requests_of(w, instances),
-        request_max_bytes=number(settings.get("consumer.request.max.bytes"))
+        request_max_bytes=int_or_none(settings.get("consumer.request.max.bytes"))
         or max(READ_BYTES, 2 * w.record_bytes),
         # A buffer beyond that is held against the heap, and does not make it grow.
         buffer_bytes=held
         if connection.producer
         else min(
-            number(settings.get("producer.buffer.memory"))
+            int_or_none(settings.get("producer.buffer.memory"))
             or buffer_for(w, BUFFER_BYTES, LARGEST_PLANNED_BUFFER),
             _MOST_BUFFER_BYTES,
         ),
@@ -165,7 +165,7 @@ def documented_heap(consumers: int) -> Choice:
     return Choice(mib, because, f"{GUIDE}, Memory", "documented")
 
 
-def measured_heap(load: Load) -> Choice:
+def measured_heap(load: ProcessWorkload) -> Choice:
     """Return the heap in MiB that measurements ask for, 1 GiB at least.
 
     Twice what stays live, and once what requests and the answers to reads take, which nothing keeps.
@@ -208,7 +208,7 @@ def measured_heap(load: Load) -> Choice:
     return Choice(mib, because, source, "estimate")
 
 
-def resident_limit(heap_mib: int, load: Load) -> Choice:
+def resident_limit(heap_mib: int, load: ProcessWorkload) -> Choice:
     """Return the resident limit of the unit in MiB: the heap, and what lies outside it with a margin."""
     readers = load.consumers * _IDLE_OUTSIDE_MIB + load.readers * _READ_OUTSIDE * load.fetched_mib
     producers = load.connections * load.connection.outside_mib
@@ -221,7 +221,7 @@ def resident_limit(heap_mib: int, load: Load) -> Choice:
     return Choice(limit, because, f"{MEASURED}, What the plan does with it", "estimate")
 
 
-def cached_buffers(load: Load) -> Choice | None:
+def cached_buffers(load: ProcessWorkload) -> Choice | None:
     """Return the flag that bounds what the JVM keeps of readers' buffers outside the heap.
 
     None where they take less than the JVM itself. The unit's limit counts without it: it was measured once.
@@ -241,7 +241,7 @@ def cached_buffers(load: Load) -> Choice | None:
     )
 
 
-def request_max_bytes(load: Load) -> Choice:
+def request_max_bytes(load: ProcessWorkload) -> Choice:
     """Return how much one read may answer, in bytes of keys and values."""
     mib = f"{load.request_max_bytes / MIB:g} MiB"
     because = (
@@ -277,7 +277,7 @@ def instances_for_heap(
     return count, True
 
 
-def number(value: object) -> int | None:
+def int_or_none(value: object) -> int | None:
     """Return a whole number that a person wrote for a key; None where it is none."""
     try:
         return int(str(value)) if value is not None else None
@@ -285,7 +285,7 @@ def number(value: object) -> int | None:
         return None
 
 
-def _live_mib(load: Load) -> float:
+def _live_mib(load: ProcessWorkload) -> float:
     return (
         _LIVE_MIB
         + load.buffer_bytes / MIB
@@ -295,7 +295,7 @@ def _live_mib(load: Load) -> float:
     )
 
 
-def _answers_mib(load: Load) -> float:
+def _answers_mib(load: ProcessWorkload) -> float:
     return load.answers * FULL_READ * load.request_max_bytes / MIB
 
 

@@ -12,7 +12,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import DEFAULT_JAVA, release_of
 from sizing.core.messages import declare, either, wrong_choice, wrong_variable
-from sizing.core.plan import Instance, Part
+from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.variables import HostFacts, host_facts
@@ -25,7 +25,7 @@ from sizing.rest.clients import check_clients
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import rest_takes
 from sizing.rest.memory import CONSUMER_PREFIXES
-from sizing.rest.process import SERVICE, Process, check_cores, instance_count
+from sizing.rest.process import SERVICE, RestProcess, check_cores, instance_count
 from sizing.rest.record import Distribution
 from sizing.rest.traffic import check_link
 from sizing.rest.variables import KafkaRest, ready_topic
@@ -37,7 +37,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
     known, _ = clusters(inventory)
     balancer = _balancer_url(inventory)
     stall = stall_s(inventory)
-    services: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     findings: list[Finding] = []
     servers: dict[str, str] = {}
     planned: list[tuple[str, KafkaRest, HostFacts]] = []
@@ -67,7 +67,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
         _check_place(about, inventory, host, variables, known[variables.cluster])
         instances = []
         for number in range(count):
-            process = Process(
+            process = RestProcess(
                 distribution=distribution,
                 host=host,
                 address=inventory.address(host),
@@ -88,7 +88,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
             distribution.plan(sheet, process)
             findings += sheet.findings
             software = distribution.deployed(host, number, variables)
-            instances.append(Instance(str(process.port), sheet.by_file(), process.port, software))
+            instances.append(PlannedInstance(str(process.port), sheet.by_file(), process.port, software))
         check_cores(about, variables, facts, at_once=instances[0].value("fetch.min.bytes") == "1")
         findings += about.findings
         services[host] = {SERVICE: tuple(instances)}
@@ -237,7 +237,7 @@ def _ready_topics(inventory: Inventory, known: Mapping[str, KafkaCluster]) -> It
         )
 
 
-def _identities(services: Mapping[str, Mapping[str, Iterable[Instance]]]) -> list[Finding]:
+def _identities(services: Mapping[str, Mapping[str, Iterable[PlannedInstance]]]) -> list[Finding]:
     """Find instances whose ids a person made alike, or empty."""
     places: dict[str, list[str]] = {}
     for host, of_host in services.items():
@@ -270,7 +270,7 @@ def _identities(services: Mapping[str, Mapping[str, Iterable[Instance]]]) -> lis
 
 
 def _balancing(
-    inventory: Inventory, services: Mapping[str, Mapping[str, tuple[Instance, ...]]]
+    inventory: Inventory, services: Mapping[str, Mapping[str, tuple[PlannedInstance, ...]]]
 ) -> list[Finding]:
     """Find consumers that a balancer would lose, and several instances with no balancer at all."""
     instances = sum(len(of_host[SERVICE]) for of_host in services.values())

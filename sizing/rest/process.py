@@ -19,7 +19,7 @@ from sizing.rest.memory import (
     MOST_INSTANCES,
     REAL,
     Connection,
-    Load,
+    ProcessWorkload,
     documented_heap,
     instances_for_heap,
     load_of,
@@ -30,7 +30,7 @@ from sizing.rest.traffic import (
     ARTICLE,
     ARTICLE_BYTES_PER_S,
     READER_RECORDS,
-    Requests,
+    ProcessTraffic,
     bytes_per_s,
     readers_of,
 )
@@ -49,7 +49,7 @@ _READER: Final = 0.07
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class RestProcess:
     """One instance of a host, with all that its settings follow from.
 
     ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
@@ -91,13 +91,13 @@ class Process:
         return f"{self.host}-{self.port}"
 
     @property
-    def load(self) -> Load:
+    def load(self) -> ProcessWorkload:
         """Its share of what its host carries."""
         connection = self.distribution.connection
         return load_of(self.variables, self.instances, connection, self.fetches, small_fetch=self.small_fetch)
 
     @property
-    def requests(self) -> Requests:
+    def requests(self) -> ProcessTraffic:
         """Its share of the requests that reach its host."""
         return self.load.requests
 

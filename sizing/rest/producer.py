@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sizing.core.settings import MIB, Choice, Sheet
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, LARGEST_PLANNED_BUFFER, MEASURED, REAL, number
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, LARGEST_PLANNED_BUFFER, MEASURED, REAL, int_or_none
 from sizing.rest.traffic import buffer_for, request_bytes
 from sizing.rest.variables import RestWorkload
 
@@ -28,7 +28,7 @@ def plan_buffer(sheet: Sheet, file: str, workload: RestWorkload, heap_mib: int) 
     )
     key = "producer.buffer.memory"
     value = sheet.put(file, key, "rest.producer.buffer", default, larger if chosen > BUFFER_BYTES else None)
-    return number(value) or BUFFER_BYTES
+    return int_or_none(value) or BUFFER_BYTES
 
 
 def plan_linger(sheet: Sheet, file: str, workload: RestWorkload) -> None:
@@ -64,9 +64,9 @@ def plan_waits(sheet: Sheet, file: str, prefix: str, workload: RestWorkload) -> 
     def choose(name: str, value: int, because: str) -> int | None:
         key = f"{prefix}{name}"
         if key in put:
-            return number(put[key])
+            return int_or_none(put[key])
         measured = Choice(value, because, f"{REAL}, Produce requests that cannot succeed", "measured")
-        return number(sheet.put(file, key, "rest.producer.waits", _unnamed(key), measured))
+        return int_or_none(sheet.put(file, key, "rest.producer.waits", _unnamed(key), measured))
 
     choose(
         "max.block.ms",

@@ -14,9 +14,9 @@ from sizing.rest.jetty import ACCEPT_QUEUE
 from sizing.rest.memory import SHARED_PRODUCER, Connection
 
 if TYPE_CHECKING:  # they are written for any distribution, and read its record
-    from sizing.core.plan import Instance
+    from sizing.core.plan import PlannedInstance
     from sizing.core.settings import Sheet
-    from sizing.rest.process import Process
+    from sizing.rest.process import RestProcess
     from sizing.rest.variables import KafkaRest
 
 Way = Literal["archive", "package"]
@@ -192,7 +192,7 @@ class Distribution:
     name: str
     title: str
     versions: Versions
-    plan: Callable[[Sheet, Process], None]
+    plan: Callable[[Sheet, RestProcess], None]
     software: Software
     keys: Keys
     java: Callable[[str], Java | None]
@@ -204,7 +204,7 @@ class Distribution:
     ready: str = "http_produce"
     health: Health | None = None
     fleet_only: bool = False
-    streams: Callable[[str, str, KafkaRest], Mapping[str, tuple[Instance, ...]]] | None = None
+    streams: Callable[[str, str, KafkaRest], Mapping[str, tuple[PlannedInstance, ...]]] | None = None
     connection: Connection = SHARED_PRODUCER
     leaves_groups: bool = True
     dialect: Dialect = field(default_factory=Dialect)

@@ -6,7 +6,7 @@ from typing import Final
 
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.security import login_of, plan_client, put_file
-from sizing.rest.process import SERVICE, Process
+from sizing.rest.process import SERVICE, RestProcess
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
 _REALM: Final = "KafkaRest"
@@ -14,7 +14,7 @@ _ROLE: Final = "client"
 
 
 def plan_security(
-    sheet: Sheet, properties: str, process: Process, *, jetty_12: bool
+    sheet: Sheet, properties: str, process: RestProcess, *, jetty_12: bool
 ) -> list[tuple[str, str]]:
     """Plan the keys of TLS and authentication with their files; return JVM flags with their reasons.
 
@@ -28,7 +28,7 @@ def plan_security(
     return _basic(sheet, properties, process, folder, jetty_12=jetty_12)
 
 
-def refuse_listeners(sheet: Sheet, process: Process) -> None:
+def refuse_listeners(sheet: Sheet, process: RestProcess) -> None:
     """Refuse TLS and logins of listeners for a distribution whose keys for them are not planned."""
     variables, what = process.variables, process.distribution.title
     for name, value in (("tls", variables.tls), ("users", variables.users)):
@@ -42,7 +42,7 @@ def refuse_listeners(sheet: Sheet, process: Process) -> None:
             )
 
 
-def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:
+def _listeners(sheet: Sheet, file: str, process: RestProcess, folder: str) -> None:
     tls = process.variables.tls
     if tls is None:
         return
@@ -62,7 +62,7 @@ def _listeners(sheet: Sheet, file: str, process: Process, folder: str) -> None:
 
 
 def _basic(
-    sheet: Sheet, properties: str, process: Process, folder: str, *, jetty_12: bool
+    sheet: Sheet, properties: str, process: RestProcess, folder: str, *, jetty_12: bool
 ) -> list[tuple[str, str]]:
     variables = process.variables
     if not variables.users:

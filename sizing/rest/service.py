@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance, Part
+from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import (
     GROUPS_BACK,
     Archive,
@@ -35,7 +35,7 @@ def _plan(given: Given) -> Part:
     return plan_rest(inventory, given.advice, busy)
 
 
-def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed | None:
+def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[PlannedInstance, ...]) -> JavaNeed | None:
     version = str(variables[f"{SERVICE}_version"])
     return DISTRIBUTIONS[variables[f"{SERVICE}_distribution"]].java_of(version)
 
@@ -71,7 +71,7 @@ def _away(inventory: Inventory, of_hosts: OfHosts, percent: int) -> Away:
     )
 
 
-def _bridge_ports(instance: Instance) -> Iterator[int]:
+def _bridge_ports(instance: PlannedInstance) -> Iterator[int]:
     """Yield the port on which Strimzi's bridge tells how it is."""
     yield from (int(s.value) for s in instance.settings if s.key == "http.management.port")
 

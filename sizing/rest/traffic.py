@@ -23,7 +23,7 @@ _MBIT: Final = 1_000_000 / 8
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class ProcessTraffic:
     """What reaches one process: requests a second, requests in flight, long polls, the host's connections.
 
     ``told``: the inventory says how many are in flight; else that is concluded from the rate. ``bytes_each``
@@ -53,7 +53,7 @@ def bytes_per_s(workload: RestWorkload) -> int:
     return (workload.records_per_s or 0) * workload.record_bytes
 
 
-def requests_of(workload: RestWorkload, instances: int) -> Requests:
+def requests_of(workload: RestWorkload, instances: int) -> ProcessTraffic:
     """Return the share of one of ``instances`` processes; connections are not shared, as one may be away."""
     per_s = (
         workload.records_per_s / workload.records_per_request / instances if workload.records_per_s else None
@@ -62,7 +62,7 @@ def requests_of(workload: RestWorkload, instances: int) -> Requests:
     concurrent = (
         math.ceil(in_flight / instances) if in_flight else max(1, math.ceil((per_s or 0) * _REQUEST_S))
     )
-    return Requests(
+    return ProcessTraffic(
         per_s,
         concurrent,
         math.ceil(readers_of(workload) / instances),

@@ -15,13 +15,13 @@ from sizing.rest.memory import (
     HEAP_LIMIT_MIB,
     MEASURED,
     REAL,
-    Load,
+    ProcessWorkload,
     cached_buffers,
     documented_heap,
     measured_heap,
     resident_limit,
 )
-from sizing.rest.process import Process
+from sizing.rest.process import RestProcess
 from sizing.rest.variables import KafkaRest
 
 _REGIONS: Final = 2048  # G1 aims at about this many regions; OpenJDK, G1 ergonomics
@@ -37,12 +37,12 @@ _JOURNAL_S: Final = 30
 _JOURNAL_LINES: Final = 2000
 
 
-def heaps(process: Process) -> tuple[Choice, Choice]:
+def heaps(process: RestProcess) -> tuple[Choice, Choice]:
     """Return the heap in MiB, the documented and the measured one."""
     return documented_heap(process.load.consumers), measured_heap(process.load)
 
 
-def put_heap(sheet: Sheet, file: str, key: str, process: Process) -> int:
+def put_heap(sheet: Sheet, file: str, key: str, process: RestProcess) -> int:
     """Plan the heap under a variable of its own; return it in MiB."""
     documented, measured = heaps(process)
     forms = [
@@ -75,7 +75,7 @@ def written_heap(sheet: Sheet, key: str, advised_mib: int) -> int | None:
     return mib or advised_mib
 
 
-def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> None:
+def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes: int) -> None:
     """Find a heap that is too large to pause shortly, or too small for what it has to hold."""
     if heap_mib > HEAP_LIMIT_MIB:
         sheet.warning(
@@ -121,7 +121,7 @@ def check_heap(sheet: Sheet, heap_mib: int, load: Load, buffer_bytes: int) -> No
         )
 
 
-def collectors(heap_mib: int, logs: str, load: Load, release: int | None) -> tuple[Choice, Choice]:
+def collectors(heap_mib: int, logs: str, load: ProcessWorkload, release: int | None) -> tuple[Choice, Choice]:
     """Return the flags of the collector, of buffers and of its log, the guide's and the measured ones."""
     flags, source = f"{jvm.REST_G1} {jvm.gc_log(logs, release)}", f"{MEASURED}, Garbage collectors"
     documented = Choice(flags, "the G1 flags of the guide", f"{GUIDE}, JVM", "documented")
@@ -162,7 +162,7 @@ def put_options(sheet: Sheet, file: str, key: str, flags: Sequence[tuple[str, st
     sheet.put(file, key, "rest.options", Choice(value, because, "kafka-rest-run-class", "derived"))
 
 
-def put_unit(sheet: Sheet, process: Process, heap_mib: int, consumer_threads: int, pool: int) -> None:
+def put_unit(sheet: Sheet, process: RestProcess, heap_mib: int, consumer_threads: int, pool: int) -> None:
     """Plan the limits of the process's unit: memory, file descriptors, threads."""
     file = f"/etc/systemd/system/kafka-rest@{process.port}.service.d/10-kedge.conf"
     load = process.load

@@ -11,7 +11,7 @@ from sizing.clients.profiles import Profile
 from sizing.core.capacity import Measured
 from sizing.core.messages import contradiction
 from sizing.core.metrics import Metrics
-from sizing.core.variables import Count, HeapMib, Planned, Port, Positive, Scalar, Strict
+from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Scalar, Strict
 from sizing.inventory.security import Name, Password, RestTls
 
 
@@ -36,7 +36,7 @@ class RestWorkload(Strict):
     """Records in one produce request."""
     record_bytes: Positive = 100
     """Size of one record."""
-    concurrent_requests: Annotated[Positive | None, Planned("jetty.threads")] = None
+    concurrent_requests: Annotated[Positive | None, DefaultRule("jetty.threads")] = None
     """Produce requests in flight; from the rate if not given."""
     connections: Positive | None = None
     """Connections that clients keep open; no limit is planned without it."""
@@ -104,11 +104,13 @@ class KafkaRest(Strict):
     """Whose proxy it is: confluent, strimzi, mapr, or sandbox on a local fleet."""
     version: Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+){0,2}$")]
     """Version of the proxy, such as 8.3.1."""
-    instances_per_host: Annotated[Annotated[int, Field(gt=0, le=64)] | None, Planned("rest.instances")] = None
+    instances_per_host: Annotated[
+        Annotated[int, Field(gt=0, le=64)] | None, DefaultRule("rest.instances")
+    ] = None
     """Processes a host."""
     first_port: Port = 8082
     """Port of the first instance; the next follow."""
-    heap_mib: Annotated[HeapMib | None, Planned("rest.heap.consumers")] = None
+    heap_mib: Annotated[HeapMib | None, DefaultRule("rest.heap.consumers")] = None
     """Heap of one process."""
     consumers_via: Literal["instance", "balancer"] = "instance"
     """Where the URL points that a new consumer is given to follow: its own instance, or the balancer."""

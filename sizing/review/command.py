@@ -17,7 +17,7 @@ from sizing.inventory.secrets import Known
 from sizing.review.judging import Judgement, judge, model_of, without_secrets_of
 from sizing.review.kinds import parts_of
 from sizing.review.neighbours import judge_balancer, judge_kernel
-from sizing.review.processes import TITLES, Machine, processes_of, with_their_files
+from sizing.review.processes import TITLES, ReviewedMachine, processes_of, with_their_files
 from sizing.review.reading import ReviewError
 from sizing.review.showing import markdown, text
 
@@ -74,7 +74,7 @@ def review(
     for option, given, least in (("--cores", cores, 1), ("--memory-mib", memory_mib, 256)):
         if given is not None and given < least:
             raise ReviewError(f"{option} {given}: write {least} or more")
-    machine = Machine(workload=said)
+    machine = ReviewedMachine(workload=said)
     machine = replace(machine, cores=cores or machine.cores, memory_mib=memory_mib or machine.memory_mib)
     asked = {f"--workload {name}" for name in said}
     asked |= {"--cores"} if cores else set()

@@ -28,7 +28,7 @@ _Maps = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class ComposeContainer:
     """One container of a file.
 
     ``limits`` are as a unit has them (``MemoryMax``, ``CPUQuota``); ``elsewhere`` names what gives it more
@@ -43,7 +43,7 @@ class Container:
     elsewhere: tuple[str, ...] = ()
 
 
-def containers(documents: list[Any], name: str) -> list[Container]:
+def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     """Return the containers of a file's documents, in their order."""
     maps = {
         str(one["metadata"].get("name")): one["data"]
@@ -56,7 +56,7 @@ def containers(documents: list[Any], name: str) -> list[Container]:
     return [one for document in documents for one in _in(document, name, "", maps)]
 
 
-def _in(node: Any, name: str, called: str, maps: _Maps) -> Iterator[Container]:
+def _in(node: Any, name: str, called: str, maps: _Maps) -> Iterator[ComposeContainer]:
     if isinstance(node, list):
         for one in node:
             yield from _in(one, name, called, maps)
@@ -76,7 +76,7 @@ def _is_container(node: Mapping[Any, Any]) -> bool:
     )
 
 
-def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> Container:
+def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> ComposeContainer:
     where = f"{name}, {node.get('name') or node.get('container_name') or called}"
     words = [node.get(key) for key in ("entrypoint", "command", "args")]
     command = " ".join(" ".join(map(str, w)) if isinstance(w, list) else str(w) for w in words if w)
@@ -86,7 +86,9 @@ def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> 
     environment = {key: Value(value, where) for key, value in given if re.fullmatch(r"[A-Za-z_][\w.-]*", key)}
     elsewhere = tuple(f"{kind} {one}".strip() for kind, one in named if one not in maps)
     image = str(node.get("image", ""))
-    return Container(where, image, command.replace("\n", " "), environment, _limits(node, where), elsewhere)
+    return ComposeContainer(
+        where, image, command.replace("\n", " "), environment, _limits(node, where), elsewhere
+    )
 
 
 def _elsewhere(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:

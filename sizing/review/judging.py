@@ -29,8 +29,8 @@ from sizing.review.processes import (
     HOST,
     PRODUCER,
     TITLES,
-    Machine,
-    Process,
+    ReviewedMachine,
+    RunningProcess,
     inventory_of,
     own_values,
     shown_value,
@@ -88,7 +88,7 @@ _PLUGINS: Final = ("kafka.rest.resource.extension.class", "rest.servlet.initiali
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReviewedKey:
     """One key: today's value beside the documented and the planned one; None where it is not set.
 
     ``because``, ``rule``, ``basis`` and ``source`` are those of the planned value; ``needs`` are the options
@@ -126,12 +126,14 @@ class Judgement:
     version: str
     version_why: str
     findings: tuple[Finding, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReviewedKey, ...]
     asks: tuple[Ask, ...]
     instances: int = 1
 
 
-def judge(process: Process, machine: Machine, asked: frozenset[str] = frozenset()) -> Judgement:
+def judge(
+    process: RunningProcess, machine: ReviewedMachine, asked: frozenset[str] = frozenset()
+) -> Judgement:
     """Return what there is to say of a process; ``asked`` are the options that a person gave."""
     if process.cores and "--cores" not in asked:
         machine, asked = replace(machine, cores=process.cores), asked | {"--cores"}
@@ -158,7 +160,7 @@ def judge(process: Process, machine: Machine, asked: frozenset[str] = frozenset(
     )
 
 
-def _unread(finding: Finding, process: Process, *, plugged: bool) -> Finding:
+def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Finding:
     """Return a finding of a key that a plugin, or the application itself, may read as no more than a note."""
     if finding.rule not in _KEYS:
         return finding
@@ -184,7 +186,7 @@ def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
     return replace(finding, fix=fix) if key and finding.rule == "inventory.variable" else finding
 
 
-def _title(process: Process) -> str:
+def _title(process: RunningProcess) -> str:
     flow = f", {process.flow[0]} to {process.flow[1]}" if process.kind == "mm2" else ""
     return f"{TITLES[process.kind]}{flow}"
 
@@ -203,9 +205,9 @@ def without_secrets_of(judgement: Judgement, known: Known) -> Judgement:
 class _Plans:
     """The plans of a process, with its values and without them."""
 
-    process: Process
+    process: RunningProcess
     version: str
-    machine: Machine
+    machine: ReviewedMachine
 
     def without(self, advice: Advice) -> Plan:
         """Return the plan of its workload on its machine, as if nothing ran there."""
@@ -266,7 +268,7 @@ def _shown(own: Mapping[str, Value]) -> Iterator[Finding]:
             )
 
 
-def on_command_lines(process: Process) -> Iterator[Finding]:
+def on_command_lines(process: RunningProcess) -> Iterator[Finding]:
     """Yield a secret of a command line: a system property or an option, whoever starts the process."""
     for command in process.commands:
         if holds_secret(command.text):
@@ -284,7 +286,7 @@ def _ordered(found: Sequence[Finding]) -> list[Finding]:
     return [f for severity in ("error", "warning", "note") for f in once.values() if f.severity == severity]
 
 
-def _placed(process: Process, own: Mapping[str, Value], finding: Finding) -> Finding:
+def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding) -> Finding:
     """Return a finding in the words of a person who has files, at the place of the key that it is about."""
     about = next((key for key in sorted(own, key=len, reverse=True) if _names(finding, key)), None)
     where = own[about].place if about else process.where
@@ -317,15 +319,15 @@ def _settings(plan: Plan, kind: str) -> dict[str, Setting]:
 
 
 def _rows(
-    process: Process, own: Mapping[str, Value], planned: Plan, documented: Plan, asks: Sequence[Ask]
-) -> Iterator[Row]:
+    process: RunningProcess, own: Mapping[str, Value], planned: Plan, documented: Plan, asks: Sequence[Ask]
+) -> Iterator[ReviewedKey]:
     here, there = _settings(planned, process.kind), _settings(documented, process.kind)
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
         value = own.get(key)
         if _LAYOUT.search(s.rule) or s.copied or s.hidden:
             continue
-        yield Row(
+        yield ReviewedKey(
             s.file.rpartition("/")[2],
             key.removeprefix(PRODUCER),
             shown_value(key, value.text) if value else None,
@@ -341,7 +343,7 @@ def _rows(
 
 
 def _asks(
-    process: Process, version: str, machine: Machine, asked: frozenset[str], planned: Plan
+    process: RunningProcess, version: str, machine: ReviewedMachine, asked: frozenset[str], planned: Plan
 ) -> Iterator[Ask]:
     """Yield what nobody said, each with the keys whose planned value it changes."""
     as_it_is = _settings(planned, process.kind)
@@ -349,7 +351,7 @@ def _asks(
     def settings(**workload: Any) -> dict[str, Setting]:
         return on(replace(machine, workload={**(machine.workload or {}), **workload}))
 
-    def on(other: Machine) -> dict[str, Setting]:
+    def on(other: ReviewedMachine) -> dict[str, Setting]:
         return _settings(make_plan(inventory_of(process, version, {}, other, alone=False)), process.kind)
 
     wide, large = replace(machine, cores=64), replace(machine, memory_mib=262_144)

@@ -10,7 +10,7 @@ from typing import Final
 
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.record import Signs
-from sizing.review.containers import Container, containers
+from sizing.review.containers import ComposeContainer, containers
 from sizing.review.reading import (
     ReviewError,
     Value,
@@ -37,7 +37,7 @@ JVM_FLAGS: Final = "JVM_FLAGS"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FileFindings:
     """What one file, or one container or command of it, says.
 
     Attributes:
@@ -108,7 +108,7 @@ _REST_VARIABLE: Final = re.compile(
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
-def parts_of(path: Path) -> list[Part]:
+def parts_of(path: Path) -> list[FileFindings]:
     """Return the parts of a file.
 
     Raises:
@@ -126,19 +126,19 @@ def parts_of(path: Path) -> list[Part]:
             )
         return found
     if _HAPROXY.search(text):
-        return [Part("haproxy", name, {"": Value(text, name)})]
+        return [FileFindings("haproxy", name, {"": Value(text, name)})]
     if _UNIT.search(text):
         return [_of_unit(text, name)]
     lines = [line for line in text.split("\n") if line.strip() and line.strip()[0] not in "#!;"]
     if len(_SYSCTL.findall(text)) * 2 >= len(lines):
-        return [Part("sysctl", name, properties(text, name))]
+        return [FileFindings("sysctl", name, properties(text, name))]
     if commands := list(_commands(text, name)):
         variables = assignments(text, name)
         return [_of_command(value, variables, name) for value in commands]
     return [_of_keys(text, name, path)]
 
 
-def _of_keys(text: str, name: str, path: Path) -> Part:
+def _of_keys(text: str, name: str, path: Path) -> FileFindings:
     values = properties(text, name)
     variables = {key: value for key, value in assignments(text, name).items() if _VARIABLE.fullmatch(key)}
     if variables and path.suffix != ".properties" and len(variables) * 2 >= len(values):
@@ -156,7 +156,7 @@ def _of_keys(text: str, name: str, path: Path) -> Part:
             "or the kernel; call it kafka-rest.properties, consumer.properties or producer.properties"
         )
     heading = "a configuration of a broker, of Connect or of a registry" if kind == "other" else ""
-    return Part(kind, name, values, heading=heading)
+    return FileFindings(kind, name, values, heading=heading)
 
 
 def kind_of(values: Mapping[str, Value]) -> Kind | None:
@@ -171,11 +171,11 @@ def kind_of(values: Mapping[str, Value]) -> Kind | None:
     return best if scores[best] else None
 
 
-def _of_environment(variables: Mapping[str, Value], name: str) -> Part:
+def _of_environment(variables: Mapping[str, Value], name: str) -> FileFindings:
     values, environment = rest_properties(variables)
     if values:
-        return Part(_NAME, name, values, environment)
-    return Part("environment", name, environment=environment)
+        return FileFindings(_NAME, name, values, environment)
+    return FileFindings("environment", name, environment=environment)
 
 
 def rest_properties(variables: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -196,7 +196,7 @@ def _key(name: str) -> str:
     return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 
 
-def _of_container(one: Container) -> Part:
+def _of_container(one: ComposeContainer) -> FileFindings:
     version = _IMAGE_VERSION.search(one.image)
     said = version[1] if version else ""
     image = one.image.lower()
@@ -209,21 +209,21 @@ def _of_container(one: Container) -> Part:
         proxy = not image or "rest" in image
         kept = {k: v for k, v in environment.items() if proxy or _REST_VARIABLE.fullmatch(k)}
         kept = {k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR"))}
-        part = Part(_NAME, one.where, values, kept, one.limits, version=said)
+        part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
         return replace(part, command=command, elsewhere=one.elsewhere)
     if one.command and (kind := _main(one.command)):
         part = _of_command(command, one.environment, one.where)
         return replace(part, kind=kind, unit=one.limits, version=said, elsewhere=one.elsewhere)
-    return Part("other", one.where, heading=f"a container of {one.image or 'no image'}")
+    return FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
 
 
-def _of_unit(text: str, name: str) -> Part:
+def _of_unit(text: str, name: str) -> FileFindings:
     directives, variables, commands = unit(text, name)
     for value in commands:
         if kind := _main(value.text):
             part = _of_command(value, variables, name)
             return replace(part, kind=kind, environment={**variables, **part.environment}, unit=directives)
-    return Part("environment", name, environment=variables, unit=directives)
+    return FileFindings("environment", name, environment=variables, unit=directives)
 
 
 def _commands(text: str, name: str) -> Iterator[Value]:
@@ -236,7 +236,7 @@ def _main(line: str) -> Kind | None:
     return next((kind for kind, pattern in _MAIN.items() if re.search(pattern, line)), None)
 
 
-def _of_command(command: Value, variables: Mapping[str, Value], name: str) -> Part:
+def _of_command(command: Value, variables: Mapping[str, Value], name: str) -> FileFindings:
     kind = _main(command.text) or "other"
     listed = words(command.text)
     arguments: dict[str, Value] = {}
@@ -259,4 +259,6 @@ def _of_command(command: Value, variables: Mapping[str, Value], name: str) -> Pa
     environment = {k: v for k, v in variables.items() if _VARIABLE.fullmatch(k)}
     if flags and re.search(r"(^|/)java$", listed[0]):
         environment[JVM_FLAGS] = Value(" ".join(flags), command.place)
-    return Part(kind, name, environment=environment, arguments=arguments, files=files, command=command)
+    return FileFindings(
+        kind, name, environment=environment, arguments=arguments, files=files, command=command
+    )

@@ -8,8 +8,8 @@ from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.settings import Setting
-from sizing.core.values import number
-from sizing.review.processes import Process, heap_of
+from sizing.core.values import int_or_zero
+from sizing.review.processes import RunningProcess, heap_of
 
 #: Of a unit: infinity and shares of the host are no number of bytes.
 _SIZE: Final = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
@@ -18,14 +18,14 @@ _SCALE: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _FILES: Final = 4096
 
 
-def check_limits(process: Process, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+def check_limits(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
     """Yield the limits that would end the process, or starve it."""
     yield from _memory(process, planned)
     yield from _files(process, planned)
     yield from _tasks(process, planned)
 
 
-def _memory(process: Process, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+def _memory(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
     limit = _mib(process.unit["MemoryMax"].text) if "MemoryMax" in process.unit else None
     # A misspelt variable is read by no start script.
     heap = heap_of({key: value.text for key, value in process.environment.items() if key in planned})
@@ -55,12 +55,12 @@ def _memory(process: Process, planned: Mapping[str, Setting]) -> Iterator[Findin
         )
 
 
-def _files(process: Process, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+def _files(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
     if "LimitNOFILE" not in process.unit or "LimitNOFILE" not in planned:
         return
     # Soft and hard: a JVM raises the soft one by itself.
     limit = process.unit["LimitNOFILE"].text.rpartition(":")[2].strip()
-    wanted = number(planned["LimitNOFILE"].value)
+    wanted = int_or_zero(planned["LimitNOFILE"].value)
     least = wanted if process.kind == "streams" else min(_FILES, wanted)
     if limit.isdigit() and int(limit) < least:
         yield Finding(
@@ -72,10 +72,10 @@ def _files(process: Process, planned: Mapping[str, Setting]) -> Iterator[Finding
         )
 
 
-def _tasks(process: Process, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+def _tasks(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
     if "TasksMax" not in process.unit or "TasksMax" not in planned:
         return
-    limit, wanted = process.unit["TasksMax"].text.strip(), number(planned["TasksMax"].value)
+    limit, wanted = process.unit["TasksMax"].text.strip(), int_or_zero(planned["TasksMax"].value)
     # The plan gives twice what it counts.
     if limit.isdigit() and int(limit) < wanted // 2:
         yield Finding(

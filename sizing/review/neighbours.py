@@ -13,9 +13,9 @@ from sizing.core.inventory import Inventory
 from sizing.core.settings import Setting
 from sizing.host.planner import effective
 from sizing.plan import make_plan
-from sizing.review.judging import Ask, Judgement, Row
-from sizing.review.kinds import SIGNS, Part
-from sizing.review.processes import ARCHIVE, HOST, TITLES, Machine
+from sizing.review.judging import Ask, Judgement, ReviewedKey
+from sizing.review.kinds import SIGNS, FileFindings
+from sizing.review.processes import ARCHIVE, HOST, TITLES, ReviewedMachine
 from sizing.review.reading import Value
 
 _SECTION: Final = re.compile(
@@ -49,7 +49,7 @@ class _Section:
         return found
 
 
-def judge_balancer(part: Part, machine: Machine, asked: frozenset[str]) -> Judgement | str:
+def judge_balancer(part: FileFindings, machine: ReviewedMachine, asked: frozenset[str]) -> Judgement | str:
     """Return what there is to say of a HAProxy before REST proxies; why it says nothing of them, else."""
     sections = list(_sections(part.values[""].text, part.where))
     backends = [s for s in sections if s.kind in ("backend", "listen") and _is_rest(s)]
@@ -80,7 +80,7 @@ def judge_balancer(part: Part, machine: Machine, asked: frozenset[str]) -> Judge
     return Judgement(TITLES["haproxy"], part.where, "2.6", why, found, tuple(rows), asks)
 
 
-def _behind_balancer(machine: Machine, *, sticky: bool) -> Inventory:
+def _behind_balancer(machine: ReviewedMachine, *, sticky: bool) -> Inventory:
     variables: dict[str, Any] = {
         "host_cores": machine.cores,
         "host_memory_mib": machine.memory_mib,
@@ -114,8 +114,8 @@ def _comparable(key: str) -> bool:
     return key.startswith(begins)
 
 
-def _row(s: Setting, today: Value | None, documented: Setting | None) -> Row:
-    return Row(
+def _row(s: Setting, today: Value | None, documented: Setting | None) -> ReviewedKey:
+    return ReviewedKey(
         "haproxy.cfg",
         s.key,
         today.text if today else None,
@@ -192,7 +192,7 @@ def _sections(text: str, name: str) -> Iterator[_Section]:
         yield section
 
 
-def judge_kernel(part: Part, machine: Machine) -> Judgement:
+def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
     """Return what there is to say of a host's kernel settings, as those of a host with REST proxies."""
     values = {key.replace("/", "."): value for key, value in part.values.items()}
     variables = dict(_behind_balancer(machine, sticky=True).hosts[HOST])
@@ -213,7 +213,7 @@ def judge_kernel(part: Part, machine: Machine) -> Judgement:
 _RESERVED: Final = "net.ipv4.ip_local_reserved_ports"
 
 
-def _kernel_row(s: Setting, values: Mapping[str, Value]) -> Row:
+def _kernel_row(s: Setting, values: Mapping[str, Value]) -> ReviewedKey:
     today = values.get(s.key)
     current = " ".join(today.text.split()) if today else None
     planned = effective(s.key, current, s.value) if current is not None else s.value

@@ -11,7 +11,7 @@ from typing import Any, Final
 from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import maximum_heap_mib
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.keys.catalogue import Component, every_key, known_keys, numbers
 from sizing.mirror.variables import BESIDE as BESIDE_MIRRORS
@@ -19,7 +19,7 @@ from sizing.mirror.variables import MirrorFlow
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys
 from sizing.rest.variables import RestWorkload
-from sizing.review.kinds import JVM_FLAGS, SIGNS, Part
+from sizing.review.kinds import JVM_FLAGS, SIGNS, FileFindings
 from sizing.review.reading import ReviewError, Value, settled
 from sizing.streams.variables import BESIDE as BESIDE_STREAMS
 from sizing.streams.variables import StreamsApp, read_by
@@ -63,7 +63,7 @@ _SHELL: Final = ("KAFKA_HEAP_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_OPTS", 
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class RunningProcess:
     """One process as it runs today.
 
     Attributes:
@@ -98,12 +98,12 @@ class Process:
         return {**self.producer, **self.values, **self.environment, **self.unit, **self.arguments}
 
 
-def with_their_files(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
+def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings], list[str]]:
     """Return the parts, each container with the files that give it variables; and what was not given.
 
     What a container has in its own environment wins, as it does where it runs.
     """
-    taken: list[Part] = []
+    taken: list[FileFindings] = []
     missing = []
     found = []
     for part in parts:
@@ -129,7 +129,7 @@ def _given(name: str) -> str:
     return "add that file"
 
 
-def processes_of(parts: Sequence[Part]) -> list[Process]:
+def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
     """Return the processes that the parts of all files make together.
 
     A unit and an environment belong to the one process that they name, or to the only one there is; consumer
@@ -151,7 +151,7 @@ def processes_of(parts: Sequence[Part]) -> list[Process]:
             raise ReviewError(
                 f"{places}: sets variables of no process of Kafka's; name its configuration as well"
             )
-        found = [_process(Part(kinds.pop(), loose[0].where), [])]
+        found = [_process(FileFindings(kinds.pop(), loose[0].where), [])]
     for part in loose:
         fitting = [p for p in found if _fits(part, p)]
         if len(fitting) > 1:
@@ -162,24 +162,26 @@ def processes_of(parts: Sequence[Part]) -> list[Process]:
     return [flow for one in found for flow in _flows(one)]
 
 
-def _paired(configured: Sequence[Part], commands: Sequence[Part]) -> list[Part]:
+def _paired(configured: Sequence[FileFindings], commands: Sequence[FileFindings]) -> list[FileFindings]:
     """Return the configurations, a consumer and a producer that belong together as one."""
     consumers = [part for part in configured if part.kind == "consumer"]
     producers = [part for part in configured if part.kind == "producer"]
     mirrored = any(part.kind == "classic" for part in commands)
     if len(consumers) == 1 and len(producers) == 1:
-        both = Part("classic", f"{consumers[0].where} and {producers[0].where}", consumers[0].values)
+        both = FileFindings("classic", f"{consumers[0].where} and {producers[0].where}", consumers[0].values)
         pair = [replace(both, arguments=producers[0].values, heading="pair")]
     elif mirrored and len(consumers) + len(producers) == 1:
         one = (consumers + producers)[0]
         values, producer = (one.values, {}) if consumers else ({}, one.values)
-        pair = [Part("classic", one.where, values, arguments=producer, heading="pair")]
+        pair = [FileFindings("classic", one.where, values, arguments=producer, heading="pair")]
     else:
         pair = [*consumers, *producers]
     return [part for part in configured if part.kind not in ("consumer", "producer")] + pair
 
 
-def _for(part: Part, commands: Sequence[Part], configured: Sequence[Part]) -> list[Part]:
+def _for(
+    part: FileFindings, commands: Sequence[FileFindings], configured: Sequence[FileFindings]
+) -> list[FileFindings]:
     """Return the commands that start what a part configures."""
     fitting = [one for one in commands if one.kind == part.kind]
     kin = [one for one in configured if one.kind == part.kind]
@@ -189,14 +191,14 @@ def _for(part: Part, commands: Sequence[Part], configured: Sequence[Part]) -> li
     return [one for one in fitting if name in one.files.values()]
 
 
-def _same(part: Part, process: Process) -> bool:
+def _same(part: FileFindings, process: RunningProcess) -> bool:
     return part.kind == process.kind and part.where in process.where
 
 
-def _process(part: Part, commands: Sequence[Part]) -> Process:
+def _process(part: FileFindings, commands: Sequence[FileFindings]) -> RunningProcess:
     pair = part.heading == "pair"
     where = ", ".join(dict.fromkeys([part.where, *(c.where for c in commands)]))
-    process = Process(
+    process = RunningProcess(
         part.kind,
         where,
         _settled(part.values),
@@ -211,7 +213,7 @@ def _process(part: Part, commands: Sequence[Part]) -> Process:
     return process
 
 
-def _with(process: Process, part: Part) -> Process:
+def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
     environment = {**process.environment, **_settled(part.environment)}
     if flags := environment.pop(JVM_FLAGS, None):
         environment = {**_flags(process.kind, flags), **environment}
@@ -252,7 +254,7 @@ def _flags(kind: str, flags: Value) -> dict[str, Value]:
     return {name: Value(" ".join(some), flags.place) for name, some in named.items() if some}
 
 
-def _environment_of(part: Part) -> str | None:
+def _environment_of(part: FileFindings) -> str | None:
     """Return what an environment is of; of a REST proxy, the first distribution that it may be of."""
     names = " ".join([part.where, *part.environment, *part.files, *part.files.values()])
     for name, signs in SIGNS.items():
@@ -263,14 +265,14 @@ def _environment_of(part: Part) -> str | None:
     return "classic" if "mirror" in names.lower() else None
 
 
-def _fits(part: Part, process: Process) -> bool:
+def _fits(part: FileFindings, process: RunningProcess) -> bool:
     named = _environment_of(part)
     if named is None:
         return process.kind in ("classic", "mm2", "streams", *SIGNS)
     return process.kind in (SIGNS if named in SIGNS else ("classic", "mm2"))
 
 
-def _flows(process: Process) -> Iterator[Process]:
+def _flows(process: RunningProcess) -> Iterator[RunningProcess]:
     """Yield a process of MirrorMaker 2 once for each of its flows."""
     if process.kind != "mm2":
         yield process
@@ -287,13 +289,13 @@ def _flows(process: Process) -> Iterator[Process]:
         yield replace(process, flow=flow)
 
 
-def clusters_of(process: Process) -> list[str]:
+def clusters_of(process: RunningProcess) -> list[str]:
     """Return the names of the clusters of a MirrorMaker 2."""
     named = process.values.get("clusters")
     return [name for name in re.split(r"[,\s]+", named.text) if name] if named else []
 
 
-def versions_of(process: Process) -> tuple[str, str]:
+def versions_of(process: RunningProcess) -> tuple[str, str]:
     """Return the version that the process is planned as, and why that one."""
     known = VERSIONS[process.kind]
     said = numbers(process.version)
@@ -313,7 +315,7 @@ def versions_of(process: Process) -> tuple[str, str]:
     return version, _why(process, version)
 
 
-def _why(process: Process, version: str) -> str:
+def _why(process: RunningProcess, version: str) -> str:
     if process.kind != "classic":
         return f"nothing says which; its keys are those of {version}"
     old = "zookeeper.connect is the old consumer's, which Kafka has no more since 2.0"
@@ -324,7 +326,7 @@ def _why(process: Process, version: str) -> str:
     return f"the last that has it is 3.9; {old}"
 
 
-def _unread(process: Process, version: str) -> list[str]:
+def _unread(process: RunningProcess, version: str) -> list[str]:
     if process.kind in SIGNS:
         found = check_rest_keys(DISTRIBUTIONS[process.kind], version, process.values, "")
         return [key for key in process.values if any(key in re.split(r"[\s,:]+", f.message) for f in found)]
@@ -339,7 +341,7 @@ def _unread(process: Process, version: str) -> list[str]:
     return [key for key in bare if key in ever and key not in known]
 
 
-def _bare(process: Process, key: str) -> str:
+def _bare(process: RunningProcess, key: str) -> str:
     """Return a key without what says for which cluster and client it is."""
     if process.kind == "mm2":
         ends = "|".join(map(re.escape, clusters_of(process))) or "-"
@@ -353,7 +355,7 @@ def shown_value(key: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ReviewedMachine:
     """What a person says beside the files: the machine, and what the process has to carry."""
 
     cores: int = 8
@@ -362,7 +364,7 @@ class Machine:
 
 
 def inventory_of(
-    process: Process, version: str, own: Mapping[str, str], machine: Machine, *, alone: bool
+    process: RunningProcess, version: str, own: Mapping[str, str], machine: ReviewedMachine, *, alone: bool
 ) -> Inventory:
     """Return an inventory of one host that runs the process with these values of its own.
 
@@ -413,7 +415,11 @@ def inventory_of(
 
 
 def _mirror(
-    process: Process, version: str, own: Mapping[str, str], said: Mapping[str, Any], variables: dict[str, Any]
+    process: RunningProcess,
+    version: str,
+    own: Mapping[str, str],
+    said: Mapping[str, Any],
+    variables: dict[str, Any],
 ) -> Inventory:
     classic = process.kind == "classic"
     fields = {k: v for k, v in said.items() if k in MirrorFlow.model_fields}
@@ -424,7 +430,9 @@ def _mirror(
     flow: dict[str, Any] = {"source": source, "target": target, "topics": [".*"], "processes": 1}
     flow |= {"latency_budget_ms": 60_000, "largest_topic_partitions": 12} | fields
     # Who lets requests be larger has messages, and brokers, that ask for it.
-    largest = max([number(text) for key, text in own.items() if key.endswith("max.request.size")], default=0)
+    largest = max(
+        [int_or_zero(text) for key, text in own.items() if key.endswith("max.request.size")], default=0
+    )
     if largest > MESSAGE_MAX_BYTES and "max_message_bytes" not in fields:
         flow["max_message_bytes"] = largest
         for cluster in variables["kafka_clusters"].values():
@@ -449,7 +457,7 @@ def _mirror(
 PRODUCER: Final = "producer:"
 
 
-def _of(key: str, process: Process) -> bool:
+def _of(key: str, process: RunningProcess) -> bool:
     """Return whether a key of MirrorMaker 2 is for one flow of several, or for all."""
     if "->" in key:
         source, _, rest = key.partition("->")
@@ -458,7 +466,7 @@ def _of(key: str, process: Process) -> bool:
     return key.partition(".")[0] not in others
 
 
-def own_values(process: Process) -> dict[str, Value]:
+def own_values(process: RunningProcess) -> dict[str, Value]:
     """Return what the process sets itself, under the names that the plan has for it."""
     found = dict(process.values)
     if process.kind == "classic":

@@ -8,7 +8,7 @@ from typing import Final
 
 from sizing.core.naming import fold
 from sizing.core.settings import Basis, apart
-from sizing.review.judging import Ask, Judgement, Row
+from sizing.review.judging import Ask, Judgement, ReviewedKey
 from sizing.text import findings as of_findings
 
 _COLUMNS: Final = 100
@@ -35,18 +35,18 @@ def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool =
     return "\n".join(lines).rstrip()
 
 
-def chosen(rows: Sequence[Row], *, full: bool) -> list[Row]:
+def chosen(rows: Sequence[ReviewedKey], *, full: bool) -> list[ReviewedKey]:
     """Return the rows to show, those first that are worth most; without ``full``, what differs."""
     wanted = [row for row in rows if full or not (_same(row) or _default(row))]
     return sorted(wanted, key=lambda row: (row.today is None, _WORTH.index(row.basis)))
 
 
-def _same(row: Row) -> bool:
+def _same(row: ReviewedKey) -> bool:
     """Tell whether today's value is the planned one; words of a list of flags in any order."""
     return row.planned is not None and sorted((row.today or "").split()) == sorted(row.planned.split())
 
 
-def _default(row: Row) -> bool:
+def _default(row: ReviewedKey) -> bool:
     """Tell whether nothing is set today and the plan writes down what holds anyway."""
     return (
         row.today is None
@@ -57,7 +57,7 @@ def _default(row: Row) -> bool:
     )
 
 
-def _row(row: Row) -> Iterator[str]:
+def _row(row: ReviewedKey) -> Iterator[str]:
     place = f" ({row.place})" if row.place else ""
     today, documented, planned = row.today, row.documented, row.planned
     if planned is not None and len(planned.split()) > 2:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.streams.variables import Store, StreamsApp
+from sizing.streams.variables import StateStore, StreamsApp
 
 #: RocksDB as Kafka Streams sets it up, 3.9 to 4.4: 3 write buffers of 16 MB and a block cache of 50 MB.
 WRITE_BUFFERS: Final = 3
@@ -61,7 +61,7 @@ class Kept:
         return closed + min(self.segment_bytes, rate * self.segment_ms / 1000)
 
 
-def windows_of(stores: Sequence[Store]) -> list[int]:
+def windows_of(stores: Sequence[StateStore]) -> list[int]:
     """Return the different retentions of windowed changelogs, the shortest first."""
     return sorted({s.retention_ms for s in stores if s.changelog and s.retention_ms})
 
@@ -74,7 +74,7 @@ def planned_segment_ms(longest_ms: int, additional_ms: int) -> int:
     return min(SEGMENT_MS, max(CHECK_MS, (longest_ms + additional_ms) // 2))
 
 
-def planned_segment_bytes(stores: Sequence[Store], additional_ms: int) -> int | None:
+def planned_segment_bytes(stores: Sequence[StateStore], additional_ms: int) -> int | None:
     """Return with how much a segment of every changelog is closed; None where time alone closes them well.
 
     A segment's time and size reach all changelogs of an application. A time for the longest window lets a
@@ -98,14 +98,14 @@ def planned_segment_bytes(stores: Sequence[Store], additional_ms: int) -> int | 
     return min(SEGMENT_BYTES, max(LEAST_SEGMENT_BYTES, int(kept / partitions / 2)))
 
 
-def _rate(store: Store) -> float | None:
+def _rate(store: StateStore) -> float | None:
     """Return the bytes a second that a store takes; None where nobody says."""
     if store.records_per_s is None or store.record_bytes is None:
         return None
     return store.records_per_s * store.record_bytes
 
 
-def changelog_files(stores: Sequence[Store], kept: Kept) -> int:
+def changelog_files(stores: Sequence[StateStore], kept: Kept) -> int:
     """Return the files of one copy of all changelogs: two of each segment.
 
     The cleaner merges the segments of keys when half of them are old: until then there are twice as many.
@@ -137,7 +137,7 @@ def store_mib(
     return partitions * segments * (write_buffers * write_buffer_mib + block_cache_mib)
 
 
-def write_buffer_mib(memtables: float, of: State) -> int:
+def write_buffer_mib(memtables: float, of: InstanceState) -> int:
     """Return the write buffer for that much memtable memory of all stores, both in MiB: a power of two.
 
     RocksDB takes a memtable's memory in blocks of an eighth of its write buffer, 1 MiB at most: with larger
@@ -149,7 +149,7 @@ def write_buffer_mib(memtables: float, of: State) -> int:
     return 1 << math.floor(math.log2(min(WRITE_BUFFER_MIB, max(1.0, share))))
 
 
-def segments(store: Store) -> int:
+def segments(store: StateStore) -> int:
     """Return how many live segments a partition of a store has."""
     if store.kind == "key_value":
         return 1
@@ -157,13 +157,13 @@ def segments(store: Store) -> int:
     return min(SEGMENTS, math.ceil(store.retention_ms / interval) + 1)
 
 
-def stores_of(store: Store, *, measured: bool) -> int:
+def stores_of(store: StateStore, *, measured: bool) -> int:
     """Return how many stores an entry keeps: a join keeps two, which the article counts as one."""
     return store.count * (2 if measured and store.kind == "join" else 1)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class InstanceState:
     """The state of one instance, when one host is away.
 
     Attributes:
@@ -179,7 +179,7 @@ class State:
     tasks: int
 
 
-def state(stores: Sequence[Store], carriers: int, standbys: int, *, measured: bool) -> State:
+def state(stores: Sequence[StateStore], carriers: int, standbys: int, *, measured: bool) -> InstanceState:
     """Return the state of one of ``carriers`` instances among which partitions and standbys are spread."""
     count = databases = writing = tasks = 0
     unbounded = 0.0
@@ -193,20 +193,20 @@ def state(stores: Sequence[Store], carriers: int, standbys: int, *, measured: bo
         writing += number * share
         unbounded += number * store_mib(share, each)
         tasks = max(tasks, share)
-    return State(count, databases, writing, unbounded, tasks)
+    return InstanceState(count, databases, writing, unbounded, tasks)
 
 
-def beside_mib(of: State) -> int:
+def beside_mib(of: InstanceState) -> int:
     """Return the memory beside heap and bound: what the cache does not cover, threads and the JVM."""
     return math.ceil(_BESIDE_MIB + _BESIDE_MIB_A_DATABASE * of.databases)
 
 
-def descriptors(of: State) -> int:
+def descriptors(of: InstanceState) -> int:
     """Return the limit of open files: four times what that many databases were seen to open."""
     return max(16_384, math.ceil(4 * _DESCRIPTORS_A_DATABASE * of.databases / 1024) * 1024)
 
 
-def partitions_read(stores: Sequence[Store], carriers: int, threads: int) -> int:
+def partitions_read(stores: Sequence[StateStore], carriers: int, threads: int) -> int:
     """Return how many partitions a thread's consumer reads: of both streams of a join."""
     return sum(
         (2 if store.kind == "join" else 1) * math.ceil(math.ceil(store.partitions / carriers) / threads)
@@ -214,7 +214,7 @@ def partitions_read(stores: Sequence[Store], carriers: int, threads: int) -> int
     )
 
 
-def changelogs_of(stores: Sequence[Store], carriers: int, threads: int) -> int:
+def changelogs_of(stores: Sequence[StateStore], carriers: int, threads: int) -> int:
     """Return how many partitions of changelogs a thread writes, and reads when it restores."""
     return sum(
         stores_of(store, measured=True) * math.ceil(math.ceil(store.partitions / carriers) / threads)
@@ -223,7 +223,7 @@ def changelogs_of(stores: Sequence[Store], carriers: int, threads: int) -> int:
     )
 
 
-def restore_bytes(stores: Sequence[Store], carriers: int, kept: Kept) -> float:
+def restore_bytes(stores: Sequence[StateStore], carriers: int, kept: Kept) -> float:
     """Return what one instance reads at most to restore its stores from their changelogs."""
     total = 0.0
     for store in stores:
@@ -240,7 +240,7 @@ def restore_bytes(stores: Sequence[Store], carriers: int, kept: Kept) -> float:
     return total
 
 
-def disk_bytes(stores: Sequence[Store], carriers: int) -> float:
+def disk_bytes(stores: Sequence[StateStore], carriers: int) -> float:
     """Return what the stores of one instance hold on disk; a record stays until its whole segment is old."""
     total = 0.0
     for store in stores:

@@ -12,9 +12,9 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import release_of
 from sizing.core.messages import declare
-from sizing.core.plan import Instance, Part
+from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import MIB, Advice, Sheet
-from sizing.core.values import number, value_of
+from sizing.core.values import int_or_zero, value_of
 from sizing.host.variables import HostFacts, host_facts
 from sizing.inventory.clusters import (
     MESSAGE_MAX_BYTES,
@@ -34,7 +34,7 @@ from sizing.streams.memory import (
     LEFT,
     MEMTABLE_SHARE,
     STARVED_MIB,
-    State,
+    InstanceState,
     changelog_files,
 )
 from sizing.streams.process import HOST_MIB, plan_memory
@@ -58,7 +58,7 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
     """Plan the instances of the group ``streams_app``."""
     variables, findings = streams_apps(inventory)
     known, _ = clusters(inventory)
-    services: dict[str, dict[str, tuple[Instance, ...]]] = {}
+    services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     by_app: dict[str, list[str]] = {}
     for host, spec in variables.items():
         by_app.setdefault(spec.name, []).append(host)
@@ -124,7 +124,7 @@ def _host(
         total += plan_memory(memory, app, state, buffers)
         _check_bound(memory, state)
         findings += properties.findings + memory.findings
-        instances.append(Instance(app.name, tuple(properties.settings + memory.settings)))
+        instances.append(PlannedInstance(app.name, tuple(properties.settings + memory.settings)))
     # Beyond the whole memory it is host.memory, which counts what else runs on the host.
     if total <= facts.memory_mib < total + HOST_MIB:
         findings.append(
@@ -162,8 +162,8 @@ def _check_link(where: str, spec: StreamsApp, facts: HostFacts, instances: int) 
     ]
 
 
-def _check_bound(sheet: Sheet, state: State) -> None:
-    memtables = number(value_of(sheet, "memtables.bytes")) / MIB
+def _check_bound(sheet: Sheet, state: InstanceState) -> None:
+    memtables = int_or_zero(value_of(sheet, "memtables.bytes")) / MIB
     if not memtables or not state.writing:
         return
     each = memtables / state.writing
@@ -303,7 +303,7 @@ def _check_changelogs(sheet: Sheet, spec: StreamsApp) -> None:
             "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets compact,delete",
         )
     longest = max((s.retention_ms for s in spec.stores), default=0) + additional_retention_ms(spec)
-    own = number(spec.settings.get("topic.retention.ms"))
+    own = int_or_zero(spec.settings.get("topic.retention.ms"))
     if windowed and own > longest:
         factor = own / longest
         sheet.warning(

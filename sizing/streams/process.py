@@ -8,10 +8,10 @@ from typing import Final
 from sizing.core import jvm
 from sizing.core.service import put_stop
 from sizing.core.settings import MIB, Basis, Choice, Setting, Sheet
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.core.variables import basis_of
 from sizing.streams import memory as streams_memory
-from sizing.streams.memory import FLOOR_MIB, MEMTABLE_SHARE, WRITE_BUFFER_MIB, State
+from sizing.streams.memory import FLOOR_MIB, MEMTABLE_SHARE, WRITE_BUFFER_MIB, InstanceState
 from sizing.streams.properties import ARTICLE, BENCH, CONFIG, GUIDE, MEASURED, UNIT, App
 from sizing.streams.variables import StreamsApp
 
@@ -21,7 +21,7 @@ _THREAD_HEAP_MIB: Final = 32  # a thread's share of the record cache, and what i
 HOST_MIB: Final = 512  # the system itself
 
 
-def plan_memory(sheet: Sheet, app: App, state: State, buffers: int) -> int:
+def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> int:
     """Plan heap, RocksDB bound and the unit's limits; return the memory of the instance in MiB."""
     spec = app.variables
     environment = f"{app.folder}/environment"
@@ -143,7 +143,7 @@ def _heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
     return own
 
 
-def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
+def _rocksdb(sheet: Sheet, app: App, state: InstanceState, room: int) -> int:
     file = f"{app.folder}/rocksdb.properties"
     spec = app.variables
     floor = math.ceil(state.writing * FLOOR_MIB / MEMTABLE_SHARE / 64) * 64
@@ -173,7 +173,7 @@ def _rocksdb(sheet: Sheet, app: App, state: State, room: int) -> int:
         sheet.settings.append(Setting(file, key, str(bound * MIB), rule, because, "the inventory", "yours"))
     else:
         value = sheet.put(file, key, rule, documented, Choice(measured * MIB, measured_because, BENCH, basis))
-        bound = number(value) // MIB
+        bound = int_or_zero(value) // MIB
     memtables = int(bound * MEMTABLE_SHARE)
     each = memtables / max(1, state.writing)
     because = (

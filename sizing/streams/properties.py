@@ -10,15 +10,15 @@ from sizing.clients.embedded import check_batch, check_delivery, check_heartbeat
 from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
-from sizing.core.values import number, value_of
+from sizing.core.values import int_or_zero, value_of
 from sizing.host.variables import HostFacts
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.streams import memory as streams_memory
 from sizing.streams.memory import (
     SEGMENT_BYTES,
     SEGMENT_MS,
+    InstanceState,
     Kept,
-    State,
     planned_segment_bytes,
     planned_segment_ms,
 )
@@ -97,10 +97,10 @@ class App:
     @property
     def threads(self) -> int:
         """How many stream threads it runs."""
-        own = number(self.variables.settings.get("num.stream.threads"))
+        own = int_or_zero(self.variables.settings.get("num.stream.threads"))
         return own or self.variables.threads or max(1, self.facts.cores // self.variables.instances_per_host)
 
-    def state(self, standbys: int) -> State:
+    def state(self, standbys: int) -> InstanceState:
         """Return its state with that many standbys a partition."""
         stores, measured = self.variables.stores, self.advice == "measured"
         return streams_memory.state(stores, self.carriers, standbys, measured=measured)
@@ -147,7 +147,7 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
     put("metric.reporters", "reporter", REPORTERS, because)
     _latency(sheet, app, file)
     written = _written(app, threads)
-    batch = number(value_of(sheet, "producer.batch.size"))
+    batch = int_or_zero(value_of(sheet, "producer.batch.size"))
     because = (
         f"a batch of {batch} bytes for each of {written} partitions that a thread writes; 32 MiB at least"
     )
@@ -157,7 +157,7 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
         "Configure Kafka for High Throughput, Memory Allocation",
         "documented" if written * batch <= _BUFFER_MIN else "derived",
     )
-    buffer = number(sheet.put(file, "producer.buffer.memory", "streams.buffer", planned))
+    buffer = int_or_zero(sheet.put(file, "producer.buffer.memory", "streams.buffer", planned))
     if buffer < written * batch:
         sheet.warning(
             "streams.buffer",
@@ -242,8 +242,8 @@ def kept_of(spec: StreamsApp) -> Kept:
     planned = planned_segment_ms(windows[-1], additional) if windows and size is None else SEGMENT_MS
     return Kept(
         additional,
-        number(spec.settings.get(SEGMENT)) or planned,
-        number(spec.settings.get(SEGMENT_SIZE)) or size or SEGMENT_BYTES,
+        int_or_zero(spec.settings.get(SEGMENT)) or planned,
+        int_or_zero(spec.settings.get(SEGMENT_SIZE)) or size or SEGMENT_BYTES,
     )
 
 
@@ -251,7 +251,7 @@ def additional_retention_ms(spec: StreamsApp) -> int:
     """Return what a windowed changelog keeps beyond its window, a person's own value first."""
     own = spec.settings.get("windowstore.changelog.additional.retention.ms")
     if own is not None:
-        return number(own)
+        return int_or_zero(own)
     shortest = min(streams_memory.windows_of(spec.stores), default=0)
     return min(_DAY_MS, max(_ADDITIONAL_MIN_MS, shortest))
 
@@ -270,7 +270,7 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
     basis: Basis = "documented" if interval == _COMMIT_MS else "estimate"
     commit = Choice(interval, because, section, basis)
     planned = sheet.put(file, "commit.interval.ms", "streams.commit", commit)
-    if number(planned) > spec.latency_ms:
+    if int_or_zero(planned) > spec.latency_ms:
         sheet.warning(
             "streams.latency",
             f"commit.interval.ms is {planned}, above streams_app_latency_ms {spec.latency_ms}: {seen}",
@@ -286,7 +286,7 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
     documented = Choice(_DOCUMENTED_BATCH, "1 MB, so that there are fewer requests", section, "documented")
     measured = Choice(batch, because, f"{section}; streams_app_record_bytes", "derived")
     # One size for all topics that it writes to: its own internal ones, and those of its results.
-    takes = min(app.takes, number(spec.settings.get(MESSAGE_BYTES)) or app.takes)
+    takes = min(app.takes, int_or_zero(spec.settings.get(MESSAGE_BYTES)) or app.takes)
     taker = f"a topic of cluster {spec.cluster}"
     key, fits = "producer.batch.size", within(documented, takes, taker)
     if fits is not documented:  # no longer what the document says
@@ -333,7 +333,7 @@ def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
     settled = spec.standbys is not None or spec.restore_mb_per_s or not takes
     basis: Basis = "derived" if settled else "estimate"
     key = "num.standby.replicas"
-    value = number(
+    value = int_or_zero(
         sheet.put(
             file,
             key,

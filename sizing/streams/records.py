@@ -6,7 +6,7 @@ from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.settings import MIB, Sheet
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.streams.properties import MESSAGE_BYTES
 from sizing.streams.variables import StreamsApp
@@ -18,14 +18,14 @@ def check_records(spec: StreamsApp, brokers: int | None) -> list[Finding]:
     """Return what refuses an application's records; ``brokers`` take so many bytes, None by default."""
     sheet = Sheet(f"application {spec.name}", "measured", {})
     size = _written_bytes(spec)
-    request = number(spec.settings.get("producer.max.request.size")) or _MAX_REQUEST_BYTES
+    request = int_or_zero(spec.settings.get("producer.max.request.size")) or _MAX_REQUEST_BYTES
     if size > request:
         sheet.error(
             "streams.record_bytes",
             f"records have {size} bytes, and the application's producer refuses more than {request}",
             f"set producer.max.request.size to {2 * size} in streams_app_settings",
         )
-    own = number(spec.settings.get(MESSAGE_BYTES))
+    own = int_or_zero(spec.settings.get(MESSAGE_BYTES))
     takes = own or brokers or MESSAGE_MAX_BYTES
     if size <= takes:
         return sheet.findings

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sizing.core.inventory import Inventory
 from sizing.core.jvm import JAVA_FACTS
-from sizing.core.plan import Instance
+from sizing.core.plan import PlannedInstance
 from sizing.core.service import (
     GROUPS_BACK,
     Archive,
@@ -25,7 +25,7 @@ from sizing.streams.planner import SERVICE, plan_streams
 from sizing.streams.variables import OF_ROLE, StreamsApp
 
 
-def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[Instance, ...]) -> JavaNeed:
+def _java(_: Inventory, variables: Mapping[str, Any], __: tuple[PlannedInstance, ...]) -> JavaNeed:
     version = str(variables.get(f"{SERVICE}_version", ""))
     return JavaNeed(11 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
 

@@ -11,7 +11,7 @@ from sizing.core.capacity import Measured
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.variables import Count, Planned, Positive, Scalar, Strict, Version, role_variables
+from sizing.core.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 from sizing.keys.catalogue import Component, takes
 from sizing.keys.values import check_names, check_values
 
@@ -32,7 +32,7 @@ _PREFIXES: Final[tuple[tuple[str, Component], ...]] = (
 Kind = Literal["windowed", "session", "join", "key_value"]
 
 
-class Store(Strict):
+class StateStore(Strict):
     """State that an application keeps: ``count`` stores of one kind, or ``count`` windowed joins."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -64,7 +64,7 @@ class Store(Strict):
         return self.window_ms * (2 if self.kind == "join" else 1) + self.grace_ms
 
 
-class Jar(Strict):
+class AppJar(Strict):
     """A jar of the application on the control machine."""
 
     path: Annotated[str, Field(pattern=r"^.+\.jar$")]
@@ -117,7 +117,7 @@ class StreamsApp(Strict):
     """The application's id, and the name of its instances."""
     main_class: Annotated[str, Field(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
     """The class to start, with its package."""
-    jars: Annotated[list[Jar], Field(min_length=1)]
+    jars: Annotated[list[AppJar], Field(min_length=1)]
     """The jars that hold the application and its libraries."""
     lock: str = ""
     """A lock of more jars, which are fetched with Maven and verified."""
@@ -133,11 +133,11 @@ class StreamsApp(Strict):
     """Records of delivery.input that all instances take at the peak; held against measured_capacity."""
     measured_capacity: MeasuredApplication | None = None
     """What the application was measured to sustain, from recommendations.yml of a run of capacity.yml."""
-    stores: list[Store] = Field(default_factory=list)
+    stores: list[StateStore] = Field(default_factory=list)
     """The state that it keeps, for which memory is planned."""
     instances_per_host: Positive = 1
     """Processes a host."""
-    threads: Annotated[Positive | None, Planned("streams.threads")] = None
+    threads: Annotated[Positive | None, DefaultRule("streams.threads")] = None
     """Stream threads of one process."""
     record_bytes: Positive = 1000
     """Size of a record, on average."""
@@ -149,21 +149,21 @@ class StreamsApp(Strict):
     """Whether results are exactly once, by transactions."""
     group_protocol: Literal["classic", "streams"] = "classic"
     """The group protocol; streams is for brokers and libraries from 4.2 on."""
-    heap_mib: Annotated[Positive | None, Planned("streams.heap")] = None
+    heap_mib: Annotated[Positive | None, DefaultRule("streams.heap")] = None
     """Heap of one process."""
-    memory_mib: Annotated[Positive | None, Planned("streams.memory")] = None
+    memory_mib: Annotated[Positive | None, DefaultRule("streams.memory")] = None
     """The most that one process takes in all."""
-    rocksdb_mib: Annotated[Positive | None, Planned("streams.rocksdb.bound")] = None
+    rocksdb_mib: Annotated[Positive | None, DefaultRule("streams.rocksdb.bound")] = None
     """The most that all stores of one process take outside the heap."""
     rocksdb: dict[RocksDbKey, Scalar] = Field(default_factory=dict)
     """RocksDB options of your own; they win over the plan's, and are checked."""
     restore_s: Positive = 60
     """How long a restart on an empty disk may take."""
-    restore_mb_per_s: Annotated[PositiveFloat | None, Planned("streams.changelog")] = None
+    restore_mb_per_s: Annotated[PositiveFloat | None, DefaultRule("streams.changelog")] = None
     """What a restore reads, measured; assumed if not given."""
-    standbys: Annotated[Annotated[int, Field(ge=0)] | None, Planned("streams.standbys")] = None
+    standbys: Annotated[Annotated[int, Field(ge=0)] | None, DefaultRule("streams.standbys")] = None
     """Standby copies of the state."""
-    state_dir: Annotated[Annotated[str, Field(pattern=r"^/.+")] | None, Planned("streams.state")] = None
+    state_dir: Annotated[Annotated[str, Field(pattern=r"^/.+")] | None, DefaultRule("streams.state")] = None
     """A folder on a disk of its own for the state, root's; each instance has one below it."""
     jemalloc: Annotated[str, Field(pattern=r"^/.+\.so[.0-9]*$")] | None = None
     """The jemalloc library to preload, installed where it is missing; none without it."""

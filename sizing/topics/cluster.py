@@ -10,7 +10,7 @@ from typing import Final
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Setting, Sheet
-from sizing.core.values import number
+from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import KafkaCluster, broker_count
 from sizing.inventory.service_levels import service_levels
 
@@ -162,7 +162,7 @@ def _growth(sheet: Sheet, of: ClusterTopics) -> None:
     """Find topics at a rate from which nothing is ever deleted: the disks are full one day."""
     for topic, rate in sorted(of.rates.items()):
         settings = of.planned.get(topic, ())
-        ends = [number(_value(settings, key, end)) for key, end in _RETENTION]
+        ends = [int_or_zero(_value(settings, key, end)) for key, end in _RETENTION]
         if not settings or max(ends) >= 0 or _value(settings, "cleanup.policy", "delete") != "delete":
             continue
         copies = int(_value(settings, "replication.factor", "1"))
@@ -180,7 +180,9 @@ def _growth(sheet: Sheet, of: ClusterTopics) -> None:
 
 def _links(sheet: Sheet, inventory: Inventory, of: ClusterTopics, brokers: int) -> None:
     """Find targets whose copies the brokers' links do not carry."""
-    given = (number(inventory.hosts[h].get("host_link_mbit_per_s")) for h in _hosts(inventory, of.cluster))
+    given = (
+        int_or_zero(inventory.hosts[h].get("host_link_mbit_per_s")) for h in _hosts(inventory, of.cluster)
+    )
     if not (links := [link for link in given if link > 0]):
         return
     copies = {t: int(_value(s, "replication.factor", "1")) for t, s in of.planned.items()}
@@ -223,7 +225,7 @@ def _maps(sheet: Sheet, inventory: Inventory, name: str, cluster: KafkaCluster, 
     hosts = _hosts(inventory, cluster)
     own = [inventory.hosts[h].get("host_tuning_settings") for h in hosts]
     # What is no mapping, the rules for hosts find.
-    of_hosts = [number(each.get("vm.max_map_count")) for each in own if isinstance(each, Mapping)]
+    of_hosts = [int_or_zero(each.get("vm.max_map_count")) for each in own if isinstance(each, Mapping)]
     given = [each for each in of_hosts if each]
     if hosts and not given:
         return
@@ -252,12 +254,12 @@ def segments_of(settings: tuple[Setting, ...], rate_mb_per_s: float | None) -> i
     By retention.bytes, and at a topic's rate by retention.ms; a segment is closed by its size or its age. A
     compacted topic keeps what its keys make, which nobody says: one segment.
     """
-    size = number(_value(settings, "segment.bytes", str(_SEGMENT_BYTES)))
+    size = int_or_zero(_value(settings, "segment.bytes", str(_SEGMENT_BYTES)))
     if "delete" not in _value(settings, "cleanup.policy", "delete") or size <= 0:
         return 1
     kept = _kept_bytes(settings, rate_mb_per_s)
     if kept is None:
-        by_bytes = number(_value(settings, "retention.bytes", "-1"))
+        by_bytes = int_or_zero(_value(settings, "retention.bytes", "-1"))
         return math.ceil(by_bytes / size) + 1 if by_bytes > 0 else 1
     bytes_per_s, kept_bytes = kept
     return math.ceil(kept_bytes / _segment_bytes(settings, bytes_per_s)) + 1
@@ -265,15 +267,15 @@ def segments_of(settings: tuple[Setting, ...], rate_mb_per_s: float | None) -> i
 
 def _segment_bytes(settings: tuple[Setting, ...], bytes_per_s: float) -> float:
     """Return with how much a segment of a partition is closed: by its size, or at a rate by its age."""
-    size = number(_value(settings, "segment.bytes", str(_SEGMENT_BYTES)))
-    by_age = bytes_per_s * number(_value(settings, "segment.ms", str(_WEEK_MS))) / 1000
+    size = int_or_zero(_value(settings, "segment.bytes", str(_SEGMENT_BYTES)))
+    by_age = bytes_per_s * int_or_zero(_value(settings, "segment.ms", str(_WEEK_MS))) / 1000
     return min(size, by_age) if by_age > 0 else size
 
 
 def _kept_bytes(settings: tuple[Setting, ...], rate_mb_per_s: float | None) -> tuple[float, float] | None:
     """Return the bytes/s of a partition, and those that retention keeps of it; None where nobody knows."""
-    retention = number(_value(settings, "retention.ms", str(_WEEK_MS)))
-    by_bytes = number(_value(settings, "retention.bytes", "-1"))
+    retention = int_or_zero(_value(settings, "retention.ms", str(_WEEK_MS)))
+    by_bytes = int_or_zero(_value(settings, "retention.bytes", "-1"))
     if not rate_mb_per_s or (retention < 0 and by_bytes < 0):
         return None
     rate = rate_mb_per_s * 1e6 / planned_partitions(settings)

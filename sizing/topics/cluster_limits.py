@@ -18,7 +18,7 @@ SHARE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ClusterLimit:
     """What was found, the most that there should be (None: shown, not judged), by which rule and why."""
 
     rule: str
@@ -53,12 +53,12 @@ class BrokerUse:
     maps_allowed: int
 
 
-def of_cluster(name: str, brokers: Iterable[int], partitions: Sequence[Led]) -> list[Limit]:
+def of_cluster(name: str, brokers: Iterable[int], partitions: Sequence[Led]) -> list[ClusterLimit]:
     """Return the limits of a cluster's metadata: leaders, partitions, and what replication should add."""
     ids = sorted(brokers)
     leaders = Counter(each.leader for each in partitions)
     rows = [
-        Limit("limits.leaders", f"broker {n}", "leaders", leaders[n], LEADERS_WARNING,
+        ClusterLimit("limits.leaders", f"broker {n}", "leaders", leaders[n], LEADERS_WARNING,
               f"all {leaders[n]} are unavailable for a moment when it fails; 2,000 to "
               f"{LEADERS_WARNING:,} are the "
               "most that is advised", f"{GUIDE}, Trade-offs, availability")
@@ -67,11 +67,11 @@ def of_cluster(name: str, brokers: Iterable[int], partitions: Sequence[Led]) -> 
     added = expected_replication_ms(len(ids), partitions)
     return [
         *rows,
-        Limit("limits.leaderless", name, "partitions without a leader", leaders[-1], 0,
+        ClusterLimit("limits.leaderless", name, "partitions without a leader", leaders[-1], 0,
               "nothing can be written to them or read", "Kafka documentation, Replication"),
-        Limit("limits.partitions", name, "partitions", len(partitions), CLUSTER_PARTITIONS,
+        ClusterLimit("limits.partitions", name, "partitions", len(partitions), CLUSTER_PARTITIONS,
               "low tens of thousands are the most that is advised", f"{GUIDE}, Trade-offs, availability"),
-        Limit("limits.replication", name, "ms that replication is expected to add", added, None,
+        ClusterLimit("limits.replication", name, "ms that replication is expected to add", added, None,
               f"{len(partitions)} partitions on {len(ids)} brokers: (partitions / brokers) x "
               "(replication - 1) x 20 / 1000", f"{GUIDE}, Trade-offs, end-to-end latency"),
     ]  # fmt: skip
@@ -82,16 +82,16 @@ def expected_replication_ms(brokers: int, partitions: Sequence[Led]) -> float:
     return sum(added_replication_ms(1, max(1, brokers), max(1, each.copies)) for each in partitions)
 
 
-def measured_replication(name: str, alone_ms: float, all_ms: float, copies: int) -> Limit:
+def measured_replication(name: str, alone_ms: float, all_ms: float, copies: int) -> ClusterLimit:
     """Return what replication was measured to add, from median answers to single records."""
-    return Limit(
+    return ClusterLimit(
         "limits.replication", name, "ms that replication was measured to add", all_ms - alone_ms, None,
         f"{all_ms:.2f} ms with acks=all, {alone_ms:.2f} ms with acks=1, {copies} copies, medians of records "
         "sent one by one", "this measurement",
     )  # fmt: skip
 
 
-def of_broker(host: str, use: BrokerUse) -> list[Limit]:
+def of_broker(host: str, use: BrokerUse) -> list[ClusterLimit]:
     """Return the limits of a broker's process on its host."""
     allowed = use.files_allowed
     files_most, because = (
@@ -100,15 +100,15 @@ def of_broker(host: str, use: BrokerUse) -> list[Limit]:
         else (allowed * SHARE, f"{SHARE:.0%} of the {allowed:,} that its process may open")
     )
     return [
-        Limit("limits.files", host, "files open", use.files, files_most, because,
+        ClusterLimit("limits.files", host, "files open", use.files, files_most, because,
               f"{GUIDE}, Trade-offs, OS File handle limit"),
-        Limit("limits.maps", host, "memory maps", use.maps, use.maps_allowed * SHARE,
+        ClusterLimit("limits.maps", host, "memory maps", use.maps, use.maps_allowed * SHARE,
               f"{SHARE:.0%} of vm.max_map_count, {use.maps_allowed:,}; each segment has two mapped indexes",
               _KAFKA),
     ]  # fmt: skip
 
 
-def as_rows(limits: Iterable[Limit]) -> list[Mapping[str, object]]:
+def as_rows(limits: Iterable[ClusterLimit]) -> list[Mapping[str, object]]:
     """Return limits as JSON has them."""
     return [
         {

@@ -17,7 +17,7 @@ from sizing.keys.catalogue import check_keys, takes
 from sizing.keys.values import check_values
 from sizing.topics.cluster import ClusterTopics, check_cluster
 from sizing.topics.rates import check_rates, rates_of
-from sizing.topics.variables import PartitionRates, Topic, partition_rates, topics
+from sizing.topics.variables import DeclaredTopic, PartitionRates, partition_rates, topics
 
 _GUIDE: Final = "Configure Kafka for High Throughput"
 _PARTITIONS: Final = f"{_GUIDE}, Number of Partitions"
@@ -89,7 +89,7 @@ def targets(inventory: Inventory, cluster: str) -> list[dict[str, object]]:
     ]
 
 
-def _unknown_cluster(topic: Topic, known: list[str]) -> Finding:
+def _unknown_cluster(topic: DeclaredTopic, known: list[str]) -> Finding:
     return Finding(
         "error",
         "topics.cluster",
@@ -99,7 +99,9 @@ def _unknown_cluster(topic: Topic, known: list[str]) -> Finding:
     )
 
 
-def _settings(sheet: Sheet, topic: Topic, brokers: int | None, measured: Sequence[PartitionRates]) -> None:
+def _settings(
+    sheet: Sheet, topic: DeclaredTopic, brokers: int | None, measured: Sequence[PartitionRates]
+) -> None:
     count = _partitions(sheet, topic, measured)
     _check_live(sheet, topic, count)
     replication = topic.replication or min(3, brokers or 3)
@@ -142,7 +144,7 @@ def _own(sheet: Sheet, key: str, value: str | int | float | bool, rule: str) -> 
     sheet.settings.append(Setting("", key, shown, rule, "set in the inventory", "the inventory", "yours"))
 
 
-def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) -> int:
+def _partitions(sheet: Sheet, topic: DeclaredTopic, measured: Sequence[PartitionRates]) -> int:
     needed = None
     rates = rates_of(topic, measured)
     if topic.target_mb_per_s and rates:
@@ -205,7 +207,7 @@ def _partitions(sheet: Sheet, topic: Topic, measured: Sequence[PartitionRates]) 
     return 1
 
 
-def _check_live(sheet: Sheet, topic: Topic, count: int) -> None:
+def _check_live(sheet: Sheet, topic: DeclaredTopic, count: int) -> None:
     live = topic.live_partitions
     if live is None or count == live:
         return

@@ -9,7 +9,7 @@ from typing import Final
 
 from sizing.core.settings import Sheet
 from sizing.topics.curve import is_clients
-from sizing.topics.variables import PartitionRates, Topic
+from sizing.topics.variables import DeclaredTopic, PartitionRates
 
 _GUIDE: Final = "Configure Kafka for High Throughput, Number of Partitions"
 #: A record half or twice the size of the measured one is another workload.
@@ -28,7 +28,7 @@ class Rates:
     measured: PartitionRates | None = None
 
 
-def rates_of(topic: Topic, measured: Sequence[PartitionRates]) -> Rates | None:
+def rates_of(topic: DeclaredTopic, measured: Sequence[PartitionRates]) -> Rates | None:
     """Return a topic's rates: its own, or the measurement that is most like it; None where there is none.
 
     Of the measurements on its cluster, those of its codec and acks count (any, where it says none), and of
@@ -54,7 +54,7 @@ def rates_of(topic: Topic, measured: Sequence[PartitionRates]) -> Rates | None:
     )
 
 
-def check_rates(sheet: Sheet, topic: Topic, rates: Rates) -> None:
+def check_rates(sheet: Sheet, topic: DeclaredTopic, rates: Rates) -> None:
     """Say what a measurement says against a topic's target, and how well it fits."""
     measured = rates.measured
     if measured is None or topic.target_mb_per_s is None:
@@ -96,7 +96,7 @@ def check_rates(sheet: Sheet, topic: Topic, rates: Rates) -> None:
             )
 
 
-def _check_fit(sheet: Sheet, topic: Topic, measured: PartitionRates) -> None:
+def _check_fit(sheet: Sheet, topic: DeclaredTopic, measured: PartitionRates) -> None:
     ratio = math.exp(_apart(topic, measured))
     if topic.record_bytes and ratio >= _ALIKE:
         sheet.warning(
@@ -115,6 +115,6 @@ def _check_fit(sheet: Sheet, topic: Topic, measured: PartitionRates) -> None:
         )
 
 
-def _apart(topic: Topic, measured: PartitionRates) -> float:
+def _apart(topic: DeclaredTopic, measured: PartitionRates) -> float:
     """Return how far the sizes of records are apart, by the logarithm of their ratio."""
     return abs(math.log(measured.record_bytes / topic.record_bytes)) if topic.record_bytes else 0.0

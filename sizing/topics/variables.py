@@ -10,7 +10,7 @@ from pydantic import Field
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.variables import Planned, Positive, Scalar, Strict, read_list
+from sizing.core.variables import DefaultRule, Positive, Scalar, Strict, read_list
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, message_max_bytes
 
 Rate = Annotated[float, Field(gt=0)]
@@ -62,7 +62,7 @@ class PartitionRates(Strict):
     """The measurement's name."""
 
 
-class Topic(Strict):
+class DeclaredTopic(Strict):
     """A topic that the deployment declares: with ``partitions``, or with a target rate, or both.
 
     With both, ``partitions`` counts and is held against the target. Without the two measured rates, those of
@@ -74,9 +74,9 @@ class Topic(Strict):
     """Name of the topic."""
     cluster: str
     """The cluster that has it, of kafka_clusters."""
-    partitions: Annotated[Positive | None, Planned("topics.partitions")] = None
+    partitions: Annotated[Positive | None, DefaultRule("topics.partitions")] = None
     """Number of partitions."""
-    replication: Annotated[Positive | None, Planned("topics.replication")] = None
+    replication: Annotated[Positive | None, DefaultRule("topics.replication")] = None
     """Copies of each partition."""
     target_mb_per_s: Rate | None = None
     """What the topic has to sustain, in 10^6 bytes."""
@@ -102,9 +102,9 @@ class Topic(Strict):
     """Topic configuration of your own, such as retention.ms."""
 
 
-def topics(inventory: Inventory) -> tuple[list[Topic], list[Finding]]:
+def topics(inventory: Inventory) -> tuple[list[DeclaredTopic], list[Finding]]:
     """Read ``kafka_topics``; a topic declared twice on a cluster is a finding."""
-    found, wrong = read_list(Topic, inventory, "kafka_topics")
+    found, wrong = read_list(DeclaredTopic, inventory, "kafka_topics")
     measured = {rates.cluster for rates in partition_rates(inventory)[0]}
     seen: dict[tuple[str, str], str] = {}
     for where, topic in found:
@@ -157,5 +157,5 @@ def largest_message(inventory: Inventory, name: str, cluster: KafkaCluster) -> i
     return max([message_max_bytes(inventory, cluster) or MESSAGE_MAX_BYTES, *own])
 
 
-def _rates(topic: Topic) -> bool:
+def _rates(topic: DeclaredTopic) -> bool:
     return topic.production_mb_per_s is not None and topic.consumption_mb_per_s is not None

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evidence.levels import Levels, given
-from evidence.run import Run, Topic
+from evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import delivered_grains, grain_us, seconds
 from spark_checks.engine.readers import Evidence
@@ -157,7 +157,7 @@ def _target(run: Run, levels: Levels, topic: str) -> float:
     return max([sent, *asked])
 
 
-def _more(topic: Topic, needed: int, target: float, rate: float) -> Recommendation:
+def _more(topic: TopicRange, needed: int, target: float, rate: float) -> Recommendation:
     return Recommendation(
         f"Give {topic.topic} {needed} partitions",
         f"one partition sustained {rate:,.0f} records/s",

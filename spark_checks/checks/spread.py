@@ -18,14 +18,14 @@ _NAMED_PERCENT: Final = 20.0
 _SAMPLES: Final = 3
 
 Sample = dict[str, Any]
-Instance = tuple[str, str]
+InstanceKey = tuple[str, str]
 
 
 class Carried(NamedTuple):
     """What the instances of a group carry, by group and instance."""
 
-    consumers: Counter[Instance]
-    partitions: Counter[Instance]
+    consumers: Counter[InstanceKey]
+    partitions: Counter[InstanceKey]
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:

@@ -31,7 +31,7 @@ _NO_END: Final = (1 << 63) - 1
 _CONSUMERS_SHOWN: Final = 5
 
 #: group, topic, partition and number of a block of offsets.
-Block = tuple[str, str, int, int]
+OffsetBlock = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ def group_hop(evidence: Evidence) -> GroupHop:
     return GroupHop(totals, anomalies)
 
 
-def differing_blocks(evidence: Evidence) -> list[Block]:
+def differing_blocks(evidence: Evidence) -> list[OffsetBlock]:
     """Return where deliveries are not just the records, each once. Without a records table: everywhere."""
     return sorted(differing(*_digests(evidence)))
 
 
-def _digests(evidence: Evidence) -> tuple[dict[Block, Digest], dict[Block, Digest]]:
+def _digests(evidence: Evidence) -> tuple[dict[OffsetBlock, Digest], dict[OffsetBlock, Digest]]:
     """Return what each group must get and what it got."""
     delivered = digests(delivery_blocks(evidence), [*_KEYS, "block"])
-    expected: dict[Block, Digest] = {}
+    expected: dict[OffsetBlock, Digest] = {}
     if evidence.has("records"):
         of_load = record_blocks(evidence).filter(pc.field("producer").is_valid())
         for (topic, *place), one in digests(of_load, ["topic", "partition", "place_block"], "place_").items():

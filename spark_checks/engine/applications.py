@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Application, Place, Run
+from evidence.run import Application, ClusterTopic, Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.facts import applied_grains, at_places, intact
 from spark_checks.engine.readers import Evidence
@@ -92,7 +92,7 @@ def made_by_applications(records: DataFrame, run: Run) -> DataFrame:
     return reduce(DataFrame.unionByName, ends)
 
 
-def _ends(app: Application) -> list[tuple[Place, bool]]:
+def _ends(app: Application) -> list[tuple[ClusterTopic, bool]]:
     return [(place, place is app.output) for place in (app.input, app.output) if place is not None]
 
 

@@ -21,7 +21,7 @@ from evidence.run import Mirror, Run
 from evidence.tables import arrow_schema
 from spark_checks.engine.schemas import TABLES
 from spark_checks.engine.session import ship
-from spark_checks.topics import Range, Share, raw_records_of
+from spark_checks.topics import Range, TopicRangeShare, raw_records_of
 
 ship(__name__)
 
@@ -49,7 +49,7 @@ CODECS: Final[Mapping[str, Callable[[bytes], int]]] = {
 
 
 def sample(
-    spark: SparkSession, records: DataFrame, run: Run, topics: Mapping[tuple[str, str], Share]
+    spark: SparkSession, records: DataFrame, run: Run, topics: Mapping[tuple[str, str], TopicRangeShare]
 ) -> DataFrame | None:
     """Return the table ``batches`` of all mirrors' sources; None without a mirror whose source has records.
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from evidence.run import Mirror, Place, Run
+from evidence.run import ClusterTopic, Mirror, Run
 from spark_checks.engine.facts import percentiles
 from spark_checks.engine.readers import Evidence
 
@@ -96,7 +96,7 @@ def behind(ends: Any, run: Run, mirror: Mirror) -> tuple[Any, Any]:
     return target_us[known], np.maximum(sent[before[known]] - copied[known], 0)
 
 
-def _grown(ends: Any, run: Run, place: Place) -> tuple[Any, Any]:
+def _grown(ends: Any, run: Run, place: ClusterTopic) -> tuple[Any, Any]:
     """Return by how many records a topic had grown since the run's begin at each sample of it."""
     topic = run.topic_of(place)
     if topic is None:

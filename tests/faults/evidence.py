@@ -14,7 +14,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from evidence.record import decode as identity
 from evidence.record import run_tag
 from evidence.writing import rows_to_columns, write_table
-from spark_checks.topics import Share, decoded
+from spark_checks.topics import TopicRangeShare, decoded
 from tests.faults.made import (
     KEYS,
     MEMBERS,
@@ -73,7 +73,7 @@ def write(folder: Path, cases: Sequence[Case]) -> None:
         write_table(folder, table, "made", rows_to_columns(table, rows))
     records = []
     for case in cases:
-        share = Share("leaf", case.topic, (), {}, run_tag(RUN_ID), KEYS)
+        share = TopicRangeShare("leaf", case.topic, (), {}, run_tag(RUN_ID), KEYS)
         records.append(decoded([*_messages(case)], share))
     (folder / "records").mkdir()
     pq.write_table(pa.Table.from_batches(records), folder / "records" / "made.parquet")

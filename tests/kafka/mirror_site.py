@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from bench.mirror.cases import planned
 from local.fleet import toxiproxy
 from local.fleet.toxiproxy import Toxiproxy, Way
-from local.services.broker_cluster import Node, running_nodes
+from local.services.broker_cluster import BrokerNode, running_nodes
 from local.services.brokers import Broker, free_ports, kafka_jars, running_broker
 from local.services.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
 from sizing.plan import make_plan
@@ -37,7 +37,7 @@ class Site:
     """Two clusters, the way between them, and the processes that were started."""
 
     source: Broker
-    target: Node
+    target: BrokerNode
     link: Toxiproxy
     link_port: int
     folder: Path

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.rebalance.trial import name_groups, start_member
 from evidence.load import read_load
 from evidence.writing import rows_to_columns, write_json, write_table
-from local.services.broker_cluster import Node, running_nodes
+from local.services.broker_cluster import BrokerNode, running_nodes
 from local.services.brokers import end_process
 from local.services.rest_proxies import RunningProxy, launch, running_proxy, unpack
 from tests.awaiting import await_that
@@ -182,7 +182,7 @@ def test_records_that_were_committed_before_they_were_processed_are_named(
 
 
 @pytest.fixture(scope="module")
-def nodes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Node]]:
+def nodes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[BrokerNode]]:
     with running_nodes(jars, tmp_path_factory.mktemp("nodes"), 3, config=THREE) as running:
         yield running
 
@@ -228,7 +228,7 @@ class Proxies:
 
 
 def test_a_rolling_restart_with_a_killed_leader_and_acks_1_names_the_lost_records(
-    nodes: Sequence[Node], sandbox: Path, tmp_path: Path
+    nodes: Sequence[BrokerNode], sandbox: Path, tmp_path: Path
 ) -> None:
     """Both ways at once. The followers are held still, so that what is acknowledged meanwhile dies with the leader."""
     servers = ",".join(node.bootstrap_servers for node in nodes)

@@ -18,7 +18,7 @@ from pyarrow import fs
 from local.paths import jar_folder
 from local.services import minio
 from local.services.brokers import free_ports
-from local.services.minio import Store
+from local.services.minio import ObjectStore
 from local.setup.targets import S3A
 from tests.kafka.loads import ROOT, LoadRun
 
@@ -36,7 +36,7 @@ STRANGER = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing-at-
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path) -> Iterator[ObjectStore]:
     if not minio.PROGRAM.binary().is_file() or not any(jar_folder(S3A).glob("hadoop-aws-*.jar")):
         pytest.skip("MinIO is not built, or Spark's connector is not cached: make test-long")
     folder = tmp_path / "store"
@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield running
 
 
-def bucket(store: Store) -> fs.S3FileSystem:
+def bucket(store: ObjectStore) -> fs.S3FileSystem:
     login = {"access_key": store.access_key, "secret_key": store.secret_key}
     return fs.S3FileSystem(
         **login,
@@ -56,7 +56,7 @@ def bucket(store: Store) -> fs.S3FileSystem:
     )
 
 
-def configured(folder: Path, store: Store, login: str = "") -> dict[str, str]:
+def configured(folder: Path, store: ObjectStore, login: str = "") -> dict[str, str]:
     """Write what Spark reads, as docs/audit.md has it; return the variable that leads there."""
     folder.mkdir()
     (folder / "spark-defaults.conf").write_text(DEFAULTS.replace("JARS", str(jar_folder(""))))
@@ -86,7 +86,7 @@ def verdicts(evidence: str, out: Path, slo: Path, **variables: str) -> tuple[str
 
 
 def test_topics_are_ingested_to_an_object_store_and_audited_there_as_in_a_folder(
-    load_run: Callable[..., LoadRun], topic: str, store: Store, tmp_path: Path
+    load_run: Callable[..., LoadRun], topic: str, store: ObjectStore, tmp_path: Path
 ) -> None:
     part = {"topic": topic, "records_per_s": 4000, "producers": 2, "consumers": 2, "group": f"g-{topic}"}
     run = load_run(kafka=part, min_records=10_000).start()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from control.kafka_admin import admin
-from evidence.load import Load, LoadError
+from evidence.load import LoadError, LoadSpec
 from tests.kafka.guarded import GuardedBroker
 from tests.kafka.modules import run_module
-from verify.addresses import Place
+from verify.addresses import ClusterAccess
 from verify.limits import main as limits
 from verify.load.cluster import connect as load_connect
 from verify.measure.config import MeasureError
@@ -50,8 +50,8 @@ def test_a_refused_login_is_one_line_and_not_a_cluster_that_does_not_answer(
     servers, client = guarded.asks_for_login, guarded.client("planted")
     admin(servers, guarded.client())  # the right password is taken
     where = {"bootstrap_servers": servers, "client": client}
-    load = Load(run_id="r", cluster="leaf", **where)
-    monkeypatch.setattr("verify.limits.chosen", lambda _: Place("leaf", servers, client))
+    load = LoadSpec(run_id="r", cluster="leaf", **where)
+    monkeypatch.setattr("verify.limits.chosen", lambda _: ClusterAccess("leaf", servers, client))
     with ThreadPoolExecutor() as pool:  # each takes the whole time that brokers have for an answer
         modules = {name: pool.submit(message, name, {**where, **own}) for name, own in MODULES.items()}
         others = {

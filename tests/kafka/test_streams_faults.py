@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from local.services.application import SAMPLE_JAR, Application, Running, running_application
-from sizing.core.plan import Instance
+from sizing.core.plan import PlannedInstance
 from sizing.plan import make_plan
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
@@ -86,7 +86,7 @@ class Fed:
         return found
 
 
-def planned() -> Instance:
+def planned() -> PlannedInstance:
     small = {"write.buffer.bytes": 1 << 20}
     inventory = streams(
         stores=[JOIN], rocksdb=small, rocksdb_mib=64, heap_mib=256, threads=1, memory_mib=4096

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from bench.clients.cases import losses, producers
 from bench.clients.driver import Driver, running_driver
 from bench.clients.phases import Bench, consumed, lost, produced, with_topic
-from local.services.broker_cluster import Node, running_nodes
+from local.services.broker_cluster import BrokerNode, running_nodes
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT
 from tests.kafka.modules import run_module
@@ -30,13 +30,13 @@ UNREAD_BYTES = 20_000
 
 
 @pytest.fixture(scope="module")
-def nodes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Node]]:
+def nodes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[BrokerNode]]:
     with running_nodes(jars, tmp_path_factory.mktemp("nodes"), 3, config=QUICK) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def bench(nodes: Sequence[Node], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(nodes: Sequence[BrokerNode], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with running_driver(nodes[0].jars, tmp_path_factory.mktemp("driver")) as driver:
         assert isinstance(driver, Driver)
         yield Bench(nodes, driver, 3, 200, warm_up_s=0.5, seconds=1, steady=500)
@@ -68,19 +68,19 @@ def test_what_all_copies_acknowledged_outlives_the_leader(bench: Bench) -> None:
 def test_what_nobody_acknowledged_is_lost_with_the_leader(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kill = Node.kill
+    kill = BrokerNode.kill
 
-    def hang_and_die(node: Node) -> None:
+    def hang_and_die(node: BrokerNode) -> None:
         """Die with records in its sockets: one that is killed between two reads has nothing to lose."""
         os.kill(node.pid, signal.SIGSTOP)
         await_that(lambda: unread_bytes(node) > UNREAD_BYTES, "records wait in the leader's sockets")
         kill(node)
 
-    monkeypatch.setattr(Node, "kill", hang_and_die)
+    monkeypatch.setattr(BrokerNode, "kill", hang_and_die)
     assert lost(bench, losses(1)["acks=0"], "killed-0", 2000)["lost"] > 0
 
 
-def unread_bytes(node: Node) -> int:
+def unread_bytes(node: BrokerNode) -> int:
     """Return what waits in the sockets of a node's port, of the kernel's table (man 5 proc_net)."""
     port = f"{int(node.bootstrap_servers.rpartition(':')[2]):04X}"
     tables = (Path(f"/proc/net/{name}").read_text().splitlines() for name in ("tcp", "tcp6"))
@@ -89,7 +89,7 @@ def unread_bytes(node: Node) -> int:
 
 
 def test_the_latency_of_replication_is_expected_and_measured(
-    nodes: Sequence[Node], bench: Bench, capsys: pytest.CaptureFixture[str]
+    nodes: Sequence[BrokerNode], bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     servers = nodes[0].bootstrap_servers
     nodes[0].create_topic("copied", 3, copies=3)
@@ -101,7 +101,7 @@ def test_the_latency_of_replication_is_expected_and_measured(
     assert "3 copies" in rows["ms that replication was measured to add"]["because"]
 
 
-def test_a_measurement_with_copies_says_what_they_cost(nodes: Sequence[Node], tmp_path: Path) -> None:
+def test_a_measurement_with_copies_says_what_they_cost(nodes: Sequence[BrokerNode], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "verify.measure", "--cluster", "leaf", "--replication", "3"]
     command += ["--bootstrap-servers", nodes[0].bootstrap_servers, "--partitions", "1", "--repetitions", "1"]
     # Long enough that three brokers that others keep from a processor still take something in the window.
@@ -115,7 +115,9 @@ def test_a_measurement_with_copies_says_what_they_cost(nodes: Sequence[Node], tm
     assert rates["replication"] == 3
 
 
-def test_the_gate_of_a_rolling_restart_stays_closed_until_every_copy_is_back(nodes: Sequence[Node]) -> None:
+def test_the_gate_of_a_rolling_restart_stays_closed_until_every_copy_is_back(
+    nodes: Sequence[BrokerNode],
+) -> None:
     nodes[0].create_topic("gated", 3, copies=3)
     gate = {"bootstrap_servers": nodes[0].bootstrap_servers, "brokers": 3, "seconds": 60}
     assert not run_module("kafka_replicas_gate", gate)["failed"]

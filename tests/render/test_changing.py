@@ -207,7 +207,7 @@ class Balancer:
             "members": [], "state": "reloaded", "ready_seconds": 0.1,
             "ready": {"haproxy": {"kind": "haproxy", "socket": "/nowhere", "backend": "rest"}},
         }  # fmt: skip
-        self.instance = kedge_instance.Instance(SimpleNamespace(params=params), "haproxy", "new")
+        self.instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "haproxy", "new")
         self.instance.link = folder / "etc" / "haproxy"
         self.instance.put_in_force("old")
         self.did.clear()

@@ -13,7 +13,7 @@ import pytest
 from evidence.documents import Plan
 from evidence.release import PLAN_SCHEMA, VERSION
 from sizing.__main__ import main
-from sizing.against import Change, shown
+from sizing.against import PlanChange, shown
 from sizing.core import rules
 from sizing.core.findings import Finding
 from sizing.core.plan import Plan as Planned
@@ -307,14 +307,14 @@ def test_a_value_that_kit_and_inventory_leave_as_it_was_is_no_change(
 
 
 def test_an_empty_value_is_not_one_that_is_not_set() -> None:
-    change = Change("rest1 kafka_rest@8082", "f", "key", "", None, ("kit",), "rule", "reason")
+    change = PlanChange("rest1 kafka_rest@8082", "f", "key", "", None, ("kit",), "rule", "reason")
     (row,) = (line for line in markdown(Planned(), [change]).splitlines() if "`key`" in line)
     assert "| (empty) | (not set) |" in row
     assert "(empty) -> (not set)" in shown([change])
 
 
 def test_the_same_change_for_another_reason_stands_by_itself() -> None:
-    one = Change("rest1 kafka_rest@8082", "f", "key", "1", "2", ("kit",), "rule", "8 cores")
+    one = PlanChange("rest1 kafka_rest@8082", "f", "key", "1", "2", ("kit",), "rule", "8 cores")
     text = shown([one, replace(one, where="rest2 kafka_rest@8082", because="16 cores")])
     assert "8 cores" in text
     assert "16 cores" in text

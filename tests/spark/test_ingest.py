@@ -22,7 +22,7 @@ from spark_checks.engine.files import parquet_files
 from spark_checks.ingest import ingest
 from tests.faults.evidence import Message
 
-SHARE = topics.Share("leaf", "t", (), {}, run_tag("r1"), None)
+SHARE = topics.TopicRangeShare("leaf", "t", (), {}, run_tag("r1"), None)
 pytestmark = pytest.mark.spark
 
 

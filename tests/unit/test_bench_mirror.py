@@ -18,7 +18,7 @@ from bench.mirror import __main__ as module
 from bench.mirror.__main__ import kept
 from bench.mirror.batches import Batches, batches_of
 from bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
-from bench.mirror.run import Requests, on_cores
+from bench.mirror.run import RequestLog, on_cores
 from bench.mirror.steady import interval, process_table, ratios, table, window
 from bench.mirror.workloads import logs, metrics
 
@@ -27,7 +27,7 @@ def test_requests_are_counted_from_where_the_log_was(tmp_path: Path) -> None:
     log = tmp_path / "requests"
     line = 'Completed request:{"requestHeader":{"requestApiKey":0,"requestApiKeyName":"%s"}}\n'
     log.write_text(line % "PRODUCE")
-    requests = Requests(log)
+    requests = RequestLog(log)
     with log.open("a") as file:
         file.write(line % "PRODUCE" + line % "FETCH" + line % "PRODUCE")
     assert requests.read() == 2

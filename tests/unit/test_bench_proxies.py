@@ -14,7 +14,7 @@ from bench.rebalance.proxies import ROWS, _Watched, table
 from bench.rest.restarts import Group
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
-from verify.watch.ownership import Sample
+from verify.watch.ownership import GroupSample
 
 PARTITION = ("t", 0)
 
@@ -101,8 +101,8 @@ def test_a_commit_that_a_rebalance_refuses_does_not_end_a_consumer(proxies: list
 
 
 def test_a_partition_is_alone_from_the_sample_that_had_an_owner_to_the_next_one() -> None:
-    def sample(state: str, members: dict[str, set[Any]]) -> Sample:
-        return Sample(state, "range", False, {name: frozenset(owned) for name, owned in members.items()})
+    def sample(state: str, members: dict[str, set[Any]]) -> GroupSample:
+        return GroupSample(state, "range", False, {name: frozenset(owned) for name, owned in members.items()})
 
     watched = _Watched(2)
     watched.tell(sample("Stable", {"a": {PARTITION}}), 1_000_000)

@@ -14,7 +14,7 @@ import pytest
 
 from bench.rest.__main__ import PARTS, main, report
 from bench.rest.cases import Produce, variants
-from bench.rest.drive import LoadError, produce
+from bench.rest.drive import ProxyRefusedError, produce
 from bench.rest.fleet import FleetError, Proxies, proxies
 from bench.rest.restarts import Group
 from sizing.inventory.reading import read_inventory
@@ -73,7 +73,7 @@ def test_records_are_counted_and_sessions_keep_their_connection(url: str) -> Non
 
 def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
     Proxy.entry = {"partition": None, "offset": None, "error_code": 50003}
-    with pytest.raises(LoadError, match="50003"):
+    with pytest.raises(ProxyRefusedError, match="50003"):
         produce([url], "t", Produce(1, clients=1), 20, 0.5)
 
 

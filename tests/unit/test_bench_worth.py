@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.rest.drive import LoadError
+from bench.rest.drive import ProxyRefusedError
 from bench.rest.fleet import FleetError, Proxies
 from bench.worth import __main__ as worth
 from bench.worth import fleet as on_fleet
@@ -170,7 +170,7 @@ class Fleet:
 
     def produce(self, *_: Any) -> dict[str, float]:
         if not (own := self.rates[self.arm]):
-            raise LoadError("no request was answered")
+            raise ProxyRefusedError("no request was answered")
         return {"records_per_s": own + len(self.played) * 0.01, "p50_ms": 1.0, "p99_ms": 2.0}
 
 

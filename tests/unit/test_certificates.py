@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from sizing.core.plan import Instance, Plan
+from sizing.core.plan import Plan, PlannedInstance
 from sizing.core.settings import Setting
 from sizing.inventory.certificates import look_at_certificates
 
@@ -69,7 +69,7 @@ def told(
         Setting(at, kind, str(path), "rest.tls", "", "", "derived", copied=True) for at, kind, path in parts
     )
     settings += (Setting("/etc/x", "super.users", super_users, "broker.authorization", "", "", "derived"),)
-    plan = Plan({h: {"kafka_rest": (Instance("8082", settings),)} for h in hosts})
+    plan = Plan({h: {"kafka_rest": (PlannedInstance("8082", settings),)} for h in hosts})
     addresses = dict.fromkeys(hosts, "10.0.0.1")
     return [(f.severity, f.message) for f in look_at_certificates(plan, NOW, addresses)]
 

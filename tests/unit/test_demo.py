@@ -15,7 +15,7 @@ import yaml
 from local.demo import __main__ as demo
 from local.demo import load
 from local.demo.archive import VENDORS, checksum
-from local.demo.asked import Asked, Vendor, main, parse
+from local.demo.asked import DemoOptions, Vendor, main, parse
 from local.demo.inventory import derive
 from local.problem import Problem
 from sizing.inventory.reading import read_inventory
@@ -137,7 +137,7 @@ def test_a_load_that_is_none_gets_one_line(value: str, capsys: pytest.CaptureFix
 
 def test_what_is_left_out_or_empty_asks_for_nothing() -> None:
     empty = [f"--{name}=" for name in ("load", "distribution", "version", "archive", "checksum")]
-    assert parse(empty) == parse([]) == parse(["--distribution=sandbox"]) == Asked()
+    assert parse(empty) == parse([]) == parse(["--distribution=sandbox"]) == DemoOptions()
 
 
 def test_a_vendors_archive_is_taken_with_its_checksum(pack: Pack, tmp_path: Path) -> None:

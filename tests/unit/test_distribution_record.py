@@ -17,7 +17,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.settings import Choice, Sheet
 from sizing.plan import make_plan
 from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.process import Process
+from sizing.rest.process import RestProcess
 from sizing.rest.record import Distribution, Groups, Java, Jvm, Keys, Software, Versions
 from tests.rest_inventories import of_rule, rest
 
@@ -26,7 +26,7 @@ ROOMS: Final = ("bench", "control", "evidence", "local", "plugins", "sizing", "s
 RECORDS: Final = ROOT / "sizing" / "rest" / "distributions"
 
 
-def plan_toy(sheet: Sheet, process: Process) -> None:
+def plan_toy(sheet: Sheet, process: RestProcess) -> None:
     file = f"/etc/kafka-rest/{process.port}/{process.distribution.software.properties}"
     sheet.put(
         file, "toy.id", "toy.identity", Choice(process.id, "a toy has a name", "the toy's manual", "derived")

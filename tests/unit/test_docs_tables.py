@@ -11,15 +11,15 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from pydantic import BaseModel, ValidationError
 
-from sizing.clients.variables import Client
-from sizing.core.variables import Planned, Since, Strict
+from sizing.clients.variables import ClientProfile
+from sizing.core.variables import DefaultRule, Since, Strict
 from sizing.host.variables import HostFacts
 from sizing.inventory.checks import COMMON
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.variables import OfHost, Shared
 from sizing.services import SERVICES
-from sizing.topics.variables import PartitionRates, Topic
+from sizing.topics.variables import DeclaredTopic, PartitionRates
 from tests.reference import (
     EXTRA,
     PAGE,
@@ -44,8 +44,8 @@ MODELS: dict[str, type[BaseModel]] = {
     **{f"{service.name}_": service.variables for service in SERVICES if service.variables},
 }
 ENTRIES: dict[str, type[BaseModel]] = {
-    "kafka_topics": Topic,
-    "kafka_clients": Client,
+    "kafka_topics": DeclaredTopic,
+    "kafka_clients": ClientProfile,
     "kafka_partition_rates": PartitionRates,
 }
 
@@ -131,7 +131,7 @@ def test_a_planned_variable_is_told_from_one_that_is_left_out_and_a_late_one_say
         """Given."""
         left: int | None = None
         """Left."""
-        planned: Annotated[int | None, Planned("toy.rule"), Since("1.1")] = None
+        planned: Annotated[int | None, DefaultRule("toy.rule"), Since("1.1")] = None
         """Planned."""
 
     given, left, planned = variables(Toy, "toy_")

@@ -68,8 +68,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(kedge_instance, "act", lambda *_: done)
     monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
     monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path)
-    monkeypatch.setattr(kedge_instance.Instance, "put_in_force", lambda *_: None)
-    monkeypatch.setattr(kedge_instance.Instance, "current", lambda _: "new")
+    monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: None)
+    monkeypatch.setattr(kedge_instance.InstanceUnit, "current", lambda _: "new")
     for name in ("old", "new"):
         folder = tmp_path / "kafka-rest" / "8082" / "releases" / name
         folder.mkdir(parents=True)
@@ -77,7 +77,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def instance(state: str, release: str | None) -> kedge_instance.Instance:
+def instance(state: str, release: str | None) -> kedge_instance.InstanceUnit:
     params = {
         "unit": "kafka-rest",
         "service": "kafka_rest",
@@ -89,7 +89,7 @@ def instance(state: str, release: str | None) -> kedge_instance.Instance:
         "state": state,
         "foreign": "",
     }
-    return kedge_instance.Instance(SimpleNamespace(params=params), "8082", release)
+    return kedge_instance.InstanceUnit(SimpleNamespace(params=params), "8082", release)
 
 
 def test_an_instance_goes_back_with_the_unit_of_its_former_release(node: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_instance_that_ended_since_it_was_started_does_not_hold(
     assert instance("held", None).hold() is None
     told = subprocess.CompletedProcess((), 0, "2\n", "")
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: told)
-    monkeypatch.setattr(kedge_instance.Instance, "journal", lambda _: "last words")
+    monkeypatch.setattr(kedge_instance.InstanceUnit, "journal", lambda _: "last words")
     assert "started again 2 times" in str(instance("held", None).hold())
 
 

@@ -61,7 +61,7 @@ class Host:
             "unit": "kafka-rest", "service": "kafka_rest", "ready": ready, "secrets": {}, "controls": {},
             "foreign": "", "members": [], "state": state, "ready_seconds": 0.1,
         }  # fmt: skip
-        instance = kedge_instance.Instance(SimpleNamespace(params=params), "8082", release)
+        instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "8082", release)
         instance.link = self.folder / "etc" / "kafka-rest" / "8082"
         instance.journal = lambda: "last words"
         instance.wait_ready = lambda **_: "it answers 500" if instance.current() == fails else None
@@ -116,7 +116,7 @@ def test_a_balancer_goes_back_by_a_reload_after_its_former_configuration_was_tri
 ) -> None:
     tried: list[str] = []
     monkeypatch.setattr(kedge_instance.haproxy_trial, "refusal", lambda folder, *_: tried.append(folder.name))
-    monkeypatch.setattr(kedge_instance.Instance, "reload", lambda _: host.did.append("reload"))
+    monkeypatch.setattr(kedge_instance.InstanceUnit, "reload", lambda _: host.did.append("reload"))
     for release in ("old", "new"):
         host.stage(release)
         host.switch(release)

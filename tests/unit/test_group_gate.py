@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from control.gate_watch import Watch, serve
-from control.group_gate import Answer, Look, Question, decide
+from control.group_gate import GateDecision, Look, Question, decide
 
 STABLE = {"g": "STABLE"}
 
@@ -40,16 +40,16 @@ def after(asked: float, baseline: Mapping[str, int] | None = None, max_lag: int 
 
 def test_a_gate_answers_from_what_was_seen_before_it_was_asked_and_one_look_since() -> None:
     seen = looks(*["STABLE"] * 12, lag=7)
-    assert decide(before(2.1), seen, {}, 2.3) == Answer({"g": 7})
+    assert decide(before(2.1), seen, {}, 2.3) == GateDecision({"g": 7})
     assert decide(before(2.5), seen, {}, 2.5) is None  # nothing was seen since
 
 
 def test_a_group_without_a_baseline_is_watched_for_the_time_of_a_commit() -> None:
     seen = looks(*["STABLE"] * 5, lag=7)
     assert decide(before(0.0), seen, {}, 1.0) is None
-    assert decide(before(0.0, baseline_ms=500), seen, {}, 1.0) == Answer({"g": 7})
+    assert decide(before(0.0, baseline_ms=500), seen, {}, 1.0) == GateDecision({"g": 7})
     # One that has a baseline is not, and keeps the higher one.
-    assert decide(before(0.0), seen, {"g": 9}, 1.0) == Answer({"g": 9})
+    assert decide(before(0.0), seen, {"g": 9}, 1.0) == GateDecision({"g": 9})
     assert decide(before(0.0), seen, {"other": 9}, 1.0) is None
 
 
@@ -57,13 +57,13 @@ def test_a_group_that_was_not_stable_a_moment_ago_keeps_the_gate_closed() -> Non
     seen = [*looks("STABLE", "STABLE", "PREPARING_REBALANCE"), *looks("STABLE", "STABLE", since=0.6)]
     assert decide(before(0.9), seen, {"g": 0}, 1.0) is None
     seen = [*seen, *looks("STABLE", since=1.0)]
-    assert decide(before(0.9), seen, {"g": 0}, 1.1) == Answer({"g": 0})
+    assert decide(before(0.9), seen, {"g": 0}, 1.1) == GateDecision({"g": 0})
 
 
 def test_what_was_seen_before_an_instance_came_back_opens_no_gate() -> None:
     seen = looks(*["STABLE"] * 12)
     assert decide(after(2.1), seen, {}, 2.3) is None  # one look since
-    assert decide(after(1.7), seen, {}, 2.3) == Answer({"g": 0})
+    assert decide(after(1.7), seen, {}, 2.3) == GateDecision({"g": 0})
 
 
 def test_lag_that_is_not_back_keeps_the_gate_closed_until_time_is_up() -> None:
@@ -72,7 +72,7 @@ def test_lag_that_is_not_back_keeps_the_gate_closed_until_time_is_up() -> None:
     closed = decide(after(0.0, {"g": 100}), seen, {}, 11)
     assert closed is not None
     assert closed.wrong == "after 10 s group g is 201 records behind, 200 are allowed"
-    assert decide(after(0.0, {"g": 100}, max_lag=300), seen, {}, 5) == Answer({"g": 201})
+    assert decide(after(0.0, {"g": 100}, max_lag=300), seen, {}, 5) == GateDecision({"g": 201})
 
 
 def test_a_group_that_lost_its_members_keeps_the_gate_closed() -> None:
@@ -84,7 +84,7 @@ def test_a_group_that_lost_its_members_keeps_the_gate_closed() -> None:
 
 def test_a_cluster_that_does_not_answer_closes_the_gate_at_once() -> None:
     closed = decide(after(0.0), looks("STABLE", "STABLE", ""), {}, 0.5)
-    assert closed == Answer({}, "no broker answers")
+    assert closed == GateDecision({}, "no broker answers")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evidence.load import Load, Place
+from evidence.load import ClusterTopic, LoadSpec
 from plugins.filter.kedge import load_spec
 from sizing.core.inventory import Inventory
 from sizing.streams.verified import applications_json
@@ -15,7 +15,7 @@ from verify.load.mirrored import Mirrored
 from verify.load.progress import RunFacts, TopicFacts, run_document
 
 VERIFY = {"cluster": "leaf", "kafka": {"topic": "in", "records_per_s": 10.0}}
-IN, OUT = Place(cluster="leaf", topic="in"), Place(cluster="leaf", topic="out")
+IN, OUT = ClusterTopic(cluster="leaf", topic="in"), ClusterTopic(cluster="leaf", topic="out")
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def spec(**changes: Any) -> dict[str, Any]:
 
 
 def test_run_json_names_the_application_and_the_topic_that_it_writes() -> None:
-    load = Load.model_validate(spec())
+    load = LoadSpec.model_validate(spec())
     assert load.places() == [IN, OUT]
     topics = {place: TopicFacts(1, "delete", 1000, {0: 5}, {0: 7}, {0: 0}) for place in load.places()}
     (app,) = run_document(load, RunFacts(topics=topics), None)["applications"]
@@ -62,7 +62,7 @@ def test_run_json_names_the_application_and_the_topic_that_it_writes() -> None:
     ],
 )
 def test_an_application_that_is_not_fed_has_memory_and_no_outputs(changes: dict[str, Any]) -> None:
-    load = Load.model_validate(spec(**changes))
+    load = LoadSpec.model_validate(spec(**changes))
     (app,) = load.applications
     assert (app.input, app.output, len(app.instances), load.places()) == (None, None, 1, [IN])
 
@@ -71,13 +71,13 @@ def test_a_load_waits_until_the_application_has_committed_its_end(monkeypatch: p
     asked = []
     committed = {0: 6}
 
-    def answer(_: Load, group: str, topic: str, count: int) -> dict[int, int]:
+    def answer(_: LoadSpec, group: str, topic: str, count: int) -> dict[int, int]:
         asked.append((group, topic, count))
         return committed
 
     monkeypatch.setattr(mirrored.cluster, "committed", answer)
     topics = {IN: TopicFacts(1, "delete", 1000, {0: 5}, {0: 7}), OUT: TopicFacts(1, "delete", 1000, {0: 0})}
-    watched = Mirrored(Load.model_validate(spec()))
+    watched = Mirrored(LoadSpec.model_validate(spec()))
     assert not watched.caught_up(topics)
     committed[0] = 7
     assert watched.caught_up(topics)

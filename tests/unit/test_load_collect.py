@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from verify.collect.__main__ import collect, main, read_actions
-from verify.collect.clocks import Offset, RoundTrip, offset
+from verify.collect.clocks import ClockOffset, RoundTrip, offset
 from verify.collect.gc import Pause, pauses
 from verify.collect.hosts import CollectError, ssh_options, to_access
 from verify.collect.reading import (
@@ -202,7 +202,7 @@ def test_samples_that_are_cut_off_empty_or_of_another_time_are_passed_over() -> 
 
 def test_clock_is_told_by_the_shortest_round_trip() -> None:
     slow, fast = RoundTrip(0, 5_000_900, 1_000), RoundTrip(10_000, 5_010_060, 10_100)
-    assert offset([slow, fast]) == Offset(5_000_010, 50)
+    assert offset([slow, fast]) == ClockOffset(5_000_010, 50)
 
 
 def test_ssh_options_are_read_from_ansibles_arguments() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from evidence.load import Load
+from evidence.load import LoadSpec
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
@@ -68,7 +68,7 @@ def test_acknowledgements_that_took_too_long_are_counted_after_the_warm_up(tmp_p
     cells = np.zeros(len(Cell), np.int64)
     ledger = Ledger(EvidenceWriter(tmp_path, "ledger", LANE.actor), LANE, cells, BLOCK)
     load = {"run_id": "r", "cluster": "c", "bootstrap_servers": "x:1", "warm_up_s": 1e-5, "late_ms": 0.07}
-    ledger.count_late(0, Load.model_validate(load))
+    ledger.count_late(0, LoadSpec.model_validate(load))
     ledger.add(0, np.arange(BLOCK) * 10, np.zeros(BLOCK, np.int64))
     ledger.sent(0, BLOCK, 40)
     # Due at 0, which is in the warm-up, 10, 20 and 30.
@@ -92,7 +92,7 @@ def test_the_time_of_a_full_block_of_today_fits_its_cell(tmp_path: Path) -> None
 
 def test_the_load_tells_its_own_share_of_the_time_of_each_kind(tmp_path: Path) -> None:
     part = {"topic": "t", "records_per_s": 1, "producers": 2, "consumers": 0}
-    load = Load.model_validate({"run_id": "r", "cluster": "c", "bootstrap_servers": "x:1", "kafka": part})
+    load = LoadSpec.model_validate({"run_id": "r", "cluster": "c", "bootstrap_servers": "x:1", "kafka": part})
     board = Board(tmp_path, ["kafka-producer-0", "kafka-producer-1"], create=True)
     for number, own_ms in enumerate((10, 30)):
         cells = board.cells(f"kafka-producer-{number}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evidence.load import Load, LoadError, Place, read_load
+from evidence.load import ClusterTopic, LoadError, LoadSpec, read_load
 from plugins.filter.kedge import load_spec
 from sizing.core.inventory import Inventory
 from sizing.mirror.flows import flow_facts, flows_json
@@ -69,7 +69,7 @@ def test_a_pattern_must_match_the_whole_name() -> None:
 
 
 def test_run_json_has_both_clusters_both_topics_and_the_mirror() -> None:
-    load = Load.model_validate(spec())
+    load = LoadSpec.model_validate(spec())
     topics = {place: TopicFacts(1, "delete", 1000, {0: 5}, {0: 7}, {0: 0}) for place in load.places()}
     document = run_document(load, RunFacts(topics=topics), None)
     assert document["clusters"] == CLUSTERS
@@ -104,8 +104,8 @@ def test_a_mirror_of_a_topic_that_is_not_loaded_is_refused(tmp_path: Path) -> No
         read_load(tmp_path)
 
 
-def facts(source_end: int, target_end: int) -> dict[Place, TopicFacts]:
-    places = Load.model_validate(spec("mirror_maker_2")).places()
+def facts(source_end: int, target_end: int) -> dict[ClusterTopic, TopicFacts]:
+    places = LoadSpec.model_validate(spec("mirror_maker_2")).places()
     ends = (source_end, target_end)
     return {
         place: TopicFacts(1, "delete", 1000, {0: 0}, {0: end})
@@ -118,7 +118,7 @@ def test_a_counted_flow_is_there_only_when_its_target_has_stopped_growing(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(mirrored.time, "monotonic", lambda: now)
-    watched = Mirrored(Load.model_validate(spec("mirror_maker_2")))
+    watched = Mirrored(LoadSpec.model_validate(spec("mirror_maker_2")))
     assert not watched.caught_up(facts(10, 4))
     assert not watched.caught_up(facts(10, 10))
     now += mirrored.QUIET_S - 1

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from evidence.load import Load
+from evidence.load import LoadSpec
 from tests.answering import JsonHandler
 from verify.load.board import Board, Cell, Head
 from verify.load.rest_consumers import RefusedError, run
@@ -120,7 +120,9 @@ def consume(proxy: Proxy, folder: Path, **part: Any) -> int:
     url = f"http://127.0.0.1:{proxy.server_port}"
     rest = {"topic": "t", "group": "g", "url": url, "records_per_s": 1, "producers": 1, "consumers": 1}
     rest |= part
-    load = Load.model_validate({"run_id": "r", "cluster": "leaf", "bootstrap_servers": "x:1", "rest": rest})
+    load = LoadSpec.model_validate(
+        {"run_id": "r", "cluster": "leaf", "bootstrap_servers": "x:1", "rest": rest}
+    )
     board = proxy.board = Board(folder, [ACTOR], create=True)
     asyncio.run(run(load, [ACTOR], board, folder, cast("Ending", False)))
     return int(board.cells(ACTOR)[Cell.RECREATED])

@@ -14,21 +14,21 @@ from local.paths import PROJECT
 from local.problem import Problem
 from local.setup import environment, jars, packages, schedule
 from local.setup.packages import Package
-from local.setup.schedule import Phase, Say
+from local.setup.schedule import Say, SetupPart
 from local.setup.targets import AUDIT, BASE, BENCH, FUZZ, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
 
 
 def phase(
     name: str, made: list[str], wanting: str = "makes it", megabytes: int = 0, after: tuple[str, ...] = ()
-) -> Phase:
-    return Phase(name, lambda: wanting, lambda _: made.append(name), [(PROJECT, megabytes)], after)
+) -> SetupPart:
+    return SetupPart(name, lambda: wanting, lambda _: made.append(name), [(PROJECT, megabytes)], after)
 
 
-def failing(name: str, problem: Exception, after: tuple[str, ...] = ()) -> Phase:
+def failing(name: str, problem: Exception, after: tuple[str, ...] = ()) -> SetupPart:
     def fail(_say: Say) -> None:
         raise problem
 
-    return Phase(name, lambda: "fails", fail, after=after)
+    return SetupPart(name, lambda: "fails", fail, after=after)
 
 
 def test_only_packages_whose_programs_are_missing_are_wanted() -> None:
@@ -141,7 +141,7 @@ def test_nothing_is_made_where_space_lacks() -> None:
 
 def test_phases_that_do_not_wait_for_one_another_are_made_at_once() -> None:
     both = threading.Barrier(2, timeout=20)
-    meeting = [Phase(name, lambda: "meets", lambda _: both.wait() and None) for name in ("one", "two")]
+    meeting = [SetupPart(name, lambda: "meets", lambda _: both.wait() and None) for name in ("one", "two")]
     schedule.run(meeting)
 
 

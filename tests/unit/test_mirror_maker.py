@@ -126,7 +126,7 @@ def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have
     (home / "good").write_text("old\n")
     params = {"unit": "mirror-maker", "service": "mirror_maker", "foreign": foreign, "ready": {}}
     params |= {"ready_seconds": 1, "secrets": {}, "controls": {}}
-    instance = kedge_instance.Instance(SimpleNamespace(params=params), "metrics-0", "new")
+    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "metrics-0", "new")
     monkeypatch.setattr(instance, "put_in_force", lambda _: None)
     assert said in instance.go_back("new")
     assert (tmp_path / "systemd" / "mirror-maker@.service").exists() == is_back

@@ -81,12 +81,12 @@ def test_a_killed_instance_is_ready_when_another_process_is(
     systemd = FakeSystemd(comes_back)
     monkeypatch.setattr(kedge_instance, "systemctl", systemd)
     monkeypatch.setattr("ansible.module_utils.probes.systemctl", systemd)
-    monkeypatch.setattr(kedge_instance.Instance, "journal", lambda _: "last words")
+    monkeypatch.setattr(kedge_instance.InstanceUnit, "journal", lambda _: "last words")
     seen: list[str] = []
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: seen.append(systemd.pid))
     seconds = {"ready_seconds": 5 if comes_back else 0.3}
     params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, **seconds}
-    instance = kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
     wrong = instance.kill()
     assert systemd.killed
     assert [(a["action"], a["ok"]) for a in instance.actions] == [("kill", True), ("ready", comes_back)]
@@ -119,7 +119,7 @@ def test_a_process_takes_a_release_by_reload_unless_its_unit_changed(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(release if name == changed else "same")
     (home / "started").write_text("old\n")
-    instance = kedge_instance.Instance(
+    instance = kedge_instance.InstanceUnit(
         SimpleNamespace(params={"unit": "u", "controls": {}, "ready": {}}), "one", "new"
     )
     assert instance.takes("new") is holds
@@ -132,7 +132,7 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
     asked: list[str] = []
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda probe: asked.append(probe["login"]))
     monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path)
-    monkeypatch.setattr(kedge_instance.Instance, "put_in_force", lambda *_: None)
+    monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: None)
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
     monkeypatch.setattr(kedge_instance, "act", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
 
@@ -146,7 +146,7 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
             "foreign": "",
             "ready_seconds": 5,
         }
-        return kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+        return kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
 
     for release in ("old", "new"):
         (tmp_path / "u" / "one" / "releases" / release).mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_a_process_that_still_starts_is_not_one_that_failed(
     monkeypatch.setattr(kedge_instance, "MOST_TIMES", 10_000)
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
     params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, "ready_seconds": 0.2}
-    instance = kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
     # It becomes ready when its time was up once.
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: None if journals else complaint)
     wrong = instance.wait_ready()
@@ -189,11 +189,11 @@ def test_a_process_that_still_starts_is_not_one_that_failed(
 
 
 def test_a_process_that_starts_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kedge_instance.Instance, "is_starting", lambda *_: True)
+    monkeypatch.setattr(kedge_instance.InstanceUnit, "is_starting", lambda *_: True)
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: kedge_instance.Starting("nothing listens"))
     params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, "ready_seconds": 0.1}
-    instance = kedge_instance.Instance(SimpleNamespace(params=params), "one", None)
+    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
     assert "nothing listens" in str(instance.wait_ready())
 
 

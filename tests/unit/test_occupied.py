@@ -231,7 +231,7 @@ def test_readiness_is_of_the_units_own_process(
 def test_an_instance_whose_port_a_stranger_answers_on_is_not_ready(
     stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = kedge_instance.Instance.__new__(kedge_instance.Instance)
+    instance = kedge_instance.InstanceUnit.__new__(kedge_instance.InstanceUnit)
     instance.unit, instance.control = "kafka-rest@8082.service", {}
     probe = {"url": f"http://127.0.0.1:{stranger[1]}"}
     assert "and not by its own" in str(instance.taken(probe))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from comparison.permutation import Block, corrected, difference, enough
+from comparison.permutation import PairedSamples, corrected, difference, enough
 
 SEEDS = 400
 #: Of a share p in SEEDS trials, no more than this is chance: 3.3 standard errors.
@@ -25,7 +25,7 @@ SHAPES: dict[str, Draw] = {
 
 def blocks(
     random: np.random.Generator, draw: Draw, count: int = 4, times: float = 1, plus: float = 0
-) -> list[Block]:
+) -> list[PairedSamples]:
     """ABBA: two values of both sides in a block, and a level of its own for each block."""
     return [(draw(random, 2), draw(random, 2) * times + plus) for _ in range(count)]
 

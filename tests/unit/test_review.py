@@ -12,7 +12,7 @@ import pytest
 
 from sizing.core.findings import Finding
 from sizing.review.command import main, review
-from sizing.review.judging import Judgement, Row
+from sizing.review.judging import Judgement, ReviewedKey
 from sizing.review.kinds import parts_of
 from sizing.review.reading import ReviewError, assignments, properties
 
@@ -94,7 +94,7 @@ def about(judgement: Judgement, word: str) -> Finding:
     return found[0]
 
 
-def row(judgement: Judgement, key: str) -> Row:
+def row(judgement: Judgement, key: str) -> ReviewedKey:
     (found,) = [row for row in judgement.rows if row.key == key]
     return found
 

@@ -13,14 +13,14 @@ from pydantic import Field
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance, Part, Plan
+from sizing.core.plan import Part, Plan, PlannedInstance
 from sizing.core.service import (
     GROUPS_BACK,
     Archive,
+    FastLink,
     Given,
     JavaNeed,
     Kernel,
-    Link,
     OwnLogin,
     Ports,
     Service,
@@ -75,7 +75,7 @@ def plan_registries(given: Given) -> Part:
         )
         memory = Choice(f"{variables.heap_mib + 128}M", "heap and 128 MiB beside it", "a toy", "estimate")
         sheet.put("/unit", "MemoryMax", "registry.memory", memory)
-        services[host] = {NAME: (Instance("registry", sheet.by_file(), variables.port),)}
+        services[host] = {NAME: (PlannedInstance("registry", sheet.by_file(), variables.port),)}
     return Part(services=services, findings=tuple(findings))
 
 
@@ -94,7 +94,7 @@ REGISTRY = Service(
     ports=Ports(f"{NAME}_port"),
     memory=f"{NAME}_heap_mib",
     many_connections=True,
-    links=lambda inventory: [Link(host, 20_000_000, "a far registry") for host in inventory.group(NAME)],
+    links=lambda inventory: [FastLink(host, 20_000_000, "a far registry") for host in inventory.group(NAME)],
     kernel=(
         Kernel("vm.swappiness", "host.registry", Choice(1, "it waits for no disk", "a toy", "estimate")),
     ),

@@ -189,10 +189,10 @@ def test_the_text_says_of_like_instances_that_they_are_alike() -> None:
 
 
 def test_a_secret_is_not_printed() -> None:
-    from sizing.core.plan import Instance  # noqa: PLC0415 - one test
+    from sizing.core.plan import PlannedInstance  # noqa: PLC0415 - one test
 
     hidden = Setting("/f", "password", "hunter2", "a.b", "why not", "s", "derived", secret=True)
-    plan = Plan(services={"h": {"s": (Instance("i", (hidden,)),)}})
+    plan = Plan(services={"h": {"s": (PlannedInstance("i", (hidden,)),)}})
     assert "hunter2" not in text(plan)
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sizing.core.settings import MIB
 from sizing.plan import make_plan
 from sizing.streams.memory import (
+    InstanceState,
     Kept,
-    State,
     disk_bytes,
     restore_bytes,
     segments,
@@ -20,11 +20,11 @@ from sizing.streams.memory import (
     store_mib,
     write_buffer_mib,
 )
-from sizing.streams.variables import Store
+from sizing.streams.variables import StateStore
 from tests.planned import JOINS, files, findings, instances, streams, value
 
 SERVICE = "streams_app"
-WINDOWED = Store(name="w", kind="windowed", count=8, partitions=12, window_ms=300_000)
+WINDOWED = StateStore(name="w", kind="windowed", count=8, partitions=12, window_ms=300_000)
 
 
 def test_a_windowed_store_takes_3528_mb_and_eight_take_28224() -> None:
@@ -34,7 +34,7 @@ def test_a_windowed_store_takes_3528_mb_and_eight_take_28224() -> None:
 
 
 def test_eight_joins_are_sixteen_stores_and_576_databases_of_which_192_take_writes() -> None:
-    joins = Store.model_validate(JOINS)
+    joins = StateStore.model_validate(JOINS)
     counted = state([joins], 1, 0, measured=True)
     assert (counted.stores, counted.databases, counted.writing) == (16, 576, 192)
     assert state([joins], 1, 0, measured=False).unbounded_mib == 28_224
@@ -77,7 +77,7 @@ def test_the_documented_bound_is_4_gb_and_each_deviation_is_a_note_with_both_val
 def test_write_buffers_fit_their_share_and_what_older_segments_keep(
     memtables: int, writing: int, databases: int, buffer: int
 ) -> None:
-    assert write_buffer_mib(memtables, State(1, databases, writing, 0.0, 1)) == buffer
+    assert write_buffer_mib(memtables, InstanceState(1, databases, writing, 0.0, 1)) == buffer
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_changelogs_keep_the_window_and_the_restore_is_predicted() -> None:
     # Two minutes each way and a minute of grace are 5 minutes, and 10 more for clocks: 900 s. Retention looks
     # every 5 minutes, and half of the 900 s are in the open segment.
     read = 16 * (900 + 300 + 450) * 10 * 6000
-    assert restore_bytes([Store.model_validate(store)], 1, Kept(600_000, 450_000)) == pytest.approx(read)
+    assert restore_bytes([StateStore.model_validate(store)], 1, Kept(600_000, 450_000)) == pytest.approx(read)
     (instance,) = instances(make_plan(streams(stores=[store])), SERVICE)["st1"]
     assert value(instance, "windowstore.changelog.additional.retention.ms") == "600000"
     (warning,) = findings(streams(stores=[store], restore_s=30), "streams.restore")
@@ -144,8 +144,8 @@ def test_changelogs_keep_the_window_and_the_restore_is_predicted() -> None:
 def test_the_state_folder_says_what_its_disk_has_to_hold() -> None:
     store = JOINS | {"records_per_s": 10, "record_bytes": 6000}
     # 16 stores keep 5 minutes, and the half of that which a segment is.
-    assert disk_bytes([Store.model_validate(store)], 1) == 16 * 450 * 10 * 6000
-    keyed = Store(name="k", kind="key_value", partitions=12, keys=1000, record_bytes=100)
+    assert disk_bytes([StateStore.model_validate(store)], 1) == 16 * 450 * 10 * 6000
+    keyed = StateStore(name="k", kind="key_value", partitions=12, keys=1000, record_bytes=100)
     assert disk_bytes([keyed], 2) == 50_000
     (instance,) = instances(make_plan(streams(stores=[store])), SERVICE)["st1"]
     (because,) = [s.because for s in instance.settings if s.key == "state.dir"]
@@ -177,7 +177,7 @@ def test_the_state_is_sized_for_one_host_away() -> None:
 
 @pytest.mark.parametrize(("retention_ms", "live"), [(60_000, 2), (90_000, 3), (120_000, 3), (3_600_000, 3)])
 def test_segments_follow_from_the_retention(retention_ms: int, live: int) -> None:
-    assert segments(Store(name="w", partitions=1, window_ms=retention_ms)) == live
+    assert segments(StateStore(name="w", partitions=1, window_ms=retention_ms)) == live
 
 
 def test_a_host_more_or_less_changes_no_others_identity() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Instance
+from sizing.core.plan import PlannedInstance
 from sizing.plan import make_plan
 from tests.planned import (
     CLUSTERS,
@@ -191,7 +191,7 @@ MINUTE = {
 WEEK = {"name": "week", "partitions": 54, "window_ms": 604_800_000, "records_per_s": 1, "record_bytes": 100}
 
 
-def app_of(*stores: dict[str, Any]) -> Instance:
+def app_of(*stores: dict[str, Any]) -> PlannedInstance:
     return instances(make_plan(streams(stores=list(stores))), "streams_app")["st1"][0]
 
 

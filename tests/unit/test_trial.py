@@ -17,9 +17,9 @@ from spark_checks.job import Auditor
 from tests.faults.synthetic import write_evidence
 from tests.trials import LOAD, outcome
 from trials import trial
-from trials.costs import Limit
+from trials.costs import Bottleneck
 from trials.settings import TrialsError, way_of
-from trials.trial import SUSTAINED, Asked, judge, note, outcomes, warm, write_down
+from trials.trial import SUSTAINED, TrialSpec, judge, note, outcomes, warm, write_down
 from verify.process import Ending
 
 RUNNING = {"phase": "running"}
@@ -29,7 +29,7 @@ def test_what_goes_past_the_service_is_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "load.json").write_text(json.dumps(LOAD))
     (tmp_path / "plan.json").write_text("{}")
     (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\nrebalance: {min_restarts: 4}\n")
-    asked = Asked(3, "003", "healthy", 8000.0, 10, "short", tmp_path)
+    asked = TrialSpec(3, "003", "healthy", 8000.0, 10, "short", tmp_path)
     folder = write_down(asked, tmp_path, "rest", 5)
     load, levels = (json.loads((folder / name).read_text()) for name in ("load.json", "slo.yml"))
     assert load["kafka"] is None
@@ -50,7 +50,7 @@ def test_levels_of_what_a_trial_does_not_send_are_left_out(tmp_path: Path) -> No
     (tmp_path / "load.json").write_text(json.dumps(LOAD))
     (tmp_path / "plan.json").write_text("{}")
     (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}, kafka: {ack_p99_ms: 20}}\n")
-    folder = write_down(Asked(1, "001", "healthy", 100.0, 10, "full", tmp_path), tmp_path, "rest", 5)
+    folder = write_down(TrialSpec(1, "001", "healthy", 100.0, 10, "full", tmp_path), tmp_path, "rest", 5)
     levels = json.loads((folder / "slo.yml").read_text())
     assert levels["latency"] == {"rest": {"ack_p99_ms": 50}}
 
@@ -60,7 +60,7 @@ def test_a_good_trial_without_a_restart_passes_its_audit(tmp_path: Path) -> None
     (tmp_path / "plan.json").write_text("{}")
     levels = "latency: {rest: {ack_p99_ms: 500}}\nrebalance: {min_restarts: 4, produce_gap_s: 5}\n"
     (tmp_path / "slo.yml").write_text(levels)
-    asked = Asked(1, "001", "healthy", 100.0, 18, "full", tmp_path)
+    asked = TrialSpec(1, "001", "healthy", 100.0, 18, "full", tmp_path)
     folder = write_down(asked, tmp_path, "rest", 2)
     write_evidence(folder / "evidence", 22_000, restarts=0)
     verdict, because, document = judge(Auditor(tmp_path / "spark.log"), folder, report_too=False)
@@ -80,15 +80,15 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
     (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\n")
     sent = []
 
-    def loaded(folder: Path, asked: Asked, *_: object, hopeless_s: float) -> str:
+    def loaded(folder: Path, asked: TrialSpec, *_: object, hopeless_s: float) -> str:
         # Cold processes fall behind, and are to catch up.
         assert hopeless_s == math.inf
         sent.append(json.loads((folder / "load.json").read_text()))
         return f"it may fail: {asked.load} is a guess"
 
     monkeypatch.setattr(trial, "_loaded", loaded)
-    warm(Asked(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending(), 40)
-    asked = Asked(6, "006", "healthy", 20000.0, 30, "full", tmp_path)
+    warm(TrialSpec(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending(), 40)
+    asked = TrialSpec(6, "006", "healthy", 20000.0, 30, "full", tmp_path)
     warm(asked, tmp_path, "rest", Ending(), 40, small=False)
     load, own = sent
     assert (load["rest"]["records_per_s"], load["rest"]["records_per_request"]) == (5000, 5)
@@ -154,7 +154,7 @@ def loaded(
         fleet.ended_by_us = fleet.ended_by_us or fleet.returncode is None
 
     monkeypatch.setattr(trial, "end_all", ended)
-    asked = Asked(1, "001", "restart" if restart else "healthy", 1000.0, 8, "short", tmp_path)
+    asked = TrialSpec(1, "001", "restart" if restart else "healthy", 1000.0, 8, "short", tmp_path)
     why = trial._loaded(
         tmp_path, asked, tmp_path / "inventory.yml", Ending(), fleet.restart if restart else None
     )
@@ -194,7 +194,7 @@ def test_a_load_with_too_many_late_records_ends_in_order_and_is_audited(
 def test_a_trial_that_was_interrupted_left_nothing(tmp_path: Path) -> None:
     for name in ("001-healthy", "002-healthy"):
         (tmp_path / "trials" / name).mkdir(parents=True)
-    one = outcome(1, limit=Limit("generator", "busy"), figures={"ack_p99_ms": 3.0})
+    one = outcome(1, limit=Bottleneck("generator", "busy"), figures={"ack_p99_ms": 3.0})
     note(tmp_path / "trials" / "001-healthy", one)
     assert outcomes(tmp_path) == [one]
 

@@ -16,11 +16,11 @@ from tests.trials import outcome, settings
 from trials import page
 from trials.arms import named
 from trials.capacity import rules_of, words
-from trials.costs import Limit
+from trials.costs import Bottleneck
 from trials.progress import Told
-from trials.search import Answer
+from trials.search import CapacityEstimate
 from trials.settings import TrialsError, judging, of_load
-from trials.site import Site, overlay
+from trials.site import DeployedHosts, overlay
 from trials.warming import warm_up
 
 
@@ -51,7 +51,7 @@ localhost : ok=1 failed=1
     play.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\nexit 2\n")
     play.chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    site = Site(settings(command=[str(play)]), tmp_path)
+    site = DeployedHosts(settings(command=[str(play)]), tmp_path)
     with pytest.raises(
         TrialsError, match=r"ended with 2: the plan has errors.*rest1: kafka_rest_heap_mib: 5"
     ):
@@ -95,7 +95,7 @@ def test_variables_of_the_command_line_reach_each_playbook_by_no_file_and_no_lis
         "@<variables>1",
     ]
     asked = settings(command=command)
-    site = Site(asked, tmp_path)
+    site = DeployedHosts(asked, tmp_path)
     for _ in range(2):  # each begins at the first letter
         (tmp_path / "got").unlink(missing_ok=True)
         site._play(str(tmp_path / "deploy.yml"), {})
@@ -111,7 +111,7 @@ def test_a_run_goes_on_with_as_many_variables_as_it_began_with(
 ) -> None:
     monkeypatch.setenv("KEDGE_SECRETS", json.dumps({"variables": now}))
     with pytest.raises(TrialsError, match="give the same -e again"):
-        Site(settings(command=["ansible-playbook", "-e", "@<variables>0"]), tmp_path)
+        DeployedHosts(settings(command=["ansible-playbook", "-e", "@<variables>0"]), tmp_path)
 
 
 def test_arms_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
@@ -191,10 +191,12 @@ def test_processes_warm_up_until_they_get_no_quicker(took: list[float | None], n
 
 def test_an_answer_that_is_not_sure_says_why() -> None:
     assert (
-        words(Answer("healthy", None, None, 100.0, None, 100.0, because="no load passed"))
+        words(CapacityEstimate("healthy", None, None, 100.0, None, 100.0, because="no load passed"))
         == "healthy: no load passed"
     )
-    assert "at least 5,000" in words(Answer("away", 5e3, 5e3, None, 5e3, None, True, True, "no load failed"))
+    assert "at least 5,000" in words(
+        CapacityEstimate("away", 5e3, 5e3, None, 5e3, None, True, True, "no load failed")
+    )
 
 
 def test_a_search_begins_at_the_load_of_verify_and_takes_the_mildest_condition_first() -> None:
@@ -206,7 +208,7 @@ def test_a_search_begins_at_the_load_of_verify_and_takes_the_mildest_condition_f
 def test_the_pages_show_every_trial_and_load_nothing(tmp_path: Path) -> None:
     done = [
         outcome(1, figures={"ack_p99_ms": 12.0}),
-        outcome(2, 9000, passed=False, limit=Limit("generator", "busy")),
+        outcome(2, 9000, passed=False, limit=Bottleneck("generator", "busy")),
     ]
     text = page.of_capacity(tmp_path, settings(), [("healthy: 1,000 records/s", "generator: busy")], done)
     assert "healthy: 1,000 records/s" in text

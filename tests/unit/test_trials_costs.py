@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence.load import Load
+from evidence.load import LoadSpec
 from evidence.writing import rows_to_columns, write_json, write_table
 from tests.trials import LOAD
 from trials.costs import GENERATORS, Used, costs, limit_of
@@ -171,7 +171,7 @@ def test_what_a_hypervisor_took_is_told_beside_what_was_used(
 
 
 def test_generators_are_called_as_the_load_calls_them() -> None:
-    load = Load.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
+    load = LoadSpec.model_validate(LOAD | {"kafka": LOAD["kafka"] | {"group": "g"}})
     assert {lane.actor.rpartition("-")[0] for lane in lanes(load)} == set(GENERATORS)
 
 

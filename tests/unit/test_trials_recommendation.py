@@ -13,7 +13,7 @@ from sizing.rest.variables import MeasuredCapacity
 from sizing.streams.variables import MeasuredApplication
 from tests.trials import LOAD, outcome, settings
 from trials.capacity import recommendation
-from trials.search import Answer
+from trials.search import CapacityEstimate
 from trials.settings import of_load
 
 PROXY = {"distribution": "strimzi", "version": "1.0.0"}
@@ -30,8 +30,8 @@ def subject_of(tmp_path: Path, service: str, told: dict[str, str], hosts: list[s
 def test_the_plan_reads_what_a_search_recommends(tmp_path: Path) -> None:
     subject_of(tmp_path, "kafka_rest", PROXY, ["rest1", "rest2"])
     found = [
-        Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
-        Answer("away", 41_000.0, 40_000.0, 43_000.0, 41_000.0, 44_000.0, closed=True),
+        CapacityEstimate("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
+        CapacityEstimate("away", 41_000.0, 40_000.0, 43_000.0, 41_000.0, 44_000.0, closed=True),
     ]
     text = recommendation(settings(), tmp_path, "rest", LOAD, found, [outcome(1)])
     value = yaml.safe_load(text)["recommended"]["kafka_rest_measured_capacity"]
@@ -50,7 +50,7 @@ def test_the_plan_reads_what_a_search_recommends(tmp_path: Path) -> None:
 def measured_of(service: str, told: dict[str, str], instances: dict[str, list[str]], load: dict[str, Any],
                 tmp_path: Path) -> str:  # fmt: skip
     subject_of(tmp_path, service, told, list(instances))
-    found = [Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True)]
+    found = [CapacityEstimate("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True)]
     asked = of_load(settings(service=service, instances=instances, conditions=["healthy"]), load)
     return recommendation(asked, tmp_path, "kafka", LOAD | load, found, [outcome(1)])
 
@@ -96,8 +96,10 @@ def test_the_plan_reads_what_an_application_was_measured_to_carry(tmp_path: Path
 def test_what_carries_nothing_with_a_host_away_is_told_to_the_plan(tmp_path: Path) -> None:
     subject_of(tmp_path, "kafka_rest", PROXY, ["rest1", "rest2"])
     found = [
-        Answer("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
-        Answer("away", None, None, 80.0, None, 80.0, because="no load passed, down to 80 records/s"),
+        CapacityEstimate("healthy", 84_000.0, 82_000.0, 88_000.0, 84_000.0, 89_000.0, closed=True),
+        CapacityEstimate(
+            "away", None, None, 80.0, None, 80.0, because="no load passed, down to 80 records/s"
+        ),
     ]
     text = recommendation(settings(), tmp_path, "rest", LOAD, found, [outcome(1)])
     value = yaml.safe_load(text)["recommended"]["kafka_rest_measured_capacity"]

@@ -12,11 +12,11 @@ import yaml
 
 from tests.trials import outcome
 from trials import arms, capacity
-from trials.costs import Limit
+from trials.costs import Bottleneck
 from trials.progress import Told
-from trials.settings import UNSURE, Settings, TrialsError, read_settings
-from trials.site import Site
-from trials.trial import Asked, Outcome, note, outcomes
+from trials.settings import UNSURE, TrialsError, TrialSettings, read_settings
+from trials.site import DeployedHosts
+from trials.trial import TrialResult, TrialSpec, note, outcomes
 
 LOAD: dict[str, Any] = {"run_id": "r", "rest": {"topic": "t", "records_per_s": 5000}, "kafka": None}
 
@@ -36,7 +36,7 @@ class Simulated:
         #: Load of each round, and whether it came in small requests; what a record took in each, if sampled.
         self.warmed: list[tuple[float, bool]] = []
         self.took: list[float] = []
-        self.limit: Limit | None = Limit("cpu of kafka_rest", "rest1 used 2 of 2 cores")
+        self.limit: Bottleneck | None = Bottleneck("cpu of kafka_rest", "rest1 used 2 of 2 cores")
         self.fails_to_start: set[str] = set()
         #: Arms that start, and take no load.
         self.mute: set[str] = set()
@@ -54,9 +54,9 @@ class Simulated:
         monkeypatch.setattr(capacity, "warm", self.warm)
         monkeypatch.setattr(arms, "run", self.run)
         monkeypatch.setattr(arms, "warm", self.warm)
-        monkeypatch.setattr(Site, "_play", lambda _, *given: self.play(*given))
+        monkeypatch.setattr(DeployedHosts, "_play", lambda _, *given: self.play(*given))
 
-    def warm(self, asked: Asked, *_: Any, small: bool = True) -> float | None:
+    def warm(self, asked: TrialSpec, *_: Any, small: bool = True) -> float | None:
         self.warmed.append((asked.load, small))
         return self.took.pop(0) if self.took else None
 
@@ -71,7 +71,7 @@ class Simulated:
             Path(variables["trials_arm_dir"], "plan.json").write_text(json.dumps(plan))
         return f"localhost : ok=1 changed={'3' if self.differs else '0'} failed=0"
 
-    def run(self, asked: Asked, run_dir: Path, *_: Any, **__: Any) -> Outcome:
+    def run(self, asked: TrialSpec, run_dir: Path, *_: Any, **__: Any) -> TrialResult:
         if asked.number == self.interrupt_at:
             self.interrupt_at = 0
             raise InterruptedError
@@ -94,12 +94,12 @@ class Simulated:
         (folder / "report" / "verdicts.json").write_text(json.dumps(document))
         return note(
             folder,
-            Outcome(asked.number, asked.condition, asked.load, asked.kind, passed, "" if passed else "too slow", 50.0,
+            TrialResult(asked.number, asked.condition, asked.load, asked.kind, passed, "" if passed else "too slow", 50.0,
                     "2026-11-22T10:00:00Z", asked.name, judged, None if passed else self.limit, {"ack_p99_ms": p99}, judged),
         )  # fmt: skip
 
 
-def begun(folder: Path, **more: Any) -> Settings:
+def begun(folder: Path, **more: Any) -> TrialSettings:
     run = folder / "r"
     (run / "trials").mkdir(parents=True)
     (run / "load.json").write_text(json.dumps(LOAD))
@@ -109,7 +109,7 @@ def begun(folder: Path, **more: Any) -> Settings:
     return read_settings(json.dumps({"instances": {"rest1": ["8082"], "rest2": ["8082"]}, **given}))
 
 
-def call(what: Any, settings: Settings, folder: Path) -> int:
+def call(what: Any, settings: TrialSettings, folder: Path) -> int:
     return int(what(settings, folder / "r", None, Told()))
 
 
@@ -164,10 +164,10 @@ def test_a_host_that_does_not_come_back_costs_no_report(
 ) -> None:
     Simulated(monkeypatch, {"away": 20_000})
 
-    def lost(_: Site) -> None:
+    def lost(_: DeployedHosts) -> None:
         raise TrialsError("trials/host.yml ended with 4: unreachable")
 
-    monkeypatch.setattr(Site, "put_back", lost)
+    monkeypatch.setattr(DeployedHosts, "put_back", lost)
     with pytest.raises(TrialsError, match="unreachable"):
         call(capacity.capacity, begun(tmp_path, conditions=["away"]), tmp_path)
     assert (tmp_path / "r/report/report.html").exists()
@@ -184,7 +184,7 @@ def test_generators_or_brokers_that_are_the_limit_make_it_at_least(
     others: Literal["generators", "brokers"], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Simulated(monkeypatch, {"healthy": 40_000})
-    site.limit = Limit("cpu of something", "0.99 of it was used", others)
+    site.limit = Bottleneck("cpu of something", "0.99 of it was used", others)
     call(capacity.capacity, begun(tmp_path, conditions=["healthy"]), tmp_path)
     (one,) = json.loads((tmp_path / "r/report/capacity.json").read_text())["answers"]
     assert one["at_least"]

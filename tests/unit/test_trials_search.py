@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from bench.trials.simulated import System
-from trials.search import Answer, Rules, Tried, answers, most_trials, next_trial
+from trials.search import CapacityEstimate, Rules, Tried, answers, most_trials, next_trial
 
 SEEDS = 120
 RULES = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
 
 
-def search(system: System, rules: Rules = RULES) -> tuple[list[Answer], list[Tried]]:
+def search(system: System, rules: Rules = RULES) -> tuple[list[CapacityEstimate], list[Tried]]:
     found, tried = system.search(rules)
     assert len(tried) <= sum(most_trials(rules))
     return found, tried

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from verify.watch.topics import MaprTopic, Rate, Reading, WatchError, rates, total
+from verify.watch.topics import MaprTopic, Rate, TopicReading, WatchError, rates, total
 from verify.watch_topic import main
 
 #: MapR cannot be had here. The double answers as `maprcli stream topic info -json` is documented to, each
@@ -53,19 +53,19 @@ def info(*partitions: tuple[int, int]) -> dict[str, Any]:
 
 
 def test_rates_are_records_and_megabytes_of_ten_to_the_six() -> None:
-    before, after = Reading(0, {0: 100, 1: 7}), Reading(2_000_000, {0: 2100, 1: 7})
+    before, after = TopicReading(0, {0: 100, 1: 7}), TopicReading(2_000_000, {0: 2100, 1: 7})
     found = rates(before, after, 500)
     assert found == [Rate(0, 1000, 0.5), Rate(1, 0, 0)]
     assert total(found) == (1000, 0.5)
 
 
 def test_new_partition_and_topic_made_anew_have_no_rate() -> None:
-    found = rates(Reading(0, {0: 100}), Reading(1_000_000, {0: 3, 1: 50}), 10)
+    found = rates(TopicReading(0, {0: 100}), TopicReading(1_000_000, {0: 3, 1: 50}), 10)
     assert found == [Rate(0, None, None), Rate(1, None, None)]
 
 
 def test_unknown_size_is_not_said_to_be_zero() -> None:
-    found = rates(Reading(0, {0: 0}), Reading(1_000_000, {0: 5}), None)
+    found = rates(TopicReading(0, {0: 0}), TopicReading(1_000_000, {0: 5}), None)
     assert found == [Rate(0, 5, None)]
     assert total(found) == (5, None)
 

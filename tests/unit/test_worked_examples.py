@@ -12,7 +12,7 @@ from sizing.host.planner import effective
 from sizing.plan import make_plan
 from sizing.rest.distributions.mapr import topic_in_url
 from sizing.streams.memory import state, store_mib
-from sizing.streams.variables import Store
+from sizing.streams.variables import StateStore
 from sizing.topics.cluster import added_replication_ms
 from sizing.topics.planner import partitions_needed
 from tests.planned import CLUSTERS, findings, instances, mirrors, of_topics, streams, value
@@ -26,7 +26,7 @@ MAPR = {
     "archive_checksum": None,
     "default_stream": "/streams/test",
 }
-WINDOWED = Store(name="w", kind="windowed", count=8, partitions=12, window_ms=300_000)
+WINDOWED = StateStore(name="w", kind="windowed", count=8, partitions=12, window_ms=300_000)
 GUIDE_FLAGS = (
     "-XX:MetaspaceSize=96m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
     "-XX:G1HeapRegionSize=16M -XX:MinMetaspaceFreeRatio=50 -XX:MaxMetaspaceFreeRatio=80"

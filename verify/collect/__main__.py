@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evidence.writing import rows_to_columns, write_json, write_table
-from verify.collect.clocks import Offset, offset
+from verify.collect.clocks import ClockOffset, offset
 from verify.collect.gc import pauses
 from verify.collect.hosts import CollectError, read_access
 from verify.collect.reading import (
     GcLog,
-    Read,
+    HostFiles,
     SampleLog,
     Wanted,
     gc_logs,
@@ -71,8 +71,8 @@ def collect(run_dir: Path, inventory: str) -> None:
         ),
     )
 
-    reads: dict[str, Read] = {}
-    clocks: dict[str, Offset] = {}
+    reads: dict[str, HostFiles] = {}
+    clocks: dict[str, ClockOffset] = {}
     machines: dict[str, dict[str, Any]] = {}
     for host, result in sorted(results.items()):
         if isinstance(result, RemoteError):
@@ -101,7 +101,7 @@ def _by_host(found: Iterable[Where]) -> dict[str, list[Where]]:
 
 def _of_host(
     shell: Shell, files: list[str], logs: list[str], told: list[str]
-) -> tuple[Read, Offset, dict[str, Any]]:
+) -> tuple[HostFiles, ClockOffset, dict[str, Any]]:
     command = read_command(files, logs, told)
     return read_output(shell(command)), offset(round_trips(shell)), machine(shell(MACHINE))
 
@@ -112,7 +112,7 @@ def _this_machine() -> dict[str, Any]:
 
 
 def _sample_rows(
-    told: list[SampleLog], reads: Mapping[str, Read], run: Mapping[str, Any]
+    told: list[SampleLog], reads: Mapping[str, HostFiles], run: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     until_us = run["ended_us"] or now_us()
     rows = []
@@ -123,7 +123,9 @@ def _sample_rows(
     return rows
 
 
-def _pause_rows(logs: list[GcLog], reads: Mapping[str, Read], run: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _pause_rows(
+    logs: list[GcLog], reads: Mapping[str, HostFiles], run: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     until_us = run["ended_us"] or now_us()
     rows = []
     for log in logs:

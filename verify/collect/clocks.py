@@ -14,18 +14,18 @@ class RoundTrip(NamedTuple):
     answered_us: int
 
 
-class Offset(NamedTuple):
+class ClockOffset(NamedTuple):
     """The host's clock less this machine's, and how far that may be from the truth; microseconds."""
 
     offset_us: int
     error_us: int
 
 
-def offset(trips: Sequence[RoundTrip]) -> Offset:
+def offset(trips: Sequence[RoundTrip]) -> ClockOffset:
     """Return the offset by the shortest round trip: the host looked at its clock within it, hence half of it.
 
     Raises ValueError without a round trip.
     """
     best = min(trips, key=lambda trip: trip.answered_us - trip.asked_us)
     middle = (best.asked_us + best.answered_us) // 2
-    return Offset(best.host_us - middle, (best.answered_us - best.asked_us + 1) // 2)
+    return ClockOffset(best.host_us - middle, (best.answered_us - best.asked_us + 1) // 2)

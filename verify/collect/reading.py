@@ -148,7 +148,7 @@ def _of_service(marker: str, names: str, sift: str, empty: str) -> str:
 
 
 @dataclass(frozen=True)
-class Read:
+class HostFiles:
     """What a host printed: the lines of each file, GC log and file of samples, without empty ones.
 
     None: it is not there.
@@ -159,7 +159,7 @@ class Read:
     samples: Mapping[str, list[str] | None] = field(default_factory=dict)
 
 
-def read_output(lines: Iterable[str]) -> Read:
+def read_output(lines: Iterable[str]) -> HostFiles:
     """Take apart the output of :func:`read_command`."""
     files: dict[str, list[str] | None] = {}
     logs: dict[str, list[str] | None] = {}
@@ -175,7 +175,7 @@ def read_output(lines: Iterable[str]) -> Read:
             into[name] = None
         elif len(line) > 1 and line.startswith(_OF_A_FILE) and (known := into.get(name)) is not None:
             known.append(line.removeprefix(_OF_A_FILE))
-    return Read(files, logs, samples)
+    return HostFiles(files, logs, samples)
 
 
 def pairs(lines: Iterable[str]) -> dict[str, str]:
@@ -195,7 +195,7 @@ def _unquote(value: str) -> str:
     return value
 
 
-def settings_rows(wanted: Iterable[Wanted], reads: Mapping[str, Read]) -> list[dict[str, Any]]:
+def settings_rows(wanted: Iterable[Wanted], reads: Mapping[str, HostFiles]) -> list[dict[str, Any]]:
     """Return rows of the settings table; ``running`` is None where it could not be read.
 
     A secret's value appears in neither column: that it is there is all that is told.

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from evidence.load import Load, LoadError, read_load
+from evidence.load import LoadError, LoadSpec, read_load
 from verify.collect.hosts import CollectError, read_access
 from verify.load.generators import command
 from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _reached(load: Load, inventory: str | None) -> dict[str, list[str]]:
+def _reached(load: LoadSpec, inventory: str | None) -> dict[str, list[str]]:
     """Return the command that runs the agent on each host that makes the load."""
     if not load.generators:
         return {}

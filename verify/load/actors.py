@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from border.generator import Columns, Process
-from evidence.load import Load
+from border.generator import Columns, LoadProcess
+from evidence.load import LoadSpec
 
 WATCH: Final = "watch"
 REST_CONSUMERS: Final = "rest-consumers"
@@ -30,7 +30,7 @@ def group_actor(via: str) -> str:
     return f"group-{via}"
 
 
-def lanes(load: Load) -> list[Lane]:
+def lanes(load: LoadSpec) -> list[Lane]:
     """Return all producers: those by the Kafka protocol first, numbered on through REST's."""
     found = []
     if load.kafka:
@@ -64,7 +64,7 @@ def lanes(load: Load) -> list[Lane]:
     return found
 
 
-def workers(load: Load) -> dict[str, list[str]]:
+def workers(load: LoadSpec) -> dict[str, list[str]]:
     """Return the processes to start, each with the actors that it runs."""
     watched = load.groups() or load.groups_of_others() or load.mirrors
     found = {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if watched else {}
@@ -75,7 +75,7 @@ def workers(load: Load) -> dict[str, list[str]]:
     return found | {lane.actor: [lane.actor] for lane in lanes(load)}
 
 
-def processes(load: Load) -> dict[str, Process]:
+def processes(load: LoadSpec) -> dict[str, LoadProcess]:
     """Return what may come of each process that a generator runs: its actors, its tables, what is in them."""
     by_lane = {lane.actor: lane for lane in lanes(load)}
     found = {}
@@ -99,5 +99,5 @@ def processes(load: Load) -> dict[str, Process]:
                 tables["homes"] = member
             else:
                 tables["assignments"] = {**of_topic, "event": frozenset(["assigned", "revoked", "lost"])}
-        found[name] = Process(tuple(actors), tables)
+        found[name] = LoadProcess(tuple(actors), tables)
     return found

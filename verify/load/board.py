@@ -48,7 +48,7 @@ class Cell(IntEnum):
     LATE = 16  # acked records, due after the warm-up, that took more than the load's late_ms
 
 
-class State(IntEnum):
+class ActorState(IntEnum):
     """Where an actor is."""
 
     STARTING = 0
@@ -84,6 +84,6 @@ class Board:
         """Return the sum of a cell over all actors."""
         return sum(int(row[cell]) for row in self._rows.values())
 
-    def all_at_least(self, actors: Sequence[str], state: State) -> bool:
+    def all_at_least(self, actors: Sequence[str], state: ActorState) -> bool:
         """Tell whether all these actors have come that far."""
         return all(self._rows[actor][Cell.STATE] >= state for actor in actors)

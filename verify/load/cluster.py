@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from control.kafka_admin import RefusedError, admin
-from evidence.load import Load, LoadError
+from evidence.load import LoadError, LoadSpec
 from verify.load.board import Cell
 
 _ASK_S: Final = 10.0
@@ -38,7 +38,7 @@ def _said_plainly(what: str) -> Iterator[None]:
         raise LoadError(f"{what}: {error.args[0].str()}") from error
 
 
-def connect(load: Load, cluster: str) -> AdminClient:
+def connect(load: LoadSpec, cluster: str) -> AdminClient:
     """Return an admin client of a cluster, which has answered once."""
     config = load.client_config(cluster)
     servers = str(config["bootstrap.servers"])
@@ -101,7 +101,7 @@ def _try_to_place(admin: AdminClient, group: str, topic: str, at: Offsets) -> Ka
     return next((placed.error for placed in answer.topic_partitions if placed.error is not None), None)
 
 
-def committed(load: Load, group: str, topic: str, count: int) -> Offsets:
+def committed(load: LoadSpec, group: str, topic: str, count: int) -> Offsets:
     """Return the offsets that a group has committed.
 
     A consumer that never joins asks, because an admin client may abort the process when a connection breaks.

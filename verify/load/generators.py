@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from border.foreign import ForeignError, read_line, shown
-from border.generator import LINE_BYTES, LOG_BYTES, Clock, Process, clock, counted, take_files
+from border.generator import LINE_BYTES, LOG_BYTES, Clock, LoadProcess, clock, counted, take_files
 from control.generator_bundle import code
-from evidence.load import Load, LoadError
+from evidence.load import LoadError, LoadSpec
 from evidence.secrets import from_environment
-from verify.collect.clocks import Offset, RoundTrip, offset
+from verify.collect.clocks import ClockOffset, RoundTrip, offset
 from verify.collect.hosts import Access, ssh
 from verify.load.actors import WATCH, Lane, lanes, processes, workers
 from verify.load.agent import CLOCK, END, FOLDER, REPEAT_S
@@ -44,7 +44,7 @@ _KEPT: Final = frozenset({"clusters", "mirrors", "applications"})
 _FILES: Final = ("ca", "sasl.kerberos.keytab")
 
 
-def spread(load: Load) -> dict[str, list[str]]:
+def spread(load: LoadSpec) -> dict[str, list[str]]:
     """Return which processes run on each generator, in turn; without generators all run here.
 
     The watcher stays here: what it samples is told by this machine's clock.
@@ -119,15 +119,15 @@ class Generator:
     """
 
     def __init__(
-        self, host: str, argv: Sequence[str], load: Load, names: Sequence[str], run_dir: Path
+        self, host: str, argv: Sequence[str], load: LoadSpec, names: Sequence[str], run_dir: Path
     ) -> None:
         self.host = host
-        self.clock = Offset(0, 0)
+        self.clock = ClockOffset(0, 0)
         self.refused = ""
         self._logs = run_dir / "logs"
         self._dir = run_dir
         of_load = processes(load)
-        self._processes: Mapping[str, Process] = {name: of_load[name] for name in names}
+        self._processes: Mapping[str, LoadProcess] = {name: of_load[name] for name in names}
         self._lanes: list[Lane] = [lane for lane in lanes(load) if lane.actor in names]
         self._most = most_bytes(load)
         self._cluster = load.cluster
@@ -168,7 +168,7 @@ class Generator:
         threading.Thread(target=self._read, args=(board,), daemon=True).start()
         threading.Thread(target=self._lead, args=(board,), daemon=True).start()
 
-    def _ask_clock(self) -> Offset:
+    def _ask_clock(self) -> ClockOffset:
         trips, own = [], code()
         for _ in range(_ROUND_TRIPS):
             asked = now_us()
@@ -303,7 +303,7 @@ class Generator:
         self._ssh.kill()
 
 
-def most_bytes(load: Load) -> int:
+def most_bytes(load: LoadSpec) -> int:
     """Return what one host may send: what two rows of each record take that the load can have."""
     records = sum(lane.rate for lane in lanes(load)) * (load.max_s + load.drain_s)
     return int(records * _ROW_BYTES) + _BESIDE_BYTES

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from evidence.load import Client, Load
+from evidence.load import Client, LoadSpec
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
-from verify.load.board import Board, Cell, Head, State
+from verify.load.board import ActorState, Board, Cell, Head
 from verify.process import Ending, cpu_us, now_us
 
 _AT_ONCE: Final = 10_000
@@ -27,7 +27,7 @@ _GATHER_S: Final = 0.004
 _IDLE_S: Final = 0.1
 
 
-def client_config(load: Load) -> Client:
+def client_config(load: LoadSpec) -> Client:
     """Return the consumer's librdkafka keys; the load's own win."""
     own = load.kafka.consumer if load.kafka else {}
     return {
@@ -39,7 +39,7 @@ def client_config(load: Load) -> Client:
 
 
 def run(
-    load: Load,
+    load: LoadSpec,
     actor: str,
     board: Board,
     deliveries: EvidenceWriter,
@@ -58,7 +58,7 @@ def run(
         [load.kafka.topic], on_assign=member.assigned, on_revoke=member.revoked, on_lost=member.lost
     )
     cells = board.cells(actor)
-    cells[Cell.STATE] = State.READY
+    cells[Cell.STATE] = ActorState.READY
     while not board.head[Head.END] and not ending:
         member.take()
         cells[Cell.CPU_US] = cpu_us()
@@ -67,7 +67,7 @@ def run(
     deliveries.close()
     assignments.close()
     cells[Cell.CPU_US] = cpu_us()
-    cells[Cell.STATE] = State.DONE
+    cells[Cell.STATE] = ActorState.DONE
 
 
 class _Member:
@@ -75,7 +75,7 @@ class _Member:
 
     def __init__(
         self,
-        load: Load,
+        load: LoadSpec,
         actor: str,
         group: str,
         consumer: Consumer,

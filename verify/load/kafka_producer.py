@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import KafkaError, Producer
 
-from evidence.load import Client, Load
+from evidence.load import Client, LoadSpec
 from evidence.record import SEQ, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
-from verify.load.board import Board, Cell, Head, State
+from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 from verify.process import Ending, begin_work, cpu_us, now_us
@@ -54,7 +54,7 @@ REFUSED: Final = frozenset(
 )
 
 
-def client_config(load: Load) -> Client:
+def client_config(load: LoadSpec) -> Client:
     """Return the producer's librdkafka keys: acks of all replicas, idempotent, Java's partitioner."""
     own = load.kafka.producer if load.kafka else {}
     return {
@@ -68,7 +68,7 @@ def client_config(load: Load) -> Client:
     }
 
 
-def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending) -> None:
+def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending) -> None:
     """Produce until the board says stop; the ledger is complete when this returns.
 
     Raises KafkaException when the client cannot be made or the topic cannot be looked up.
@@ -79,7 +79,7 @@ def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: En
     producer.list_topics(lane.topic, timeout=10)
     queue = int(config["queue.buffering.max.messages"])
     sender = Sender(load.run_id, lane, producer, cells, writer, queue)
-    cells[Cell.STATE] = State.READY
+    cells[Cell.STATE] = ActorState.READY
     while not board.head[Head.GO] and not ending:
         time.sleep(0.02)
     start_us = int(board.head[Head.GO])
@@ -91,7 +91,7 @@ def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: En
     sender.ledger.close(sender.planned)
     writer.close()
     cells[Cell.CPU_US] = cpu_us()
-    cells[Cell.STATE] = State.DONE
+    cells[Cell.STATE] = ActorState.DONE
 
 
 def _produce(sender: Sender, board: Board, start_us: int, ending: Ending) -> None:

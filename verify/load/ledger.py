@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evidence.load import Load
+from evidence.load import LoadSpec
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell
@@ -52,7 +52,7 @@ class Names:
 
 
 @dataclass
-class Block:
+class LedgerBlock:
     """Some consecutive records, from ``first`` on, and what is known of each."""
 
     first: int
@@ -90,18 +90,18 @@ class Ledger:
         self._cells = cells
         self._size = block
         self._late: tuple[float, float] | None = None
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, LedgerBlock] = {}
         self._errors = Names()
         self._instances = Names()
 
-    def count_late(self, start_us: int, load: Load) -> None:
+    def count_late(self, start_us: int, load: LoadSpec) -> None:
         """Count acknowledgements that take more than the load allows, of records due after its warm-up."""
         if load.late_ms is not None:
             self._late = (start_us + load.warm_up_s * 1e6, load.late_ms * 1e3)
 
     def add(self, first: int, intended_us: Longs, crc: Longs) -> None:
         """Open a block of records."""
-        self._blocks[first // self._size] = Block(first, intended_us, crc)
+        self._blocks[first // self._size] = LedgerBlock(first, intended_us, crc)
 
     def sent(self, first: int, end: int, at_us: int, free_us: int = 0) -> None:
         """Note when the records [first, end) were handed over; they lie in one block.
@@ -172,7 +172,7 @@ class Ledger:
                 self._writer.append(self._columns(self._blocks.pop(number), size))
         self._blocks.clear()
 
-    def _columns(self, block: Block, size: int | None = None) -> dict[str, Any]:
+    def _columns(self, block: LedgerBlock, size: int | None = None) -> dict[str, Any]:
         rows = slice(size)
         outcome = block.outcome[rows]
         not_acked = outcome != ACKED

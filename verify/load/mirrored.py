@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from evidence.load import Load, Mirror, Place
+from evidence.load import ClusterTopic, LoadSpec, Mirror
 from verify.load import cluster
 from verify.load.cluster import Offsets
 from verify.load.progress import TopicFacts
@@ -23,11 +23,11 @@ QUIET_S: Final = 10.0
 class Mirrored:
     """Whether every flow of a load has caught up; asked again and again while it drains."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: LoadSpec) -> None:
         self._load = load
-        self._grew: dict[Place, tuple[int, float]] = {}
+        self._grew: dict[ClusterTopic, tuple[int, float]] = {}
 
-    def caught_up(self, topics: Mapping[Place, TopicFacts]) -> bool:
+    def caught_up(self, topics: Mapping[ClusterTopic, TopicFacts]) -> bool:
         """Tell whether all flows are at the source's end; ``topics`` has start and end of each topic."""
         for app in self._load.applications:
             # Kafka Streams commits what it has read once its outputs are acknowledged.
@@ -37,7 +37,7 @@ class Mirrored:
         behind = [mirror for mirror in self._load.mirrors if not self._one(mirror, topics)]
         return not behind
 
-    def _one(self, mirror: Mirror, topics: Mapping[Place, TopicFacts]) -> bool:
+    def _one(self, mirror: Mirror, topics: Mapping[ClusterTopic, TopicFacts]) -> bool:
         source, target = topics[mirror.source], topics[mirror.target]
         if mirror.group:
             return self._committed(mirror.group, mirror.source, source)
@@ -48,7 +48,7 @@ class Mirrored:
             return False
         return copied >= _grown(source.start, source.end) and now - since >= QUIET_S
 
-    def _committed(self, group: str, place: Place, topic: TopicFacts) -> bool:
+    def _committed(self, group: str, place: ClusterTopic, topic: TopicFacts) -> bool:
         """Tell whether a group has committed the end of every partition that the run has grown."""
         found = cluster.committed(self._load, group, place.topic, topic.partitions)
         return all(

@@ -12,11 +12,11 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from evidence.load import Load, LoadError, Phase, Place
+from evidence.load import ClusterTopic, LoadError, LoadSpec, Phase
 from evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
-from verify.load.board import Board, Cell, Head, State
+from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.generators import Generator, RemoteWorker, spread
 from verify.load.mirrored import Mirrored
 from verify.load.progress import RunFacts, TopicFacts, progress, run_document, write_run, write_state
@@ -53,7 +53,7 @@ class InterruptedLoadError(Exception):
 
 
 def run_load(
-    load: Load, run_dir: Path, ending: Ending, reached: Mapping[str, Sequence[str]] | None = None
+    load: LoadSpec, run_dir: Path, ending: Ending, reached: Mapping[str, Sequence[str]] | None = None
 ) -> None:
     """Run the load of a run's folder to its end; ``reached`` has the command of each generator's agent.
 
@@ -66,7 +66,7 @@ def run_load(
 
 class _Run:
     def __init__(
-        self, load: Load, run_dir: Path, ending: Ending, reached: Mapping[str, Sequence[str]]
+        self, load: LoadSpec, run_dir: Path, ending: Ending, reached: Mapping[str, Sequence[str]]
     ) -> None:
         self._load = load
         self._reached = reached
@@ -123,7 +123,7 @@ class _Run:
             cluster.place_group(admin, group, name, self._loaded(name).start)
 
     def _loaded(self, topic: str) -> TopicFacts:
-        return self._facts.topics[Place(cluster=self._load.cluster, topic=topic)]
+        return self._facts.topics[ClusterTopic(cluster=self._load.cluster, topic=topic)]
 
     def _start(self) -> Board:
         plan = workers(self._load)
@@ -148,7 +148,9 @@ class _Run:
     def _await_ready(self, board: Board) -> None:
         actors = [actor for part in workers(self._load).values() for actor in part]
         self._await(
-            lambda: board.all_at_least(actors, State.READY), _READY_S, "the load's processes are not ready"
+            lambda: board.all_at_least(actors, ActorState.READY),
+            _READY_S,
+            "the load's processes are not ready",
         )
         for group, (via, topic, members) in self._load.groups().items():
             cells, count = board.cells(group_actor(via)), self._loaded(topic).partitions
@@ -191,7 +193,7 @@ class _Run:
         # A request that left last may take its whole time.
         answers_s = self._load.rest.request_timeout_s if self._load.rest else 0.0
         self._await(
-            lambda: board.all_at_least(self._producers(), State.DONE),
+            lambda: board.all_at_least(self._producers(), ActorState.DONE),
             self._lead_us / 1e6 + self._load.drain_s + answers_s + _END_S,
             "the producers do not end",
         )
@@ -210,7 +212,7 @@ class _Run:
     def _all_delivered(self, last: bool) -> bool:
         """Note the end offsets and tell whether groups and mirrors have come to them; it may take a while."""
         try:
-            loaded = {Place(cluster=self._load.cluster, topic=topic) for topic in self._load.topics()}
+            loaded = {ClusterTopic(cluster=self._load.cluster, topic=topic) for topic in self._load.topics()}
             copies = self._facts.topics.keys() - loaded
             if not all(self._facts.topics[place].end for place in loaded):
                 self._note_offsets(loaded)
@@ -224,7 +226,7 @@ class _Run:
                 raise
             return False
 
-    def _note_offsets(self, places: Iterable[Place]) -> None:
+    def _note_offsets(self, places: Iterable[ClusterTopic]) -> None:
         for place in places:
             topic, admin = self._facts.topics[place], self._admins[place.cluster]
             topic.log_start = cluster.offsets(admin, place.topic, topic.partitions, earliest=True)

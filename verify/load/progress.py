@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evidence.load import Load, Phase, Place
+from evidence.load import ClusterTopic, LoadSpec, Phase
 from evidence.release import RUN_SCHEMA
 from evidence.writing import write_json
-from verify.collect.clocks import Offset
+from verify.collect.clocks import ClockOffset
 from verify.load.actors import group_actor, lanes, workers
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
@@ -38,8 +38,8 @@ class RunFacts:
     started_us: int = 0
     measured_until_us: int | None = None
     ended_us: int | None = None
-    topics: dict[Place, TopicFacts] = field(default_factory=dict)
-    generators: dict[str, Offset] = field(default_factory=dict)
+    topics: dict[ClusterTopic, TopicFacts] = field(default_factory=dict)
+    generators: dict[str, ClockOffset] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ def _by_partition(offsets: Offsets) -> dict[str, int]:
     return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
 
-def run_document(load: Load, facts: RunFacts, board: Board | None) -> dict[str, Any]:
+def run_document(load: LoadSpec, facts: RunFacts, board: Board | None) -> dict[str, Any]:
     """Return run.json: ``ended_us`` is null until the load has ended properly."""
     consumer = load.kafka.consumer if load.kafka else {}
     protocol = str(consumer.get("group.protocol", "classic"))
@@ -123,7 +123,7 @@ def _ledger_rows(board: Board | None, actor: str, facts: RunFacts) -> dict[str, 
     return {"records": sum(int(board.cells(actor)[cell]) for cell in (Cell.ACKED, Cell.FAILED, Cell.UNKNOWN))}
 
 
-def costs(load: Load, board: Board) -> dict[str, dict[str, float]]:
+def costs(load: LoadSpec, board: Board) -> dict[str, dict[str, float]]:
     """Return what each kind of process took of the machine, and generators of their records' time.
 
     ``cpu_s`` and ``records`` that it sent or delivered, and ``cpu_s_per_million``. Of generators also
@@ -165,7 +165,7 @@ def write_state(run_dir: Path, phase: Phase, board: Board | None, message: str =
     write_json(run_dir / "load.state", {"phase": phase, **counts, "message": message})
 
 
-def progress(load: Load, board: Board, phase: Phase, elapsed_s: float, before: tuple[float, int]) -> str:
+def progress(load: LoadSpec, board: Board, phase: Phase, elapsed_s: float, before: tuple[float, int]) -> str:
     """Return a line of progress; ``before`` is the time (s) and the acked records of the previous one."""
     acked = board.total(Cell.ACKED)
     rate = 0.0 if before[0] >= elapsed_s else (acked - before[1]) / (elapsed_s - before[0])

@@ -25,10 +25,10 @@ import numpy as np
 
 from border.foreign import ForeignError, shown
 from border.proxy import ANSWER_BYTES, StrangePlaceError, may_log_in, most_bytes, place, records, refusal
-from evidence.load import Load, RestLoad
+from evidence.load import LoadSpec, RestLoad
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
-from verify.load.board import Board, Cell, Head, State
+from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.rest_session import session_options
 from verify.load.rest_wire import instance_of
 from verify.process import Ending, cpu_us, now_us
@@ -78,7 +78,7 @@ class CommitRefusedError(InstanceGoneError):
         return any(said in str(self) for said in _MOVED_ON)
 
 
-async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
+async def run(load: LoadSpec, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
     """Run these consumers until the board says end; their deliveries are on disk when this returns.
 
     Raises RefusedError when a proxy refuses how the first instance of a consumer is asked for.
@@ -89,14 +89,14 @@ async def run(load: Load, actors: Sequence[str], board: Board, evidence: Path, e
     homes = EvidenceWriter(evidence, "homes", "rest-consumers")
     consumers = [_Consumer(load, load.rest, actor, board, deliveries, homes, ending) for actor in actors]
     for actor in actors:
-        board.cells(actor)[Cell.STATE] = State.READY
+        board.cells(actor)[Cell.STATE] = ActorState.READY
     await asyncio.gather(*(consumer.run() for consumer in consumers))
     deliveries.close()
     homes.close()
     # One process, several consumers: the first tells the CPU time of all.
     board.cells(actors[0])[Cell.CPU_US] = cpu_us()
     for actor in actors:
-        board.cells(actor)[Cell.STATE] = State.DONE
+        board.cells(actor)[Cell.STATE] = ActorState.DONE
 
 
 class _Consumer:
@@ -104,7 +104,7 @@ class _Consumer:
 
     def __init__(
         self,
-        load: Load,
+        load: LoadSpec,
         rest: RestLoad,
         actor: str,
         board: Board,
@@ -313,7 +313,7 @@ class _Consumer:
         url: str,
         body: dict[str, Any],
         failed: type[InstanceGoneError] = InstanceGoneError,
-    ) -> Answer:
+    ) -> ConsumerResponse:
         """Return a successful answer; raises InstanceGoneError, ``failed`` when the proxy tried in vain."""
         answer = await self._asked(session, method, url, json=body, headers=_V2)
         if answer.status == httpx.codes.INTERNAL_SERVER_ERROR:
@@ -326,7 +326,7 @@ class _Consumer:
 
     async def _asked(
         self, session: httpx.AsyncClient, method: str, url: str, most: int = ANSWER_BYTES, **options: Any
-    ) -> Answer:
+    ) -> ConsumerResponse:
         """Return what came back, within bounds on size and time; the login goes to places of ours alone."""
         login = self._login if may_log_in(url, self._rest.url, self._rest.proxies) else None
         withheld = self._login is not None and login is None
@@ -346,10 +346,10 @@ class _Consumer:
             raise InstanceGoneError(f"{method} {url}: {error}") from None
         asked = f"{method} {response.request.url.path}"
         told = instance_of(response.headers.get) or response.request.url.netloc.decode()
-        return Answer(asked, response.status_code, bytes(body), told, withheld)
+        return ConsumerResponse(asked, response.status_code, bytes(body), told, withheld)
 
 
-class Answer(NamedTuple):
+class ConsumerResponse(NamedTuple):
     """What was asked, and what came back from which instance; ``withheld`` tells that no login was sent."""
 
     asked: str

@@ -18,12 +18,12 @@ import httpx
 import numpy as np
 
 from border.foreign import ForeignError, shown
-from border.proxy import Offset, offsets
-from evidence.load import Load, RestLoad
+from border.proxy import ProduceResult, offsets
+from evidence.load import LoadSpec, RestLoad
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
-from verify.load.board import Board, Cell, Head, State
+from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
@@ -65,7 +65,7 @@ def read_answer(status: int, body: bytes, records: int) -> list[Entry]:
         return [Entry(UNKNOWN, error=f"HTTP 200: {error}")] * records
 
 
-def _entry(entry: Offset) -> Entry:
+def _entry(entry: ProduceResult) -> Entry:
     if entry.error is not None or entry.error_code is not None:
         return Entry(FAILED, error=f"error_code {entry.error_code}: {entry.error}")
     if entry.partition is None or entry.offset is None:
@@ -73,26 +73,26 @@ def _entry(entry: Offset) -> Entry:
     return Entry(ACKED, entry.partition, entry.offset)
 
 
-async def run(load: Load, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending) -> None:
+async def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending) -> None:
     """Produce until the board says stop; the ledger is complete when this returns."""
     if load.rest is None:
         raise ValueError("the load has no part through REST")
     producer = _Producer(load, load.rest, lane, board, writer, ending)
     cells = board.cells(lane.actor)
-    cells[Cell.STATE] = State.READY
+    cells[Cell.STATE] = ActorState.READY
     while not board.head[Head.GO] and not ending:
         await asyncio.sleep(0.02)
     begin_work()
     await producer.run()
     cells[Cell.CPU_US] = cpu_us()
-    cells[Cell.STATE] = State.DONE
+    cells[Cell.STATE] = ActorState.DONE
 
 
 class _Producer:
     """One producer with its session, its schedule and its ledger."""
 
     def __init__(
-        self, load: Load, rest: RestLoad, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending
+        self, load: LoadSpec, rest: RestLoad, lane: Lane, board: Board, writer: EvidenceWriter, ending: Ending
     ) -> None:
         self._load = load
         self._rest = rest

@@ -35,7 +35,7 @@ class NoAnswerError(Exception):
     """The request may have arrived, and no answer came."""
 
 
-class Answer(NamedTuple):
+class RestResponse(NamedTuple):
     """What came back; ``instance`` (host:port) is None when no header tells."""
 
     status: int
@@ -98,13 +98,13 @@ class Wire:
             self._tls = options.get("verify") or ssl.create_default_context()
         self._idle: deque[http.client.HTTPConnection] = deque()
 
-    def post(self, body: bytes) -> Answer:
+    def post(self, body: bytes) -> RestResponse:
         """Send a body once; raises NotSentError or NoAnswerError."""
         connection = self._kept() or self._opened()
         try:
             connection.request("POST", self._path, body, self._headers)
             answer = connection.getresponse()
-            found = Answer(answer.status, _whole(answer), instance_of(answer.getheader))
+            found = RestResponse(answer.status, _whole(answer), instance_of(answer.getheader))
         except (OSError, http.client.HTTPException, ForeignError) as error:
             connection.close()
             raise NoAnswerError(f"{type(error).__name__}: {shown(error)}") from error

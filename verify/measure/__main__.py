@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
-from verify.addresses import Place, PlaceError, add_arguments, chosen
+from verify.addresses import ClusterAccess, PlaceError, add_arguments, chosen
 from verify.measure.config import MeasureError, Measurement
 from verify.measure.rounds import InterruptedMeasureError, measure
 from verify.measure.summary import show, summarize
@@ -65,7 +65,7 @@ def _announce(errors: Console, asked: Measurement, run_dir: Path) -> None:
     )
 
 
-def _asked(options: argparse.Namespace, place: Place) -> Measurement:
+def _asked(options: argparse.Namespace, place: ClusterAccess) -> Measurement:
     try:
         return Measurement(
             run_id=f"measure-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}",
@@ -88,7 +88,7 @@ def _asked(options: argparse.Namespace, place: Place) -> Measurement:
         raise MeasureError(f"--{where}: {first['msg']}, not {first['input']!r}") from error
 
 
-def targets_of(given: Sequence[str], place: Place) -> list[dict[str, Any]]:
+def targets_of(given: Sequence[str], place: ClusterAccess) -> list[dict[str, Any]]:
     """Return the targets to hold the measurement against: ``TOPIC=MB_PER_S`` words, and the plan's own.
 
     Raises MeasureError for a word that is none.

@@ -75,7 +75,7 @@ class Measurement(_Model):
         }
 
 
-class Work(_Model):
+class ClientWork(_Model):
     """What one process does in one phase: client ``number`` of ``measurement.clients`` on ``topic``."""
 
     measurement: Measurement

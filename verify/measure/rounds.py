@@ -17,9 +17,9 @@ from evidence.release import RUN_SCHEMA
 from evidence.writing import write_json
 from verify.collect.hosts import Access
 from verify.collect.remote import on_all
-from verify.measure.config import MeasureError, Measurement, Work
+from verify.measure.config import ClientWork, MeasureError, Measurement
 from verify.measure.topics import check_replication, connect, left_over, temporary_topic
-from verify.measure.utilization import COMMAND, Reading, load, parse, this_machine
+from verify.measure.utilization import COMMAND, Counters, load, parse, this_machine
 from verify.process import Ending, now_us
 
 _READY_S: Final = 60.0
@@ -36,7 +36,7 @@ class InterruptedMeasureError(Exception):
 
 
 @dataclass
-class Run:
+class RunSoFar:
     """What run.json says of the rounds so far."""
 
     asked: Measurement
@@ -88,13 +88,13 @@ def measure(
         say(f"topic {name} is of another measurement: one that runs now, or was killed; delete it then")
     evidence = run_dir / "evidence"
     evidence.mkdir(parents=True, exist_ok=True)
-    run = Run(asked, now_us())
+    run = RunSoFar(asked, now_us())
     for repetition in range(1, asked.repetitions + 1):
         for count in asked.partitions:
             name = asked.topic(count, repetition)
             with temporary_topic(client, name, count, asked.replication):
                 for phase in ("produce", "consume"):
-                    work = [Work(measurement=asked, phase=phase, topic=name, partitions=count,
+                    work = [ClientWork(measurement=asked, phase=phase, topic=name, partitions=count,
                                  repetition=repetition, number=n, evidence=evidence)
                             for n in range(asked.clients)]  # fmt: skip
                     run.rounds.append(_phase(work, brokers, ending))
@@ -114,12 +114,13 @@ def _leader_alone(
     alone = asked.model_copy(update={"acks": "1"})
     name = asked.topic(count, repetition)
     with temporary_topic(client, name, count, asked.replication):
-        work = [Work(measurement=alone, phase="produce", topic=name, partitions=count, repetition=repetition,
-                     number=n, evidence=evidence) for n in range(asked.clients)]  # fmt: skip
+        work = [ClientWork(measurement=alone, phase="produce", topic=name, partitions=count,
+                           repetition=repetition, number=n, evidence=evidence)
+                for n in range(asked.clients)]  # fmt: skip
         return {**_phase(work, brokers, ending), "acks": "1"}
 
 
-def _phase(work: Sequence[Work], brokers: Sequence[Access], ending: Ending) -> dict[str, Any]:
+def _phase(work: Sequence[ClientWork], brokers: Sequence[Access], ending: Ending) -> dict[str, Any]:
     """Run one phase; return its entry of run.json: the window, and how busy clients and hosts were."""
     asked, first = work[0].measurement, work[0]
     clients = [_start(each) for each in work]
@@ -156,7 +157,7 @@ def _phase(work: Sequence[Work], brokers: Sequence[Access], ending: Ending) -> d
     }
 
 
-def _start(work: Work) -> subprocess.Popen[str]:
+def _start(work: ClientWork) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-m", "verify.measure.worker", str(os.getpid())],
         stdin=subprocess.PIPE,
@@ -236,11 +237,11 @@ def _wait_until(at_us: int, clients: Sequence[subprocess.Popen[str]], ending: En
         time.sleep(min(0.05, max(0.0, (at_us - now_us()) / 1e6)))
 
 
-def _readings(brokers: Sequence[Access]) -> dict[tuple[str, str], Reading]:
+def _readings(brokers: Sequence[Access]) -> dict[tuple[str, str], Counters]:
     """Read this machine and the brokers' hosts; one that does not answer is left out."""
     found = {("this machine", "clients"): this_machine()}
     answers = on_all(brokers, lambda _host, shell: parse(shell(COMMAND))) if brokers else {}
     for name, reading in answers.items():
-        if isinstance(reading, Reading):
+        if isinstance(reading, Counters):
             found[name, "broker"] = reading
     return found

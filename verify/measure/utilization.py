@@ -23,7 +23,7 @@ _NO_DISK: Final = re.compile(r"loop\d+|ram\d+|zram\d+|sr\d+|(sd|vd|xvd|hd)[a-z]+
 
 
 @dataclass(frozen=True)
-class Reading:
+class Counters:
     """Counters at a moment: CPU time in ticks, busy milliseconds of each disk, bytes of each interface."""
 
     boot: str
@@ -46,7 +46,7 @@ class HostLoad(Use):
         return asdict(self)
 
 
-def parse(lines: Iterable[str]) -> Reading:
+def parse(lines: Iterable[str]) -> Counters:
     """Read what :data:`COMMAND` printed; raises ForeignError when it is something else."""
     boot, at_ns, cpu = "", 0, [0]
     disk: dict[str, int] = {}
@@ -71,10 +71,10 @@ def parse(lines: Iterable[str]) -> Reading:
                 speed[words[0]] = count(words[1])
     if not boot or not at_ns or len(cpu) < 5:
         raise ForeignError("no counters of a Linux kernel")
-    return Reading(boot, at_ns, sum(cpu) - cpu[3] - cpu[4], sum(cpu), disk, net, speed)
+    return Counters(boot, at_ns, sum(cpu) - cpu[3] - cpu[4], sum(cpu), disk, net, speed)
 
 
-def load(host: str, role: str, before: Reading, after: Reading) -> HostLoad:
+def load(host: str, role: str, before: Counters, after: Counters) -> HostLoad:
     """Return how busy a machine was between two readings."""
     seconds = max((after.at_ns - before.at_ns) / 1e9, 1e-6)
     ticks = max(after.cpu_total - before.cpu_total, 1)
@@ -96,7 +96,7 @@ def load(host: str, role: str, before: Reading, after: Reading) -> HostLoad:
     )
 
 
-def this_machine() -> Reading:
+def this_machine() -> Counters:
     """Read the counters of the machine that this runs on."""
     done = subprocess.run(["sh", "-c", COMMAND], capture_output=True, text=True, check=True)
     return parse(done.stdout.splitlines())

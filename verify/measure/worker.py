@@ -25,7 +25,7 @@ from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell
 from verify.load.kafka_producer import Sender
-from verify.measure.config import Work
+from verify.measure.config import ClientWork
 from verify.process import Ending, die_with_parent, leave, now_us
 
 #: What may wait in librdkafka: enough to fill batches of 8 partitions, little enough to be answered soon.
@@ -40,7 +40,7 @@ def main(parent: int) -> int:
     """Do one phase; return 0 when it ended in order."""
     ending = Ending()
     die_with_parent(parent)
-    work = Work.model_validate_json(sys.stdin.readline())
+    work = ClientWork.model_validate_json(sys.stdin.readline())
     try:
         busy = produce(work, ending) if work.phase == "produce" else consume(work, ending)
     except KafkaException as error:
@@ -55,7 +55,7 @@ def _start_us() -> int:
     return int(sys.stdin.readline() or 0)
 
 
-def _end_us(work: Work, start_us: int) -> int:
+def _end_us(work: ClientWork, start_us: int) -> int:
     return start_us + round((work.measurement.warm_up_s + work.measurement.seconds) * 1e6)
 
 
@@ -63,7 +63,7 @@ def _sleep_until(at_us: int) -> None:
     time.sleep(max(0.0, (at_us - now_us()) / 1e6))
 
 
-def produce(work: Work, ending: Ending) -> float:
+def produce(work: ClientWork, ending: Ending) -> float:
     """Produce as fast as the cluster acknowledges; return the share of the time that the thread was busy."""
     asked = work.measurement
     lane = Lane(f"measure-{work.producer}", work.producer, "kafka", work.topic, math.inf,
@@ -97,7 +97,7 @@ def produce(work: Work, ending: Ending) -> float:
     return busy
 
 
-def consume(work: Work, ending: Ending) -> float:
+def consume(work: ClientWork, ending: Ending) -> float:
     """Read until the window is over; return the share of the time that the thread was busy."""
     asked = work.measurement
     name = f"measure-{work.producer}"
@@ -135,7 +135,7 @@ def _again(consumer: Consumer, message: Any) -> None:
         raise KafkaException(error)
 
 
-def _note(work: Work, name: str, messages: list[Any], writer: EvidenceWriter, tag: bytes) -> None:
+def _note(work: ClientWork, name: str, messages: list[Any], writer: EvidenceWriter, tag: bytes) -> None:
     producer, seq, *_ = identities(tag, [message.value() for message in messages])
     writer.append(
         {

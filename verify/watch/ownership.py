@@ -12,7 +12,7 @@ Partition = tuple[str, int]
 Owners = dict[Partition, str]
 
 
-class Sample(NamedTuple):
+class GroupSample(NamedTuple):
     """A group at one moment: Kafka's name of its state, its assignor, and its members' partitions.
 
     ``new_protocol`` tells a KIP-848 group, whose members report what they own in every state. A classic
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     members: Mapping[str, frozenset[Partition]]
 
 
-class Change(NamedTuple):
+class OwnershipChange(NamedTuple):
     """One partition assigned to or revoked from a consumer."""
 
     consumer: str
@@ -34,7 +34,7 @@ class Change(NamedTuple):
     event: str
 
 
-def owners_after(before: Owners, assignor_before: str, sample: Sample) -> Owners:
+def owners_after(before: Owners, assignor_before: str, sample: GroupSample) -> Owners:
     """Return who owns what at a sample, given who did before it.
 
     While a classic group rebalances, an eager assignor (any but cooperative-sticky) has taken everything
@@ -49,7 +49,7 @@ def owners_after(before: Owners, assignor_before: str, sample: Sample) -> Owners
     return {}
 
 
-def owners_from(changes_so_far: Iterable[Change]) -> Owners:
+def owners_from(changes_so_far: Iterable[OwnershipChange]) -> Owners:
     """Return who owns what after these changes, in the order in which they happened."""
     owners: Owners = {}
     for consumer, topic, partition, event in changes_so_far:
@@ -60,8 +60,8 @@ def owners_from(changes_so_far: Iterable[Change]) -> Owners:
     return owners
 
 
-def changes(before: Owners, after: Owners) -> list[Change]:
+def changes(before: Owners, after: Owners) -> list[OwnershipChange]:
     """Return what was revoked and assigned between two samples, revocations first, ordered by partition."""
-    revoked = [Change(before[p], *p, "revoked") for p in sorted(before) if after.get(p) != before[p]]
-    assigned = [Change(after[p], *p, "assigned") for p in sorted(after) if before.get(p) != after[p]]
+    revoked = [OwnershipChange(before[p], *p, "revoked") for p in sorted(before) if after.get(p) != before[p]]
+    assigned = [OwnershipChange(after[p], *p, "assigned") for p in sorted(after) if before.get(p) != after[p]]
     return revoked + assigned

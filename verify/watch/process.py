@@ -15,21 +15,21 @@ from typing import Final
 import pyarrow.parquet as pq
 from confluent_kafka.admin import AdminClient
 
-from evidence.load import Load
+from evidence.load import LoadSpec
 from evidence.writing import EvidenceWriter
 from verify.load.actors import WATCH, group_actor
-from verify.load.board import Board, Cell, Head, State
+from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.cluster import partitions
 from verify.process import Ending, cpu_us
 from verify.watch.ends import EndWatcher
-from verify.watch.ownership import Change, Owners, Sample, owners_from
+from verify.watch.ownership import GroupSample, Owners, OwnershipChange, owners_from
 from verify.watch.sampler import GroupWatcher
 
 #: No more than this is lost when librdkafka aborts.
 _ROTATE_S: Final = 1.0
 
 
-def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
+def run(load: LoadSpec, board: Board, evidence: Path, ending: Ending) -> None:
     """Watch the load's groups and mirrors until the board says end; raises what ended a watcher's thread."""
     cells = board.cells(WATCH)
     admin = AdminClient({**load.client_config(), "client.id": WATCH})
@@ -52,17 +52,17 @@ def run(load: Load, board: Board, evidence: Path, ending: Ending) -> None:
     for watcher in watchers:
         watcher.start()
     for row in rows:
-        row[Cell.STATE] = State.READY
+        row[Cell.STATE] = ActorState.READY
     while not board.head[Head.END] and not ending and not any(w.failure for w in watchers):
         cells[Cell.CPU_US] = cpu_us()
         time.sleep(0.1)
     for watcher in watchers:
         watcher.stop()
     for row in rows:
-        row[Cell.STATE] = State.DONE
+        row[Cell.STATE] = ActorState.DONE
 
 
-def _end_watchers(load: Load, evidence: Path) -> list[GroupWatcher | EndWatcher]:
+def _end_watchers(load: LoadSpec, evidence: Path) -> list[GroupWatcher | EndWatcher]:
     """Return a watcher for each cluster that a mirror's source or target is on."""
     topics: dict[str, set[str]] = {}
     for place in (end for mirror in load.mirrors for end in (mirror.source, mirror.target)):
@@ -76,14 +76,14 @@ def _end_watchers(load: Load, evidence: Path) -> list[GroupWatcher | EndWatcher]
     return found
 
 
-def _nobody(_: Sample, __: int) -> None:
+def _nobody(_: GroupSample, __: int) -> None:
     """Tell nobody: the load does not wait for the group of another, only the audit looks at it."""
 
 
-def _teller(board: Board, actor: str) -> Callable[[Sample, int], None]:
+def _teller(board: Board, actor: str) -> Callable[[GroupSample, int], None]:
     cells = board.cells(actor)
 
-    def tell(sample: Sample, at_us: int) -> None:
+    def tell(sample: GroupSample, at_us: int) -> None:
         cells[Cell.STABLE] = sample.state == "Stable"
         cells[Cell.MEMBERS] = len(sample.members)
         cells[Cell.ASSIGNED] = sum(len(owned) for owned in sample.members.values())
@@ -104,4 +104,6 @@ def _owners_so_far(evidence: Path, name: str) -> Owners:
     ]
     # Revocations of a sample come before its assignments, as they were written.
     rows.sort(key=lambda row: (row["at_us"], row["event"] == "assigned"))
-    return owners_from(Change(row["consumer"], row["topic"], row["partition"], row["event"]) for row in rows)
+    return owners_from(
+        OwnershipChange(row["consumer"], row["topic"], row["partition"], row["event"]) for row in rows
+    )

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from border.cluster import member as named
 from evidence.writing import EvidenceWriter
 from verify.process import now_us
-from verify.watch.ownership import Owners, Sample, changes, owners_after
+from verify.watch.ownership import GroupSample, Owners, changes, owners_after
 from verify.watch.ticks import ANSWER_S, Ticks
 
 #: Kafka's own names. librdkafka has none for the Assigning and Reconciling of KIP-848: they come as UNKNOWN.
@@ -29,7 +29,7 @@ _STATES: Final = {
 }
 
 
-def to_sample(description: ConsumerGroupDescription) -> Sample:
+def to_sample(description: ConsumerGroupDescription) -> GroupSample:
     """Reduce librdkafka's description of a group to what the watcher needs."""
     members = {
         named(member.member_id, member.host): frozenset(
@@ -39,10 +39,10 @@ def to_sample(description: ConsumerGroupDescription) -> Sample:
     }
     state = _STATES.get(description.state, "Unknown")
     new_protocol = description.type == ConsumerGroupType.CONSUMER
-    return Sample(state, description.partition_assignor, new_protocol, members)
+    return GroupSample(state, description.partition_assignor, new_protocol, members)
 
 
-def describe(admin: AdminClient, group: str, timeout_s: float = ANSWER_S) -> Sample:
+def describe(admin: AdminClient, group: str, timeout_s: float = ANSWER_S) -> GroupSample:
     """Return a group as it is now; raises KafkaException when the broker does not say."""
     return to_sample(admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result())
 
@@ -61,7 +61,7 @@ class GroupWatcher:
         interval_s: float,
         states: EvidenceWriter,
         assignments: EvidenceWriter | None,
-        tell: Callable[[Sample, int], None],
+        tell: Callable[[GroupSample, int], None],
         owners: Owners,
     ) -> None:
         self._admin = admin
@@ -111,7 +111,7 @@ class GroupWatcher:
         if self._assignments:
             self._note_ownership(sample, at_us)
 
-    def _note_ownership(self, sample: Sample, at_us: int) -> None:
+    def _note_ownership(self, sample: GroupSample, at_us: int) -> None:
         owners = owners_after(self._owners, self._assignor, sample)
         found = changes(self._owners, owners)
         self._owners = owners

@@ -28,7 +28,7 @@ class WatchError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TopicReading:
     """A topic at a moment: the end offset of each partition, and the bytes in it where they are known."""
 
     at_us: int
@@ -48,14 +48,14 @@ class Rate:
 class Source(Protocol):
     """Where readings of one topic come from; all raise WatchError."""
 
-    def read(self) -> Reading:
+    def read(self) -> TopicReading:
         """Return the topic as it is now."""
 
-    def record_bytes(self, before: Reading, after: Reading) -> float | None:
+    def record_bytes(self, before: TopicReading, after: TopicReading) -> float | None:
         """Return the mean size of the records between two readings, key and value; None when unknown."""
 
 
-def rates(before: Reading, after: Reading, record_bytes: float | None) -> list[Rate]:
+def rates(before: TopicReading, after: TopicReading, record_bytes: float | None) -> list[Rate]:
     """Return the rate of each partition, in records and in MB of 10^6 bytes per second.
 
     A partition that is new, or whose end went back (a topic made anew), has no rate.
@@ -102,7 +102,7 @@ class KafkaTopic:
         if found.error is not None:
             raise WatchError(f"topic {topic} of {bootstrap_servers}: {found.error.str()}")
 
-    def read(self) -> Reading:
+    def read(self) -> TopicReading:
         """Return the end offsets, those of partitions added since included; waits while a leader moves."""
         deadline = time.monotonic() + _TIMEOUT_S
         while True:
@@ -115,7 +115,7 @@ class KafkaTopic:
                 time.sleep(_PAUSE_S)
         if not ends:
             raise WatchError(f"topic {self._topic} is not there any more")
-        return Reading(time.time_ns() // 1000, ends)
+        return TopicReading(time.time_ns() // 1000, ends)
 
     def _ends(self) -> dict[int, int]:
         partitions = self._consumer.list_topics(self._topic, timeout=_TIMEOUT_S).topics[self._topic]
@@ -123,7 +123,7 @@ class KafkaTopic:
         answers = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_S) if asked else {}
         return {tp.partition: answer.result().offset for tp, answer in answers.items()}
 
-    def record_bytes(self, before: Reading, after: Reading) -> float | None:
+    def record_bytes(self, before: TopicReading, after: TopicReading) -> float | None:
         """Return the mean size of some of the newest records of the partition that grew most."""
         grown = {p: end - before.ends.get(p, end) for p, end in after.ends.items()}
         most = max(grown, key=lambda p: grown[p])
@@ -146,7 +146,7 @@ class MaprTopic:
             raise WatchError(f"--topic {name}: a topic of MapR is written /path/of/stream:topic")
         self._maprcli = maprcli
 
-    def read(self) -> Reading:
+    def read(self) -> TopicReading:
         """Return each partition's ``maxoffset`` and ``logicalsize``."""
         command = [self._maprcli, "stream", "topic", "info"]
         command += ["-path", self._path, "-topic", self._topic, "-json"]
@@ -167,9 +167,9 @@ class MaprTopic:
             raise WatchError(
                 f"maprcli on {self._path}:{self._topic}: not the answer of topic info ({lines[0]})"
             ) from error
-        return Reading(time.time_ns() // 1000, ends, sizes)
+        return TopicReading(time.time_ns() // 1000, ends, sizes)
 
-    def record_bytes(self, before: Reading, after: Reading) -> float | None:
+    def record_bytes(self, before: TopicReading, after: TopicReading) -> float | None:
         """Return the bytes by the records that came; None where expiry took away more than came."""
         records = sum(end - before.ends.get(p, end) for p, end in after.ends.items())
         size = sum((after.sizes or {}).values()) - sum((before.sizes or {}).values())

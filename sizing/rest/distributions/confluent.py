@@ -8,13 +8,13 @@ from sizing.core.settings import Sheet
 from sizing.keys.catalogue import numbers
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
 from sizing.rest.memory import MEASURED
-from sizing.rest.process import Process
+from sizing.rest.process import RestProcess
 from sizing.rest.record import Distribution, Groups, Java, Signs, Software, Versions
 
 _FACTS: Final = "REST proxy facts"
 
 
-def _plan(sheet: Sheet, process: Process) -> None:
+def _plan(sheet: Sheet, process: RestProcess) -> None:
     modern = _since_8(process.variables.version)
     plan_kafka_rest(sheet, process, Build(since_8=modern, zookeeper=not modern))
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from sizing.core.plan import Instance
+from sizing.core.plan import PlannedInstance
 from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.keys.catalogue import numbers
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, plan_kafka_rest
-from sizing.rest.memory import number
-from sizing.rest.process import Process
+from sizing.rest.memory import int_or_none
+from sizing.rest.process import RestProcess
 from sizing.rest.record import Distribution, Groups, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.variables import KafkaRest
@@ -32,7 +32,7 @@ _SECOND_API: Final = (4, 0)
 _PREFIXED: Final = (2, 0, 1)
 
 
-def _plan(sheet: Sheet, process: Process) -> None:
+def _plan(sheet: Sheet, process: RestProcess) -> None:
     """Plan the properties, the environment and the unit of one process.
 
     The first instance of a host has the file that the package's own start script reads; the others, which the
@@ -71,7 +71,7 @@ def _plan(sheet: Sheet, process: Process) -> None:
     plan_kafka_rest(sheet, process, build, properties)
 
 
-def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str, tuple[Instance, ...]]:
+def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str, tuple[PlannedInstance, ...]]:
     """Return the commands that create the default stream and try it; none without a default stream."""
     path = variables.default_stream
     if path is None:
@@ -102,7 +102,7 @@ def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str,
         Setting("", key, value, "rest.mapr.stream", because, source, basis)
         for key, value, because, source, basis in rows
     )
-    return {_STREAMS: (Instance(f"{host}{path}", settings),)}
+    return {_STREAMS: (PlannedInstance(f"{host}{path}", settings),)}
 
 
 def _api(version: str) -> str:
@@ -163,7 +163,7 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
         )
     else:
         planned = sheet.put(file, "streams.buffer.max.time.ms", "rest.mapr.buffer", bare)
-    _check_buffer(sheet, number(planned))
+    _check_buffer(sheet, int_or_none(planned))
     if variables.default_stream is None:
         return
     because = "topics of this stream need no path in a URL"

@@ -6,13 +6,13 @@ from typing import Final
 
 from sizing.core.settings import Sheet
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
-from sizing.rest.process import Process
+from sizing.rest.process import RestProcess
 from sizing.rest.record import Distribution, Groups, Java, Software, Versions
 
 _FACTS: Final = "REST proxy facts"
 
 
-def _plan(sheet: Sheet, process: Process) -> None:
+def _plan(sheet: Sheet, process: RestProcess) -> None:
     plan_kafka_rest(sheet, process, Build(deprecates_host_name=False, zookeeper=True))
 
 

@@ -13,8 +13,8 @@ from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import plan_fetch
 from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, number
-from sizing.rest.process import SERVICE, Process
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, int_or_none
+from sizing.rest.process import SERVICE, RestProcess
 from sizing.rest.producer import plan_waits
 from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
@@ -41,7 +41,7 @@ _POLLED: Final = 5_000
 _QUEUE: Final = 1000  # bridge.executor.queue.size
 
 
-def _plan(sheet: Sheet, process: Process) -> None:
+def _plan(sheet: Sheet, process: RestProcess) -> None:
     """Plan ``application.properties``, the environment and the unit of one bridge."""
     folder = f"/etc/kafka-rest/{process.port}"
     properties, environment = f"{folder}/{_PROPERTIES}", f"{folder}/environment"
@@ -99,8 +99,10 @@ def _plan(sheet: Sheet, process: Process) -> None:
     refuse_listeners(sheet, process)
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
-    check_heap(sheet, heap_mib, process.load, number(buffer) or BUFFER_BYTES)
-    check_requests(sheet, workload, number(buffer) or BUFFER_BYTES, heap_mib, "kafka.producer.buffer.memory")
+    check_heap(sheet, heap_mib, process.load, int_or_none(buffer) or BUFFER_BYTES)
+    check_requests(
+        sheet, workload, int_or_none(buffer) or BUFFER_BYTES, heap_mib, "kafka.producer.buffer.memory"
+    )
     put_unit(sheet, process, heap_mib, _POOL, 0)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
@@ -126,7 +128,7 @@ def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:
     )
 
 
-def _producers(sheet: Sheet, file: str, process: Process) -> str | None:
+def _producers(sheet: Sheet, file: str, process: RestProcess) -> str | None:
     """Plan the buffer of a producer, of which each connection has one; say where nobody knows how many."""
     workload = process.variables.workload
     request = request_bytes(workload)
@@ -167,7 +169,7 @@ def management_port(port: int) -> int:
     return port + _MANAGEMENT_OFFSET
 
 
-def _executor(sheet: Sheet, file: str, process: Process) -> None:
+def _executor(sheet: Sheet, file: str, process: RestProcess) -> None:
     requests = process.requests
     wanted = requests.concurrent + requests.long_polls
     default = max(4, 2 * process.facts.cores)
@@ -198,7 +200,7 @@ def _executor(sheet: Sheet, file: str, process: Process) -> None:
     )
 
 
-def _environment(sheet: Sheet, file: str, process: Process) -> int:
+def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
     """Plan the variables of the start script; return the heap in MiB."""
     own = process.variables.heap_mib
     folder = f"/etc/kafka-rest/{process.port}"
