@@ -82,7 +82,7 @@ test-fast: lint ## lint, unit, Spark and render tests
 	$(SET_UP)
 	$(RUN) python -m pytest -n 2 -m "not fleet and not kafka and not bare and not slow and not long"
 
-test-slow: ## searches over many inputs, and playbooks played on doubles of hosts
+test-slow: ## searches over many inputs, and playbooks played on stubs of hosts
 	$(SET_UP)
 	$(RUN) python -m pytest -n 2 -m "slow and not long"
 
