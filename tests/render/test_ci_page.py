@@ -13,7 +13,7 @@ from tests.outside import ROOT, git, repository, shell
 from tests.render.test_plan_command import REST
 
 PAGE = (ROOT / "docs" / "ci.md").read_text()
-GITLAB, GITHUB, NIGHTLY = (
+GITLAB, GITHUB, NIGHTLY, NIGHTLY_GITHUB = (
     yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 )
 (COMMENT,) = re.findall(r"````markdown\n(.*?)````", PAGE, re.DOTALL)
@@ -122,5 +122,9 @@ def test_the_nightly_runs_name_steps_that_there_are() -> None:
     playbook = (ROOT / "verify.yml").read_text()
     for job in ("state", "load"):
         assert f"          {NIGHTLY[job]['variables']['STEPS']}: This run" in playbook
+    of_github = NIGHTLY_GITHUB["jobs"]["state"]
+    assert steps(of_github) == [s.replace("$STEPS", "state") for s in NIGHTLY[".verify"]["script"]]
+    assert of_github["steps"][-1]["if"] == "always()"
+    assert of_github["steps"][-1]["with"]["path"] == NIGHTLY[".verify"]["artifacts"]["paths"][0]
     (play,) = (line for line in NIGHTLY[".verify"]["script"] if "verify.yml" in line)
     assert set(re.findall(r"(\w+)=", play)) == {"verify_steps", "kedge_runs_dir"}
