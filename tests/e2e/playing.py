@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
@@ -24,15 +25,17 @@ def play(*arguments: str, inventory: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def begin(*arguments: str, inventory: str, own_group: bool = False) -> subprocess.Popen[str]:
-    """Start to play; its output comes as it is printed, errors in between.
+def begin(
+    *arguments: str, inventory: str, own_group: bool = False, to: IO[str] | int = subprocess.PIPE
+) -> subprocess.Popen[str]:
+    """Start to play; its output comes as it is printed, errors in between, or goes to a file.
 
     With ``own_group`` a signal may be sent to all that it starts, as a terminal does.
     """
     return subprocess.Popen(
         [PLAYBOOK, "-i", inventory, *arguments],
         cwd=ROOT,
-        stdout=subprocess.PIPE,
+        stdout=to,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"},

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.awaiting import await_that
 from tests.e2e.playing import ROOT, begin, local_fleet, play
 
 INVENTORY = "inventories/local"
@@ -92,16 +93,16 @@ def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
     now: Variables = {}
     done: list[str] = []
     output = tmp_path / "verify.log"
-    with begin(*verification(tmp_path / "runs"), inventory=INVENTORY) as load:
-        assert load.stdout is not None
-        for line in load.stdout:  # until the load is warm, and the wait for its end begins
-            with output.open("a") as file:
-                file.write(line)
-            if "Wait until every record is accounted for" in line:
-                break
-        else:
-            pytest.fail(output.read_text()[-6000:])
-        while not ended(tmp_path / "runs"):
+    with (
+        output.open("w") as file,
+        begin(*verification(tmp_path / "runs"), inventory=INVENTORY, to=file) as load,
+    ):
+        await_that(
+            lambda: "Wait until every record" in output.read_text() or load.poll() is not None,
+            "the load is warm",
+            limit_s=300,
+        )
+        while load.poll() is None and not ended(tmp_path / "runs"):
             after = drawn(chance)
             kill = chance.random() < 0.2
             back = chance.random() < 0.5
@@ -116,9 +117,9 @@ def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
             assert one.returncode == 0, one.stdout[-6000:] + one.stderr[-2000:]
             done.append("killed" if kill else "whole")
             now = after
-        rest, _ = load.communicate()
+        load.wait()
     report = tmp_path / "runs/latest/report/verdicts.json"
-    assert report.exists(), rest[-6000:]
+    assert report.exists(), output.read_text()[-6000:]
     (delivery,) = [c for c in json.loads(report.read_text())["checks"] if c["name"] == "delivery"]
     print(f"{len(done)} changes, {done.count('killed')} of them killed; seed {SEED}; {delivery['because']}")
     assert delivery["verdict"] in ("pass", "fail"), delivery
