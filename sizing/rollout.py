@@ -50,7 +50,7 @@ def plan_rollouts(inventory: Inventory, planned_services: Services, services: It
         for service in waiting:
             if service.name in of_host:
                 planned = (*_waits(service, inventory.hosts[host]), _start(host, inventory.hosts[host]))
-                drain = service.drain(planned_services, of_host[service.name]) if service.drain else ()
+                drain = service.drain(planned_services) if service.drain else ()
                 found.setdefault(host, {})[service.name] = planned + drain
     waves: dict[str, Waves] = {}
     findings: list[Finding] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sizing.balancer.links import check_link
@@ -13,6 +13,7 @@ from sizing.balancer.variables import RestBalancer
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, PlannedInstance
+from sizing.core.service import PlannedInstances
 from sizing.core.settings import MIB, Advice, Basis, Choice, Setting, Sheet
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.security import RestTls
@@ -148,6 +149,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         sheet = Sheet(f"{host} {SERVICE}@haproxy", advice, {})
         _address(sheet, inventory.address(host), variables)
         _stickiness(sheet, rest, variables)
+        _timeouts(sheet, _all_proxies(rest.services))
         for key, value, because, source, basis in _FIXED:
             sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source, basis))
         _health(sheet, inventory, rest)
@@ -312,10 +314,9 @@ def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:
 
 
 def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
-    """Plan how many homes are remembered and for how long, and how long a request may take."""
-    instances = [i for of_host in rest.services.values() for i in of_host.get(REST, ())]
+    """Plan how many consumers' owning instances are remembered, and for how long."""
+    instances = _all_proxies(rest.services)
     consumers = max((int_or_none(i.value("consumer.instance.timeout.ms")) or 0 for i in instances), default=0)
-    polls = _longest_poll_ms(instances)
     minutes = variables.consumer_minutes
     sheet.put(
         FILE,
@@ -348,8 +349,12 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
             "estimate",
         ),
     )
-    produce = _longest_produce_s(instances)
-    longest = max(_CLIENT_S, produce + _PRODUCE_MARGIN_S, 2 * polls // 1000)
+
+
+def _timeouts(sheet: Sheet, instances: Sequence[PlannedInstance]) -> None:
+    """Plan how long a request may take, and how long a stop lets requests end."""
+    produce, polls = _longest_produce_s(instances), _longest_poll_ms(instances)
+    longest = _longest_request_s(instances)
     sheet.put(
         FILE,
         "timeout server",
@@ -380,12 +385,10 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         )
 
 
-def drain_settings(
-    services: Mapping[str, Mapping[str, tuple[PlannedInstance, ...]]], planned: tuple[PlannedInstance, ...]
-) -> tuple[Setting, ...]:
+def drain_settings(services: PlannedInstances) -> tuple[Setting, ...]:
     """Return how long a balancer drains an instance: ``drain_seconds``, then ``finish_seconds``."""
-    polls = _longest_poll_ms(i for of_host in services.values() for i in of_host.get(REST, ()))
-    longest = planned[0].value("timeout server").removesuffix("s")
+    instances = _all_proxies(services)
+    polls, longest = _longest_poll_ms(instances), str(_longest_request_s(instances))
     why = (
         f"a read in flight ends within {polls} ms; from then on consumers of the instance get 503, "
         "for they would go on asking"
@@ -396,6 +399,17 @@ def drain_settings(
         Setting("", "drain_seconds", drain, "rollout.drain", why, _OBSERVED, "estimate"),
         Setting("", "finish_seconds", longest, "rollout.drain", last, _OBSERVED, "derived"),
     )
+
+
+def _all_proxies(services: PlannedInstances) -> list[PlannedInstance]:
+    """Return the planned proxies of all hosts."""
+    return [i for of_host in services.values() for i in of_host.get(REST, ())]
+
+
+def _longest_request_s(instances: Sequence[PlannedInstance]) -> int:
+    """Return for how long a request may be answered before the balancer gives it up, in whole seconds."""
+    produce, polls = _longest_produce_s(instances), _longest_poll_ms(instances)
+    return max(_CLIENT_S, produce + _PRODUCE_MARGIN_S, 2 * polls // 1000)
 
 
 def _longest_poll_ms(instances: Iterable[PlannedInstance]) -> int:

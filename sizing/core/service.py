@@ -200,7 +200,7 @@ class Service:
         waits: what a deploy or a restart of an instance waits for.
         away: how many of its instances a rollout may take at once, from what the others then carry, which may
             be so many percent more than planned.
-        drain: more of that, from the plan and the service's instances of a host.
+        drain: more of that, from the plan.
         archives: what it is installed from, by the variables of a host.
         login: None where the plan gives it a login, or it needs none.
         restarted: its role restarts an instance, so verify.yml may do it under load.
@@ -226,7 +226,7 @@ class Service:
     kernel_of: Callable[[Inventory], Mapping[str, tuple[Kernel, ...]]] = lambda _: {}
     waits: tuple[Wait, ...] = ()
     away: Callable[[Inventory, OfHosts, int], Away] = _with_room
-    drain: Callable[[PlannedInstances, tuple[PlannedInstance, ...]], tuple[Setting, ...]] | None = None
+    drain: Callable[[PlannedInstances], tuple[Setting, ...]] | None = None
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
     login: OwnLogin | None = None
     restarted: bool = True
