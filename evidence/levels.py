@@ -36,13 +36,13 @@ class DeliveryLevels(_Levels):
     undelivered: NonNegativeInt | None = 0
     """Records of the topic that the consumer group did not read."""
     mismatched: NonNegativeInt | None = 0
-    """Records that were read with other bytes than the topic has."""
+    """Records that were read with another identity than the topic has at their offset."""
     phantom: NonNegativeInt | None = 0
     """Records that were read from where the topic has none."""
     redelivered: NonNegativeInt | None = None
     """Records that the group read again."""
     skipped: NonNegativeInt | None = None
-    """Records that a consumer passed over."""
+    """Times that a consumer passed over records that its group never read."""
     rewound: NonNegativeInt | None = None
     """Times that a position of a consumer went back."""
 

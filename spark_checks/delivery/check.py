@@ -37,7 +37,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     Producer to topic compares the ledger with the records found in the topics.
 
-    - lost [lost-write]: acknowledged, and no intact copy is in the topic.
+    - lost [lost-write]: acknowledged, and no copy is in the topic; a damaged one is corrupted.
     - duplicated [duplicate]: the same identity at several offsets.
     - reordered [nonmonotonic-send]: among acknowledged records of one producer in one partition, one whose
       sequence number is lower than its predecessor's. That is what an idempotent producer promises. By REST

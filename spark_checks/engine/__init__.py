@@ -6,7 +6,8 @@ One record, from the ledger to its verdict, in four files:
    (``engine/contract.py``).
 2. ``engine/facts.py``: the record's row becomes part of a digest of its block (65,536 sequence numbers of one
    producer): a count and two sums of 64-bit hashes of identity, place and checksum. The same is done with the
-   row that was found in the topic, and with the delivery, by blocks of 65,536 offsets (``engine/blocks.py``).
+   row that was found in the topic. For deliveries identity and offset alone are hashed, by blocks of 65,536
+   offsets (``engine/blocks.py``).
    Other facts are counts by second, times in grains of 10 ms, latencies by value of three digits.
 3. ``delivery/producer_to_topic.py`` (and ``topic_to_group.py`` for the second hop): digests of both sides are
    compared, block by block. Only the rows of blocks that differ are joined, by which each record is named.

@@ -87,7 +87,7 @@ def in_blocks(
     Args:
         rows: rows with the keys and the column, none of them null in a row that lies in a block.
         blocks: the keys' values and the number of the block.
-        keys: see there.
+        keys: the columns of the keys, in the order of the blocks' values.
         column: a sequence number or an offset.
         inside: which rows are returned.
     """
