@@ -10,15 +10,12 @@ from typing import Any, Final
 from bench.worth.classes import CLASSES, FLEET
 from comparison.figures import Compared
 from comparison.table import from_json, row
+from sizing.rest.distributions import DISTRIBUTIONS
 
 #: Of the proxies: the distribution, and its column; the last one is of classes that have no proxy.
 ALONE: Final = "alone"
-_COLUMNS: Final = {
-    "confluent": "kafka-rest",
-    "strimzi": "Strimzi bridge",
-    "sandbox": "sandbox",
-    ALONE: "no proxy",
-}
+_PROXIES: Final = ("confluent", "strimzi", "sandbox")
+_COLUMNS: Final = {name: DISTRIBUTIONS[name].title for name in _PROXIES} | {ALONE: "no proxy"}
 _PLANNED: Final = "planned"
 _BEGIN: Final = "## What was measured\n"
 _END: Final = "\n## "

@@ -100,7 +100,7 @@ def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
     assert "split: deploy.yml failed: because" in capsys.readouterr().err
     figures = json.loads((tmp_path / "results.json").read_text())["figures"]
     assert set(figures) == {"advice", "advice, one consumer", "restarts"}
-    assert set(figures["advice"]) == {"defaults", "documented", "measured"}
+    assert set(figures["advice"]) == {"stock", "documented", "measured"}
     assert figures["advice, one consumer"]["measured"]["mb_per_s"][0] > 0
     assert set(figures["restarts"]) == {"TERM", "KILL"}
     # One that failed, the inventory's own for what is to be read, three of the advice, the own for restarts.

@@ -105,7 +105,13 @@ def test_local_inventory_describes_a_fleet() -> None:
 
 def test_fleets_that_may_run_at_once_have_networks_of_their_own() -> None:
     places = ("inventories", "molecule", "tests")
-    files = [file for place in places for file in (PROJECT / place).rglob("group_vars/all/*.yml")]
+    # What the last release planned is no fleet.
+    files = [
+        file
+        for place in places
+        for file in (PROJECT / place).rglob("group_vars/all/*.yml")
+        if PROJECT / "tests" / "released" not in file.parents
+    ]
     declared = [yaml.safe_load(file.read_text()) for file in files]
     fleets = [found["fleet"] for found in declared if isinstance(found, dict) and "fleet" in found]
     assert len(fleets) > 10

@@ -28,6 +28,7 @@ OWN = [
     "cp -r inventories/example inventories/mine",
     "rm -r inventories/mine/group_vars/mirror_maker inventories/mine/group_vars/streams_app "
     "inventories/mine/group_vars/kafka_broker",
+    "rm -r inventories/mine/group_vars/load_generator",
     ".venv/bin/python -m sizing --inventory inventories/mine",
 ]
 PLAN = OWN[-1]
