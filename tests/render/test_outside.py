@@ -14,6 +14,8 @@ from local.problem import Problem
 from local.release import release
 from tests.outside import PAGE, ROOT, configuration, git, repository, shell
 
+pytestmark = pytest.mark.slow
+
 (COMMANDS,) = (
     b for b in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL) if "ansible-playbook" in b
 )

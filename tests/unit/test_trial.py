@@ -22,6 +22,8 @@ from trials.settings import TrialsError, way_of
 from trials.trial import SUSTAINED, TrialSpec, judge, note, outcomes, warm, write_down
 from verify.process import Ending
 
+pytestmark = pytest.mark.slow
+
 RUNNING = {"phase": "running"}
 
 
