@@ -39,6 +39,21 @@ def processes() -> dict[tuple[str, str], str]:
     }
 
 
+def test_a_verification_without_restarts_sends_and_audits_and_restarts_nothing(tmp_path: Path) -> None:
+    before = processes()
+    verify = yaml.safe_load((ROOT / INVENTORY / "group_vars/all/main.yml").read_text())["verify"]
+    verify |= {"warm_up_s": 5, "min_s": 5, "min_records": 1000}
+    verify["kafka"] |= {"records_per_s": 1000}
+    verify["rest"] |= {"records_per_s": 200}
+    given = {"verify": verify, "verify_steps": "load", "kedge_runs_dir": str(tmp_path)}
+    done = play("verify.yml", "-e", json.dumps(given), inventory=INVENTORY)
+    report = tmp_path / "latest" / "report" / "verdicts.json"
+    assert report.exists(), done.stdout[-6000:]
+    checks = {check["name"]: check for check in json.loads(report.read_text())["checks"]}
+    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    assert processes() == before
+
+
 def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() -> None:
     before = processes()
     wrong = {"kafka_rest_settings": {"producer.partitioner.class": "no.such.Partitioner"}}
@@ -68,21 +83,6 @@ def test_a_changed_setting_restarts_each_instance_once() -> None:
         "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 3}}', inventory=INVENTORY
     )
     assert all(host["changed"] == 0 for host in recap(again.stdout).values())
-
-
-def test_a_verification_without_restarts_sends_and_audits_and_restarts_nothing(tmp_path: Path) -> None:
-    before = processes()
-    verify = yaml.safe_load((ROOT / INVENTORY / "group_vars/all/main.yml").read_text())["verify"]
-    verify |= {"warm_up_s": 5, "min_s": 5, "min_records": 1000}
-    verify["kafka"] |= {"records_per_s": 1000}
-    verify["rest"] |= {"records_per_s": 200}
-    given = {"verify": verify, "verify_steps": "load", "kedge_runs_dir": str(tmp_path)}
-    done = play("verify.yml", "-e", json.dumps(given), inventory=INVENTORY)
-    report = tmp_path / "latest" / "report" / "verdicts.json"
-    assert report.exists(), done.stdout[-6000:]
-    checks = {check["name"]: check for check in json.loads(report.read_text())["checks"]}
-    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
-    assert processes() == before
 
 
 def test_a_broker_that_does_not_come_up_shows_its_journal_and_gets_its_old_release_back() -> None:
