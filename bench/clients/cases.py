@@ -30,7 +30,7 @@ def producers(partitions: int) -> dict[str, Config]:
 
 
 def consumers(partitions: int) -> dict[str, Config]:
-    """Return the consumer cases: defaults, each profile, and single settings; those that are alike once."""
+    """Return the consumer cases: defaults, each profile, and single settings; identical ones once."""
     cases: dict[str, Config] = {STOCK: {}}
     for name in get_args(Profile):
         config = of_profile(name, "consumer", partitions)

@@ -102,5 +102,5 @@ def _how(report: Mapping[str, Any]) -> str:
 
 
 def worse(report: Mapping[str, Any]) -> Sequence[str]:
-    """Return the figures in which the planned variant is told apart from the first to the worse."""
+    """Return the figures in which the planned variant is worse than the first."""
     return [one.name for one in judged(report, _PLANNED) if one.change == "worse"]

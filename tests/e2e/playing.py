@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
@@ -57,6 +62,27 @@ def local_fleet(action: str, inventory: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "local.fleet", action, "--inventory", inventory], cwd=ROOT, check=True
     )
+
+
+@contextmanager
+def deployed_fleet(inventory: str, *arguments: str) -> Iterator[None]:
+    """Have the fleet of an inventory up and deployed; it is removed at the end."""
+    try:
+        local_fleet("up", inventory)
+        first = play("deploy.yml", *arguments, inventory=inventory)
+        assert first.returncode == 0, first.stdout
+        yield
+    finally:
+        local_fleet("down", inventory)
+
+
+def load_alone(inventory: str, runs: Path, changes: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of a verification without restarts, with changes to the inventory's ``verify``."""
+    verify = yaml.safe_load((ROOT / inventory / "group_vars/all/main.yml").read_text())["verify"]
+    for name, value in changes.items():
+        verify[name] = {**verify[name], **value} if isinstance(value, dict) else value
+    given = {"verify": verify, "verify_steps": "load", "kedge_runs_dir": str(runs)}
+    return ["verify.yml", "-e", json.dumps(given)]
 
 
 def on_node(fleet: str, name: str, command: str, *, check: bool = True) -> str:

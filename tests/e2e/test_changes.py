@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
+from tests.e2e.playing import ROOT, begin, deployed_fleet, on_node, play, recap
 
 INVENTORY = "inventories/local"
 BALANCER = "http://10.77.0.31:8080"
@@ -35,13 +35,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[None]:
     """The demo's fleet, its proxies with a login; it is removed at the end."""
-    try:
-        local_fleet("up", INVENTORY)
-        first = play("deploy.yml", *USERS, inventory=INVENTORY)
-        assert first.returncode == 0, first.stdout
+    with deployed_fleet(INVENTORY, *USERS):
         yield
-    finally:
-        local_fleet("down", INVENTORY)
 
 
 @contextmanager

@@ -18,16 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.awaiting import await_that
-from tests.e2e.playing import ROOT, begin, local_fleet, play
+from tests.e2e.playing import begin, deployed_fleet, load_alone, play
 
 INVENTORY = "inventories/local"
 LOAD_S = int(os.environ.get("KEDGE_LOAD_S", "900"))
 SEED = int(os.environ.get("KEDGE_SEED", "20261124"))
 #: At-least-once allows a record twice, and out of order, where its answer was lost. Nothing allows these.
 NEVER = {"lost", "corrupted", "misplaced", "unexpected", "undelivered"}
+#: A load that the changes do not disturb.
+VERIFY = {
+    "min_s": LOAD_S,
+    "max_s": LOAD_S + 300,
+    "min_records": 1,
+    "kafka": {"records_per_s": 2000},
+    "rest": {"records_per_s": 500, "records_per_request": 10},
+}
 #: A task of a deploy, of some 150, at which it is killed.
 TASKS = range(40, 150)
 
@@ -39,13 +46,8 @@ Variables = dict[str, Any]
 @pytest.fixture(scope="module", autouse=True)
 def deployed() -> Iterator[None]:
     """The demo's fleet, deployed; it is removed at the end."""
-    try:
-        local_fleet("up", INVENTORY)
-        first = play("deploy.yml", inventory=INVENTORY)
-        assert first.returncode == 0, first.stdout
+    with deployed_fleet(INVENTORY):
         yield
-    finally:
-        local_fleet("down", INVENTORY)
 
 
 def drawn(chance: random.Random) -> Variables:
@@ -78,16 +80,6 @@ def killed(variables: Variables, at: int) -> bool:
     return False
 
 
-def verification(run: Path) -> list[str]:
-    """Return the arguments of a verification without restarts, with a load that the changes do not disturb."""
-    verify = yaml.safe_load((ROOT / INVENTORY / "group_vars/all/main.yml").read_text())["verify"]
-    verify |= {"min_s": LOAD_S, "max_s": LOAD_S + 300, "min_records": 1}
-    verify["kafka"] |= {"records_per_s": 2000}
-    verify["rest"] |= {"records_per_s": 500, "records_per_request": 10}
-    given = {"verify": verify, "verify_steps": "load", "kedge_runs_dir": str(run)}
-    return ["verify.yml", "-e", json.dumps(given)]
-
-
 def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     now: Variables = {}
@@ -95,7 +87,7 @@ def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
     output = tmp_path / "verify.log"
     with (
         output.open("w") as file,
-        begin(*verification(tmp_path / "runs"), inventory=INVENTORY, to=file) as load,
+        begin(*load_alone(INVENTORY, tmp_path / "runs", VERIFY), inventory=INVENTORY, to=file) as load,
     ):
         await_that(
             lambda: "Wait until every record" in output.read_text() or load.poll() is not None,

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
+from tests.e2e.playing import begin, deployed_fleet, load_alone, local_fleet, on_node, play, recap
 
 INVENTORY = "inventories/local"
 
@@ -19,13 +18,8 @@ pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900), pytest.mark.usefixtur
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[None]:
     """The demo's fleet, deployed and without load; it is removed at the end."""
-    try:
-        local_fleet("up", INVENTORY)
-        first = play("deploy.yml", inventory=INVENTORY)
-        assert first.returncode == 0, first.stdout
+    with deployed_fleet(INVENTORY):
         yield
-    finally:
-        local_fleet("down", INVENTORY)
 
 
 def processes() -> dict[tuple[str, str], str]:
@@ -41,12 +35,9 @@ def processes() -> dict[tuple[str, str], str]:
 
 def test_a_verification_without_restarts_sends_and_audits_and_restarts_nothing(tmp_path: Path) -> None:
     before = processes()
-    verify = yaml.safe_load((ROOT / INVENTORY / "group_vars/all/main.yml").read_text())["verify"]
-    verify |= {"warm_up_s": 5, "min_s": 5, "min_records": 1000}
-    verify["kafka"] |= {"records_per_s": 1000}
-    verify["rest"] |= {"records_per_s": 200}
-    given = {"verify": verify, "verify_steps": "load", "kedge_runs_dir": str(tmp_path)}
-    done = play("verify.yml", "-e", json.dumps(given), inventory=INVENTORY)
+    short = {"warm_up_s": 5, "min_s": 5, "min_records": 1000}
+    rates = {"kafka": {"records_per_s": 1000}, "rest": {"records_per_s": 200}}
+    done = play(*load_alone(INVENTORY, tmp_path, short | rates), inventory=INVENTORY)
     report = tmp_path / "latest" / "report" / "verdicts.json"
     assert report.exists(), done.stdout[-6000:]
     checks = {check["name"]: check for check in json.loads(report.read_text())["checks"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,23 @@ from evidence.writing import rows_to_columns, write_json, write_table
 from tests.trials import LOAD
 from trials.costs import GENERATORS, Used, costs, limit_of
 from verify.load.actors import lanes
+
+
+def write_samples(folder: Path, used: Sequence[float]) -> None:
+    """Write the samples of a proxy's process: its seconds of processor time at each second."""
+    rows = [
+        {
+            "host": "rest1",
+            "service": "kafka_rest",
+            "instance": "8082",
+            "at_us": second * 1_000_000,
+            "rss_bytes": 300 * 2**20,
+            "cpu_us": int(seconds * 1_000_000),
+            "fds": 10,
+        }
+        for second, seconds in enumerate(used)
+    ]
+    write_table(folder / "evidence", "processes", "watch", rows_to_columns("processes", rows))
 
 
 def write_run(folder: Path, cpu_cores: float, generator_s: float, *, shared: bool) -> None:
@@ -30,19 +48,7 @@ def write_run(folder: Path, cpu_cores: float, generator_s: float, *, shared: boo
     (folder / "evidence" / "run.json").write_text(json.dumps(run))
     (folder / "load.state").write_text(json.dumps({"acked": 20_000}))
     (folder / "load.json").write_text(json.dumps(LOAD))
-    rows = [
-        {
-            "host": "rest1",
-            "service": "kafka_rest",
-            "instance": "8082",
-            "at_us": second * 1_000_000,
-            "rss_bytes": 300 * 2**20,
-            "cpu_us": int(cpu_cores * second * 1_000_000),
-            "fds": 10,
-        }
-        for second in range(10)
-    ]
-    write_table(folder / "evidence", "processes", "watch", rows_to_columns("processes", rows))
+    write_samples(folder, [cpu_cores * second for second in range(10)])
 
 
 @pytest.mark.parametrize(
@@ -189,19 +195,7 @@ def test_the_start_of_a_restarted_process_counts_as_its_processor_time(tmp_path:
         file.unlink()
     # Seconds of processor time at each second: it begins anew after 10, and its start takes 6.
     used = [10, 10.5, 11, 6, 6.5, 7, 7.5, 8, 8.5, 9]
-    rows = [
-        {
-            "host": "rest1",
-            "service": "kafka_rest",
-            "instance": "8082",
-            "at_us": second * 1_000_000,
-            "rss_bytes": 300 * 2**20,
-            "cpu_us": int(seconds * 1_000_000),
-            "fds": 10,
-        }
-        for second, seconds in enumerate(used)
-    ]
-    write_table(tmp_path / "evidence", "processes", "watch", rows_to_columns("processes", rows))
+    write_samples(tmp_path, used)
     found = costs(tmp_path)
     # 1 s of the old process and 9 s of the new one, in nine seconds.
     assert found.cores["rest1"]["kafka_rest"] == pytest.approx(10 / 9)
