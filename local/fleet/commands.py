@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import signal
 import sys
 import threading
@@ -21,7 +22,7 @@ from local.fleet import ssh_keys as keys
 from local.fleet.engine import Engine, NoEngine, find_engine
 from local.fleet.inventory import Fleet, Node, choose, read_fleet
 from local.fleet.lock import alone
-from local.fleet.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container
+from local.fleet.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container, Network
 from local.paths import GENERATED, PROJECT
 from local.problem import Problem
 
@@ -57,7 +58,8 @@ def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) ->
 def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
     found, known = survey.containers(engine), survey.networks(engine)
     survey.check_owner(fleet, found, known)
-    survey.check_subnet(fleet, known, survey.routes(Path("/proc/net/route").read_text(encoding="utf-8")))
+    _clear_bridges(fleet, known)
+    survey.check_subnet(fleet, known, _routes())
     running = {container.name for container in found if container.alive}
     new = [node for node in wanted if fleet.container(node) not in running]
     needs = [(node_image.store(engine.name), survey.NODE_MB * len(new), f"{len(new)} nodes")]
@@ -65,6 +67,16 @@ def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
         needs += [(folder, size, "the nodes' image") for folder, size in node_image.needs(engine.name)]
     survey.check_space(needs)
     return [container for container in found if container.labels.get(FLEET_LABEL) == fleet.name]
+
+
+def _routes() -> list[tuple[str, ipaddress.IPv4Network]]:
+    return survey.routes(Path("/proc/net/route").read_text(encoding="utf-8"))
+
+
+def _clear_bridges(fleet: Fleet, known: list[Network]) -> None:
+    for bridge in survey.left_bridges(fleet, known, _routes()):
+        nodes.remove_bridge(bridge)
+        say(f"  bridge {bridge}: left over from a killed fleet, cleared")
 
 
 def _clear_leftovers(engine: Engine, fleet: Fleet, own: list[Container], wanted: list[Node]) -> set[str]:

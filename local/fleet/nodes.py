@@ -42,6 +42,15 @@ def ensure_network(engine: Engine, fleet: Fleet, known: Iterable[Network]) -> bo
     return False
 
 
+def remove_bridge(name: str) -> None:
+    """Remove a bridge of this machine; raises Problem where that is refused."""
+    done = subprocess.run(["ip", "link", "delete", name], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Problem(
+            f"ip link delete {name}: {done.stderr.strip()}. Run it as root, then start the fleet again"
+        )
+
+
 def description(fleet: Fleet, node: Node) -> str:
     """Names all that a node is made of: one that runs with another description is made anew."""
     parts = [

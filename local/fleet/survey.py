@@ -124,6 +124,29 @@ def check_subnet(
             raise Problem(f"subnet {fleet.subnet} is in use by interface {interface} ({destination}): {mend}")
 
 
+def left_bridges(
+    fleet: Fleet,
+    known: Iterable[Network],
+    routed: Iterable[tuple[str, ipaddress.IPv4Network]],
+    interfaces: Path = Path("/sys/class/net"),
+) -> list[str]:
+    """Name podman's bridges on the fleet's addresses that have no port and belong to no network.
+
+    podman removes a bridge with its last container. Where that container was killed, the bridge stays, also
+    when its network is removed.
+    """
+    own = {network.interface for network in known}
+    return [
+        interface
+        for interface, destination in routed
+        if interface not in own
+        and interface.startswith("podman")
+        and fleet.subnet.overlaps(destination)
+        and (interfaces / interface / "brif").is_dir()
+        and not any((interfaces / interface / "brif").iterdir())
+    ]
+
+
 def _overlap(subnet: ipaddress.IPv4Network, text: str) -> bool:
     other = ipaddress.ip_network(text, strict=False)
     return isinstance(other, ipaddress.IPv4Network) and subnet.overlaps(other)

@@ -89,6 +89,7 @@ ENGINE = (
     _program("iptables", "iptables"),
 )
 FLEET = (
+    _program("iproute2", "ip", "ss"),
     _program("mmdebstrap", "mmdebstrap"),
     Package("debian-archive-keyring", (), KEYRING.is_file),
     _program("openssh-client", "ssh", "ssh-keygen"),
@@ -105,7 +106,6 @@ SINGLE = (
     _program("curl", "curl"),
     _program("git", "git"),
     _program("haproxy", "haproxy"),
-    _program("iproute2", "ss"),
     _program("make", "make"),
     _program("openssl", "openssl"),
     _program("systemd", "systemd-analyze"),

@@ -110,6 +110,21 @@ def test_killed_node_is_recognised_and_made_anew(
 
 
 @pytest.mark.fleet
+def test_a_bridge_that_a_killed_fleet_left_is_cleared(
+    fleet: Fleet, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if engine.name != "podman":
+        pytest.skip("Docker keeps a bridge as long as its network")
+    for step in ("add podman250 type bridge", "set podman250 up"):
+        subprocess.run(["ip", "link", *step.split()], check=True)
+    subprocess.run(["ip", "address", "add", "10.78.250.1/24", "dev", "podman250"], check=True)
+    fleets.up(fleet)
+    assert "bridge podman250: left over from a killed fleet, cleared" in capsys.readouterr().out
+    assert fleets.status(fleet)
+    assert not Path("/sys/class/net/podman250").exists()
+
+
+@pytest.mark.fleet
 def test_interrupted_start_is_finished_by_the_next(fleet: Fleet, engine: Engine) -> None:
     up = [sys.executable, "-m", "local.fleet", "up", "--inventory", str(fleet.source)]
     with subprocess.Popen(

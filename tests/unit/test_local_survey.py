@@ -57,6 +57,27 @@ def test_own_network_and_other_subnets_are_no_clash() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "networks", "ports", "left"),
+    [
+        ("podman1", [], [], ["podman1"]),
+        ("podman1", [], ["veth0"], []),
+        ("podman1", [Network("net", ("10.1.2.0/24",), "podman1", OURS)], [], []),
+        ("br0", [], [], []),
+        ("podman1", [], None, []),
+    ],
+    ids=["left over", "in use", "of a network", "not podman's", "no bridge"],
+)
+def test_a_bridge_is_left_over_where_nothing_uses_it(
+    tmp_path: Path, name: str, networks: list[Network], ports: list[str] | None, left: list[str]
+) -> None:
+    if ports is not None:
+        (tmp_path / name / "brif").mkdir(parents=True)
+        for port in ports:
+            (tmp_path / name / "brif" / port).touch()
+    assert survey.left_bridges(FLEET, networks, [(name, FLEET.subnet)], tmp_path) == left
+
+
 def test_container_of_another_owner_is_told() -> None:
     with pytest.raises(Problem, match="container f-a exists and is not this fleet's"):
         survey.check_owner(FLEET, [Container("1", "f-a", {}, alive=True)], [])
