@@ -6,7 +6,7 @@ import difflib
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from control.notices import notices
 from evidence.plain import plain_lines
@@ -14,6 +14,8 @@ from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.naming import fold
 
 _COLUMNS = 100
+#: As many values are named in a warning; plan.yml has all of them.
+_GOING_BACK: Final = 8
 
 
 def describe(
@@ -155,6 +157,32 @@ def read(text: str) -> dict[str, tuple[str, str]]:
         else:
             reason = []
     return found
+
+
+def going_back(kit: str, newer: str, differences: Iterable[Mapping[str, Any]]) -> str:
+    """Return the warning of a deploy by an older Kedge than the last, with the values that it changes.
+
+    Args:
+        kit: the version that deploys.
+        newer: the version that deployed before.
+        differences: of each file ``before`` and ``after``, without secrets.
+    """
+    values: dict[str, None] = {}
+    for each in differences:
+        old, new = (
+            {key: value for key, (value, _) in read(each[side]).items()} for side in ("before", "after")
+        )
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                was, is_ = _apart(old.get(key), new.get(key))
+                values[f"{key} from {was or 'unset'} to {is_ or 'unset'}"] = None
+    shown = list(values)[:_GOING_BACK]
+    more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
+    return (
+        f"Kedge {kit} deploys what Kedge {newer} deployed before. It changes "
+        f"{'; '.join(shown) or 'no value of this service'}{more}. Deploy with {newer} to keep what it chose; "
+        f"plan.yml of {kit} shows all that would change"
+    )
 
 
 def indented(lines: Iterable[str], by: int = 2) -> Iterator[str]:

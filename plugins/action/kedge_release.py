@@ -9,8 +9,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
-from control.drift import hide_secrets
+from control.drift import going_back, hide_secrets
 from control.rendering import package_links, render, render_instance, secrets_of
+from evidence.plain import plain
 from evidence.release import VERSION
 
 
@@ -25,6 +26,8 @@ class ActionModule(ActionBase):
         result = self.stage(tmp, task_vars)
         for each in result.get("diff", []):
             each["before"], each["after"] = hide_secrets(each["before"], each["after"])
+        if newer := plain(str(result.pop("newer_kit", ""))):
+            result["warnings"] = [going_back(VERSION, newer, result["diff"]), *result.get("warnings", ())]
         return result
 
     def stage(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -228,8 +228,8 @@ def install_units(module: AnsibleModule) -> list[dict[str, str]]:
     return changes
 
 
-def note_kit(folder: Path, kit: str, *, check: bool) -> list[str]:
-    """Note which version of Kedge staged here last; return a warning where it was a later one than this."""
+def note_kit(folder: Path, kit: str, *, check: bool) -> str:
+    """Note which version of Kedge staged here last; return it where it was a later one than this, else ''."""
     file = folder / KIT
     before = file.read_text().strip() if file.is_file() else ""
     if kit and kit != before and not check:
@@ -238,12 +238,7 @@ def note_kit(folder: Path, kit: str, *, check: bool) -> list[str]:
         new.write_text(f"{kit}\n")
         new.replace(file)
     numbers = [tuple(map(int, v.split("."))) if VERSION.fullmatch(v) else () for v in (before, kit)]
-    if not all(numbers) or numbers[0] <= numbers[1]:
-        return []
-    return [
-        f"Kedge {kit} deploys what Kedge {before} deployed before: the values that {before} chose go back. "
-        f"plan.yml of {kit} shows which; deploy with {before} to keep them"
-    ]
+    return before if all(numbers) and numbers[0] > numbers[1] else ""
 
 
 def main() -> None:
@@ -301,7 +296,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
             prune(unit, instance["name"], module.params["keep"], keep)
     diffs = install_units(module) + diffs
     known = ROOT / unit
-    warnings = note_kit(known, module.params["kit"], check=module.check_mode)
+    newer = note_kit(known, module.params["kit"], check=module.check_mode)
     planned = {i["name"] for i in module.params["instances"]}
     found = {f.name for f in known.iterdir() if f.is_dir()} if known.is_dir() else set()
     return {
@@ -311,7 +306,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
         "restart": [s["name"] for s in states if s["pending"] and s["active"]],
         "stale": sorted(found - planned),
         "diff": diffs,
-        "warnings": warnings,
+        "newer_kit": newer,
     }
 
 

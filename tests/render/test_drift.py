@@ -11,6 +11,7 @@ from control.drift import (
     changes_line,
     describe,
     describe_files,
+    going_back,
     hide_secrets,
     lines_of,
     topic_lines,
@@ -264,3 +265,20 @@ def test_a_host_drifts_where_an_instance_a_unit_or_a_file_differs(
 ) -> None:
     assert would_change({"kafka_rest": found}) is changes
     assert unknown_of({"kafka_rest": found}) is ("unreachable" in found)
+
+
+def test_an_older_kedge_names_what_it_changes_once_for_all_instances() -> None:
+    difference = {
+        "before": properties(setting("linger.ms", "20"), setting("new.key", "1"), setting("same", "x")),
+        "after": properties(setting("linger.ms", "5"), setting("same", "x")),
+    }
+    warning = going_back("0.9.1", "0.10.0", [difference, difference])
+    assert warning.startswith("Kedge 0.9.1 deploys what Kedge 0.10.0 deployed before. It changes ")
+    assert "linger.ms from 20 to 5; new.key from 1 to unset. Deploy with 0.10.0" in warning
+    assert "same" not in warning
+
+
+def test_an_older_kedge_that_changes_many_values_names_some() -> None:
+    many = {"before": properties(*(setting(f"k{n:02}", "1") for n in range(20))), "after": ""}
+    assert "k07 from 1 to unset and 12 more." in going_back("0.9.1", "0.10.0", [many])
+    assert "It changes no value of this service." in going_back("0.9.1", "0.10.0", [])

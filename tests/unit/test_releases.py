@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plugins.action import kedge_release as staging
 from plugins.module_utils import service_control
 from plugins.modules import kedge_release
 
@@ -97,18 +98,31 @@ def test_a_node_without_maprcli_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     assert service_control.act("start", "kafka-rest@8082.service", WARDEN).returncode == 127
 
 
-def test_a_kit_that_is_older_than_the_one_before_is_warned_of_by_both_names(tmp_path: Path) -> None:
+def test_a_kit_that_is_older_than_the_one_before_is_found(tmp_path: Path) -> None:
     folder = tmp_path / "kafka-rest"
-    assert kedge_release.note_kit(folder, "0.10.0", check=False) == []
-    (warning,) = kedge_release.note_kit(folder, "0.9.1", check=True)
-    assert warning.startswith("Kedge 0.9.1 deploys what Kedge 0.10.0 deployed before")
-    # Looking noted nothing, so the deploy says it too; after it, that version is the last.
-    assert kedge_release.note_kit(folder, "0.9.1", check=False) == [warning]
-    assert kedge_release.note_kit(folder, "0.9.1", check=False) == []
-    assert kedge_release.note_kit(folder, "0.10.0", check=False) == []
+    assert not kedge_release.note_kit(folder, "0.10.0", check=False)
+    assert kedge_release.note_kit(folder, "0.9.1", check=True) == "0.10.0"
+    # Looking noted nothing, so the deploy finds it too; after it, that version is the last.
+    assert kedge_release.note_kit(folder, "0.9.1", check=False) == "0.10.0"
+    assert not kedge_release.note_kit(folder, "0.9.1", check=False)
+    assert not kedge_release.note_kit(folder, "0.10.0", check=False)
 
 
 def test_what_names_no_version_is_no_reason_to_warn(tmp_path: Path) -> None:
     (tmp_path / kedge_release.KIT).write_text("not a version\n")
-    assert kedge_release.note_kit(tmp_path, "0.1.0", check=False) == []
-    assert kedge_release.note_kit(tmp_path, "", check=False) == []
+    assert not kedge_release.note_kit(tmp_path, "0.1.0", check=False)
+    assert not kedge_release.note_kit(tmp_path, "", check=False)
+
+
+def test_the_warning_of_an_older_kit_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {
+        "newer_kit": "9.9.9\x1b[2J",
+        "diff": [{"before": "linger.ms=20\nsasl.password=old", "after": "linger.ms=5\nsasl.password=new"}],
+    }
+    monkeypatch.setattr(staging.ActionModule, "stage", lambda *_: answer)
+    result = staging.ActionModule.run(object.__new__(staging.ActionModule))
+    (warning,) = result["warnings"]
+    assert "linger.ms from 20 to 5" in warning
+    assert "sasl.password from *** to *** (another one)" in warning
+    assert "old;" not in warning and "\x1b" not in warning
+    assert "newer_kit" not in result
