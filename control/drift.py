@@ -76,6 +76,8 @@ def describe_files(differences: Iterable[Mapping[str, Any]]) -> list[str]:
 def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> str:
     if state["current"] is None:
         return "new"
+    if state.get("comments"):
+        changed = set()
     if changed and not state["active"]:
         return "off"
     if changed:

@@ -79,6 +79,8 @@ from ansible.module_utils.releases import (
     MARK,
     MARKED,
     MARKERS,
+    PROBE,
+    content,
     current,
     difference,
     marked,
@@ -95,9 +97,19 @@ VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 KEY: Path = ROOT / ".release-key"
 
 
+def effective(files: dict[str, str]) -> dict[str, str]:
+    """Return files without their comments, which hold the reasons of values and change nothing that runs."""
+    return {
+        path: "".join(
+            line for line in text.splitlines(keepends=True) if line[:2] == "#!" or line.lstrip()[:1] != "#"
+        )
+        for path, text in files.items()
+    }
+
+
 def release_id(instance: dict[str, Any], key: bytes) -> str:
-    """Return the name of a release: a digest of all that is in it, under the host's own key."""
-    text = json.dumps([instance["files"], instance["links"]], sort_keys=True)
+    """Return the name of a release: a digest of all that counts in it, under the host's own key."""
+    text = json.dumps([effective(instance["files"]), instance["links"]], sort_keys=True)
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:12]
 
 
@@ -135,6 +147,9 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
     shutil.rmtree(new, ignore_errors=True)
     try:
         fill(new, instance, group)
+        if (folder / PROBE).is_file():
+            # It became ready as it is; only comments change, or what was edited goes.
+            shutil.copy2(folder / PROBE, new / PROBE)
     except OSError:
         # What was written so far would be in the way on a disk that is full.
         shutil.rmtree(new, ignore_errors=True)
@@ -151,10 +166,10 @@ def fill(new: Path, instance: dict[str, Any], group: int) -> None:
     """Write the files and links of a release, readable by its service and by nobody else."""
     new.mkdir(parents=True)
     marked = {f"{MARKED}/{path}": text for path, text in instance["marked"].items() if MARK.search(text)}
-    for path, content in {**instance["files"], **marked}.items():
+    for path, text in {**instance["files"], **marked}.items():
         target = new / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(content)
+        target.write_text(text)
     for name, destination in instance["links"].items():
         (new / name).symlink_to(destination)
     for path in [new, *new.rglob("*")]:
@@ -173,22 +188,33 @@ def stage(
     in_force = current(unit, name)
     # What somebody edited in place is compared as well, and put back.
     differs = difference(unit, in_force, instance)
-    edited = bool(differs) and in_force is not None and in_force.name == wanted
-    if not module.check_mode and (edited or not (releases / wanted).is_dir()):
+    there = in_force is not None and in_force.name == wanted
+    edited = there and bool(differs) and counts(in_force, instance)
+    folder = releases / wanted
+    if not module.check_mode and (differs if there else difference(unit, folder, instance)):
         if edited:
             # The process may have been started with what was edited.
             (ROOT / unit / name / "running").unlink(missing_ok=True)
-        write_release(releases / wanted, instance, group)
+        write_release(folder, instance, group)
     in_force_id = in_force.name if in_force else None
     state = {
         "name": name,
         "release": wanted,
         "current": in_force_id,
         "pending": edited or wanted != in_force_id or marked(unit, name, "running") != wanted,
+        "comments": there and bool(differs) and not edited,
         "in_force": sorted(f.name for f in in_force.iterdir()) if in_force else [],
         "active": is_active(f"{unit}@{name}.service", module.params["controls"].get(name, {})),
     }
     return state, differs
+
+
+def counts(folder: Path | None, instance: dict[str, Any]) -> bool:
+    """Return whether a release differs from an instance in more than comments."""
+    old = content(folder)
+    files = {path: text for path, text in old["files"].items() if path in instance["files"]}
+    links = {path: target for path, target in old["links"].items() if path in instance["links"]}
+    return effective(files) != effective(instance["files"]) or links != instance["links"]
 
 
 def prune(unit: str, name: str, keep: int, needed: set[str | None]) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.baseline import version
 from tests.e2e.playing import ROOT, local_fleet, recap
@@ -72,11 +73,26 @@ def played(path: Path, playbook: str, *arguments: str, tree: Path = ROOT) -> str
     return done.stdout
 
 
+def three_brokers(path: Path) -> None:
+    """Give the inventory a cluster that serves while one of its brokers restarts."""
+    hosts = path / "hosts.yml"
+    found = yaml.safe_load(hosts.read_text())
+    leaf = found["all"]["children"]["nodes"]["children"]["kafka_broker"]["children"]["kafka_leaf"]["hosts"]
+    leaf |= {f"leaf{n}": {"ansible_host": f"10.78.10.1{n}"} for n in (2, 3)}
+    hosts.write_text(yaml.safe_dump(found))
+    main = path / "group_vars" / "all" / "main.yml"
+    variables = yaml.safe_load(main.read_text())
+    for topic in variables["kafka_topics"]:
+        topic |= {"replication": 3, "settings": topic["settings"] | {"min.insync.replicas": 2}}
+    main.write_text(yaml.safe_dump(variables))
+
+
 @pytest.fixture(scope="module")
 def deployed(released: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The inventory's repository, whose fleet the last release deployed."""
     path = repository(tmp_path_factory.mktemp("outside"), released / INVENTORY)
     inventory = str(path / "inventories" / "prod")
+    three_brokers(Path(inventory))
     local_fleet("up", inventory)
     try:
         played(path, "deploy.yml", tree=released)

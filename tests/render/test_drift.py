@@ -282,3 +282,17 @@ def test_an_older_kedge_that_changes_many_values_names_some() -> None:
     many = {"before": properties(*(setting(f"k{n:02}", "1") for n in range(20))), "after": ""}
     assert "k07 from 1 to unset and 12 more." in going_back("0.9.1", "0.10.0", [many])
     assert "It changes no value of this service." in going_back("0.9.1", "0.10.0", [])
+
+
+def test_an_instance_whose_files_have_other_reasons_alone_is_as_planned() -> None:
+    path = "/etc/kafka-rest/8082/kafka-rest.properties"
+    texts = [properties(setting("a", "1", why)) for why in ("first reason", "second reason")]
+    answer = {
+        "instances": [{"current": "x", "pending": False, "comments": True, "active": True, "in_force": []}],
+        "diff": [
+            dict(zip(("before", "after", "before_header", "after_header"), (*texts, path, path), strict=True))
+        ],
+        "stale": [],
+    }
+    instances = [{"name": "8082", "settings": [], "port": 8082}]
+    assert describe(answer, "kafka-rest", instances)["instances"]["8082"]["state"] == "same"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.module_utils import releases
 
 from plugins.action import kedge_release as staging
 from plugins.module_utils import service_control
@@ -112,6 +114,78 @@ def test_what_names_no_version_is_no_reason_to_warn(tmp_path: Path) -> None:
     (tmp_path / kedge_release.KIT).write_text("not a version\n")
     assert not kedge_release.note_kit(tmp_path, "0.1.0", check=False)
     assert not kedge_release.note_kit(tmp_path, "", check=False)
+
+
+class Staged:
+    """An instance's folders on a host, whose process runs."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (releases, kedge_release):
+            monkeypatch.setattr(module, "ROOT", folder / "kedge")
+        monkeypatch.setattr(releases, "ETC", folder / "etc")
+        monkeypatch.setattr(kedge_release, "KEY", folder / "kedge" / ".release-key")
+        monkeypatch.setattr(kedge_release, "is_active", lambda *_: True)
+        self.home = folder / "kedge" / "kafka-rest" / "8082"
+        self.link = folder / "etc" / "kafka-rest" / "8082"
+
+    def stage(self, text: str, *, check: bool = False) -> dict[str, Any]:
+        files = {"kafka-rest.properties": text}
+        instance = {"name": "8082", "files": files, "marked": files, "links": {}}
+        params = {"unit": "kafka-rest", "controls": {}}
+        module = SimpleNamespace(params=params, check_mode=check)
+        return dict(kedge_release.stage(module, instance, os.getgid())[0])
+
+    def started(self, release: str) -> None:
+        """Have the instance run a release, and be ready with it."""
+        self.link.parent.mkdir(parents=True, exist_ok=True)
+        self.link.unlink(missing_ok=True)
+        self.link.symlink_to(self.home / "releases" / release)
+        (self.home / "running").write_text(release)
+        (self.link / releases.PROBE).write_text("{}")
+
+    def text(self) -> str:
+        return (self.link / "kafka-rest.properties").read_text()
+
+
+@pytest.fixture
+def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Staged:
+    return Staged(tmp_path, monkeypatch)
+
+
+def test_another_reason_is_written_and_restarts_nothing(staged: Staged) -> None:
+    first = staged.stage("# Two are enough.\nthreads=2\n")
+    assert first["pending"]
+    staged.started(first["release"])
+    looked = staged.stage("# Two suffice.\nthreads=2\n", check=True)
+    assert (looked["pending"], looked["comments"]) == (False, True)
+    assert "enough" in staged.text()
+    done = staged.stage("# Two suffice.\nthreads=2\n")
+    assert (done["pending"], done["release"]) == (False, first["release"])
+    assert "suffice" in staged.text()
+    assert (staged.link / releases.PROBE).is_file(), "a rollback still finds a release that became ready"
+    assert not staged.stage("# Two suffice.\nthreads=2\n")["comments"]
+
+
+def test_a_value_that_somebody_edited_is_put_back_by_a_restart(staged: Staged) -> None:
+    planned = "# Two are enough.\nthreads=2\n"
+    staged.started(staged.stage(planned)["release"])
+    (staged.link / "kafka-rest.properties").write_text("# Two are enough.\nthreads=3\n")
+    edited = staged.stage(planned)
+    assert (edited["pending"], edited["comments"]) == (True, False)
+    assert staged.text() == planned
+
+
+def test_another_value_is_another_release(staged: Staged) -> None:
+    first = staged.stage("threads=2\n")
+    staged.started(first["release"])
+    second = staged.stage("threads=3\n")
+    assert second["pending"] and second["release"] != first["release"]
+    assert "threads=2" in staged.text(), "it is staged, and the process keeps what it runs"
+
+
+def test_a_script_of_another_interpreter_is_another_release() -> None:
+    one, other = ({**INSTANCE, "files": {"run": f"#!/bin/{shell}\n# Why\n"}} for shell in ("sh", "bash"))
+    assert kedge_release.release_id(one, b"key") != kedge_release.release_id(other, b"key")
 
 
 def test_the_warning_of_an_older_kit_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ from control.notices import KEPT_PORT
 from control.steps import Step, step_lines, steps
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
-from tests.planned import METRICS, mirrors, streams
+from tests.planned import CLUSTERS, METRICS, mirrors, streams
 from tests.rest_inventories import rest
 
 pytestmark = pytest.mark.slow
 
 TLS = {"certificate": "/srv/{{ inventory_hostname }}.pem", "key": "/srv/a.key", "ca": "/srv/ca.pem"}
-SERVICES = ("kafka_rest", "rest_balancer", "mirror_maker", "streams_app")
+SERVICES = ("kafka_broker", "kafka_rest", "rest_balancer", "mirror_maker", "streams_app")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,9 @@ class Case:
     tls: bool = False
     version: str = "8.3.1"
     balancer_port: int = 8080
+    brokers: tuple[str, ...] = ("leaf1", "leaf2", "leaf3")
+    broker_version: str = "4.3.1"
+    broker_threads: int = 8
 
 
 def hosts(prefix: str, most: int, least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
@@ -67,6 +70,12 @@ CASES = st.builds(
     tls=st.booleans(),
     version=st.sampled_from(["8.3.1", "7.9.9"]),
     balancer_port=st.sampled_from([8080, 9000]),
+    # Brokers of somebody else's, one, or a quorum.
+    brokers=st.sampled_from(
+        [(), ("leaf1",), ("leaf1", "leaf2", "leaf3"), ("leaf1", "leaf2", "leaf3", "leaf4")]
+    ),
+    broker_version=st.sampled_from(["4.2.0", "4.3.1"]),
+    broker_threads=st.sampled_from([8, 12]),
 )
 
 
@@ -101,8 +110,16 @@ def inventory(case: Case) -> Inventory:
         parts.append(mirrors(list(case.mirrors), flows={"metrics": flow}, common=common))
     if case.streams:
         parts.append(streams(list(case.streams), common=common))
-    every = {host: variables for part in parts for host, variables in part.hosts.items()}
+    every = {host: dict(variables) for part in parts for host, variables in part.hosts.items()}
     groups = {name: members for part in parts for name, members in part.groups.items()}
+    if case.brokers:
+        leaf = {"version": case.broker_version, "brokers": "kafka_leaf"}
+        own = {"host_cores": 8, "host_memory_mib": 32_768, "advice": "measured"}
+        own |= {"kafka_broker_settings": {"num.io.threads": case.broker_threads}}
+        every |= {host: dict(own) for host in case.brokers}
+        groups |= {"kafka_leaf": case.brokers, "kafka_broker": case.brokers}
+        for variables in every.values():
+            variables["kafka_clusters"] = CLUSTERS | {"leaf": leaf}
     return Inventory(every, groups)
 
 
@@ -155,7 +172,8 @@ def release(service: str, one: Mapping[str, Any], case: Case) -> Release:
     )
     servers = frozenset(key.split()[1] for key in keys if key.startswith("server "))
     tls = "default-server options" in keys or (service == "kafka_rest" and encrypted(case))
-    return Release(files, one["port"], asks, logs_in, servers, keys.get("id", keys.get("bridge.id", "")), tls)
+    id_ = next((keys[key] for key in ("id", "bridge.id", "node.id") if key in keys), "")
+    return Release(files, one["port"], asks, logs_in, servers, id_, tls)
 
 
 @dataclass
@@ -227,6 +245,8 @@ class World:
             assert self.up(balancer), f"{balancer} serves nobody after {step}"
         names = [name for _, service, name in self.runs if service == "mirror_maker"]
         assert len(names) == len(set(names)), f"a mirror runs twice after {step}"
+        ids = [one.id for (_, service, _), one in self.runs.items() if service == "kafka_broker"]
+        assert len(ids) == len(set(ids)), f"two brokers have one id after {step}"
 
 
 def states(runs: Running, target: Mapping[tuple[str, str, str], Release]) -> dict[str, Any]:
@@ -266,6 +286,9 @@ EXAMPLES: tuple[tuple[Case, Case], ...] = (
     (Case(("rest1",)), Case(("rest2",))),
     (Case(), Case(tls=True, first_port=8090)),
     (Case(version="7.9.9"), Case(balancer_port=9000)),
+    # A cluster that Kedge takes over, and one that changes together with its proxies.
+    (Case(brokers=()), Case()),
+    (Case(broker_version="4.2.0"), Case(distribution="strimzi", broker_threads=12)),
 )
 
 
@@ -348,6 +371,8 @@ def transition(before: Case, after: Case) -> tuple[str, ...]:
     done = steps(states(world.runs, new.runs))
     for step in done:
         world.take(step)
+    of_brokers = [step.service == "kafka_broker" for step in done]
+    assert of_brokers == sorted(of_brokers, reverse=True), "clients change before what they connect to"
     assert world.runs == dict(new.runs)
     assert not world.both
     assert steps(states(world.runs, new.runs)) == [], "a second deploy does nothing"
@@ -360,7 +385,7 @@ def transition(before: Case, after: Case) -> tuple[str, ...]:
 @example(Case(), Case(distribution="strimzi"), 3)
 @example(Case(logins=True), Case(), 4)
 def test_a_deploy_that_was_killed_goes_on_or_back(before: Case, after: Case, taken: int) -> None:
-    stay = {"proxies": before.proxies, "mirrors": before.mirrors, "streams": before.streams}
+    stay = {name: getattr(before, name) for name in ("proxies", "mirrors", "streams", "brokers")}
     after = replace(after, **stay, balancers=before.balancers)
     old, new = planned(before), planned(after)
     if refused(old, new):
@@ -385,11 +410,12 @@ def between(world: World) -> dict[str, Any]:
 
 
 @settings(max_examples=30, deadline=None)
-@given(CASES, hosts("rest", 3, 1), hosts("mm", 3))
+@given(CASES, hosts("rest", 3, 1), hosts("mm", 3), hosts("leaf", 4, 1))
 def test_a_host_in_or_out_changes_no_identity_of_another(
-    case: Case, proxies: tuple[str, ...], flows: tuple[str, ...]
+    case: Case, proxies: tuple[str, ...], flows: tuple[str, ...], brokers: tuple[str, ...]
 ) -> None:
-    old, new = planned(case).runs, planned(replace(case, proxies=proxies, mirrors=flows)).runs
+    changed = replace(case, proxies=proxies, mirrors=flows, brokers=brokers)
+    old, new = planned(case).runs, planned(changed).runs
     for at in {*old} & {*new}:
-        if at[1] == "kafka_rest":
+        if at[1] in ("kafka_rest", "kafka_broker"):
             assert (old[at].id, old[at].port) == (new[at].id, new[at].port)
