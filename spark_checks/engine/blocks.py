@@ -6,7 +6,6 @@ are few, small enough that the exact join after one missing record reads little.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, NamedTuple
@@ -33,12 +32,6 @@ class Digest(NamedTuple):
     one: int = 0
     two: int = 0
 
-    def __add__(self, other: object) -> Digest:
-        if not isinstance(other, Digest):
-            return NotImplemented
-        whole = (1 << 64) - 1
-        return Digest(self.rows + other.rows, (self.one + other.one) & whole, (self.two + other.two) & whole)
-
 
 def block(column: str) -> Column:
     """Return the number of the block that a sequence number or an offset falls into."""
@@ -57,13 +50,18 @@ def digest(hashed: Column, prefix: str = "") -> list[Column]:
     ]
 
 
+def summed(table: pa.Table, keys: Sequence[str], values: Sequence[str]) -> pa.Table:
+    """Return sums by key of collected rows; those of hashes wrap, as Spark's do."""
+    found = table.group_by(list(keys), use_threads=False).aggregate([(name, "sum") for name in values])
+    return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+
+
 def digests(table: pa.Table, keys: Sequence[str], prefix: str = "") -> dict[tuple[Any, ...], Digest]:
     """Return the digest of each key from collected rows that hold parts of them."""
-    found: dict[tuple[Any, ...], Digest] = defaultdict(Digest)
-    names = [*keys, *(f"{prefix}{part}" for part in Digest._fields)]
-    for *key, rows, one, two in zip(*(table[name].to_pylist() for name in names), strict=True):
-        found[tuple(key)] += Digest(rows, one, two)
-    return dict(found)
+    parts = [f"{prefix}{part}" for part in Digest._fields]
+    whole = summed(table, keys, parts)
+    columns = (whole[name].to_pylist() for name in (*keys, *parts))
+    return {tuple(key): Digest(rows, one, two) for *key, rows, one, two in zip(*columns, strict=True)}
 
 
 def differing(ours: Mapping[Any, Digest], theirs: Mapping[Any, Digest]) -> set[Any]:

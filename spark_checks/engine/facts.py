@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evidence.run import Run
-from spark_checks.engine.blocks import BLOCK_BITS, digest
+from spark_checks.engine.blocks import BLOCK_BITS, digest, summed
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.readers import Evidence
 
@@ -313,7 +313,7 @@ def seconds(evidence: Evidence) -> pa.Table:
     who, as :func:`ledger_blocks` has them.
     """
     keys = ["via", "topic", "partition", "instance", "outcome", "intended_s", "acked_s"]
-    return _summed(ledger_blocks(evidence), keys, ["records", "bytes", "sent_us", "acked_us", "who"])
+    return summed(ledger_blocks(evidence), keys, ["records", "bytes", "sent_us", "acked_us", "who"])
 
 
 def appended(evidence: Evidence) -> pa.Table:
@@ -321,13 +321,7 @@ def appended(evidence: Evidence) -> pa.Table:
     found = record_blocks(evidence)
     sound = pc.field("producer").is_valid() & pc.field("crc_ok") & pc.field("stamped")
     rows = found.filter(sound).rename_columns({"rows": "records", "appended_us": "at"})
-    return _summed(rows, ["topic", "partition", "intended_s"], ["records", "who", "at"])
-
-
-def _summed(table: pa.Table, keys: list[str], values: list[str]) -> pa.Table:
-    """Return sums by key of collected rows; those of hashes wrap, as Spark's do."""
-    found = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in values])
-    return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+    return summed(rows, ["topic", "partition", "intended_s"], ["records", "who", "at"])
 
 
 def percentiles(
