@@ -6,7 +6,7 @@ from typing import Final
 
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.security import login_of, plan_client, put_file
-from sizing.rest.process import SERVICE, RestProcess
+from sizing.rest.distribution import SERVICE, RestProcess
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
 _REALM: Final = "KafkaRest"

@@ -10,6 +10,7 @@ from sizing.core import jvm
 from sizing.core.service import put_stop
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.variables import basis_of
+from sizing.rest.distribution import RestProcess
 from sizing.rest.memory import (
     GUIDE,
     HEAP_LIMIT_MIB,
@@ -21,7 +22,6 @@ from sizing.rest.memory import (
     measured_heap,
     resident_limit,
 )
-from sizing.rest.process import RestProcess
 from sizing.rest.variables import KafkaRest
 
 _REGIONS: Final = 2048  # G1 aims at about this many regions; OpenJDK, G1 ergonomics

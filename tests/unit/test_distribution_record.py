@@ -16,9 +16,8 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Choice, Sheet
 from sizing.plan import make_plan
+from sizing.rest.distribution import Distribution, Groups, Java, Jvm, Keys, RestProcess, Software, Versions
 from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.process import RestProcess
-from sizing.rest.record import Distribution, Groups, Java, Jvm, Keys, Software, Versions
 from tests.rest_inventories import of_rule, rest
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -11,12 +11,23 @@ from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import plan_fetch
+from sizing.rest.distribution import (
+    SERVICE,
+    Distribution,
+    Groups,
+    Health,
+    Java,
+    Jvm,
+    Keys,
+    RestProcess,
+    Signs,
+    Software,
+    Versions,
+)
 from sizing.rest.groups import plan_groups
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, int_or_none
-from sizing.rest.process import SERVICE, RestProcess
 from sizing.rest.producer import plan_waits
-from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.traffic import check_requests, request_bytes
 from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap

@@ -1,23 +1,27 @@
-"""What a distribution of the REST proxy is: one record, of which all that depends on it follows."""
+"""What a distribution of the REST proxy is, and one process of it: all else follows from these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Final, Literal
 
 from evidence.dialect import Dialect
+from sizing.clients.fetches import Fetches
+from sizing.clients.groups import Coordinator
 from sizing.core.findings import Severity
+from sizing.core.plan import PlannedInstance
 from sizing.core.service import JavaNeed
+from sizing.core.settings import Sheet
+from sizing.host.variables import HostFacts
+from sizing.inventory.security import Security
 from sizing.keys.catalogue import Component, numbers
 from sizing.rest.jetty import ACCEPT_QUEUE
-from sizing.rest.memory import SHARED_PRODUCER, Connection
+from sizing.rest.memory import SHARED_PRODUCER, Connection, ProcessWorkload, load_of
+from sizing.rest.traffic import ProcessTraffic
+from sizing.rest.variables import KafkaRest
 
-if TYPE_CHECKING:  # they are written for any distribution, and read its record
-    from sizing.core.plan import PlannedInstance
-    from sizing.core.settings import Sheet
-    from sizing.rest.process import RestProcess
-    from sizing.rest.variables import KafkaRest
+SERVICE: Final = "kafka_rest"
 
 Way = Literal["archive", "package"]
 
@@ -256,3 +260,57 @@ class Distribution:
         if software.control and number == 0:
             found["control"] = {"service": software.control, "node": variables.node or host}
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class RestProcess:
+    """One instance of a host, with all that its settings follow from.
+
+    ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
+    the heap within its limit, ``fetches`` how they fetch; ``java`` is the
+    release on the host, None where nobody says; ``stall_s`` is the service level for a group that
+    gets nothing; ``coordinator`` is what its groups find at the brokers; ``security`` is what its cluster
+    asks of clients.
+    """
+
+    distribution: Distribution
+    host: str
+    address: str
+    number: int
+    instances: int
+    servers: str
+    balancer_url: str | None
+    stall_s: float | None
+    variables: KafkaRest
+    facts: HostFacts
+    small_fetch: bool
+    fetches: Fetches
+    java: int | None
+    coordinator: Coordinator
+    security: Security | None = None
+
+    @property
+    def scheme(self) -> str:
+        """What its URLs begin with."""
+        return "https" if self.variables.tls else "http"
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self.variables.first_port + self.number
+
+    @property
+    def id(self) -> str:
+        """The name that tells it from all others, whatever hosts come and go."""
+        return f"{self.host}-{self.port}"
+
+    @property
+    def load(self) -> ProcessWorkload:
+        """Its share of what its host carries."""
+        connection = self.distribution.connection
+        return load_of(self.variables, self.instances, connection, self.fetches, small_fetch=self.small_fetch)
+
+    @property
+    def requests(self) -> ProcessTraffic:
+        """Its share of the requests that reach its host."""
+        return self.load.requests
