@@ -10,25 +10,9 @@ from sizing.core.settings import Advice, Sheet
 from sizing.host.variables import HostFacts
 from sizing.rest.capacity import instances_for, refused
 from sizing.rest.distribution import Distribution
-from sizing.rest.memory import (
-    GUIDE,
-    HEAP_LIMIT_MIB,
-    MEASURED,
-    MOST_INSTANCES,
-    REAL,
-    Connection,
-    documented_heap,
-    instances_for_heap,
-    load_of,
-    measured_heap,
-)
-from sizing.rest.traffic import (
-    ARTICLE,
-    ARTICLE_BYTES_PER_S,
-    READER_RECORDS,
-    bytes_per_s,
-    readers_of,
-)
+from sizing.rest.heap import MOST_INSTANCES, heap_each, instances_for_heap
+from sizing.rest.memory import GUIDE, HEAP_LIMIT_MIB, MEASURED, REAL
+from sizing.rest.traffic import ARTICLE, ARTICLE_BYTES_PER_S, READER_RECORDS, bytes_per_s, readers_of
 from sizing.rest.variables import KafkaRest
 
 #: Measurements, Producing: records in a request -> records/s of one process on two cores, warm.
@@ -56,16 +40,14 @@ def instance_count(
     From cores and load, then as many more as keep every heap within 8 GiB; a person's number stands, and is
     held against the same limits. ``fetched`` is how their consumers fetch.
     """
-    documented = advice == "documented"
     given = variables.instances_per_host
     load = _from_load(sheet, variables, facts)
     count = given or _from_cores(sheet, facts, advice, load, dedicated=dedicated)
     if variables.heap_mib is not None or distribution.jvm is None:
         return count, False
     connection = distribution.connection
-    needed, small_fetch = instances_for_heap(variables, count, connection, fetched, documented=documented)
-    most = _heap_mib(variables, needed, connection, advice, fetched)
-    if needed > MOST_INSTANCES or (not documented and most > HEAP_LIMIT_MIB):
+    needed, small_fetch = instances_for_heap(variables, count, connection, fetched, advice)
+    if needed > MOST_INSTANCES:
         sheet.error(
             "rest.heap.split",
             f"the workload of the host needs more than {MOST_INSTANCES} processes of {HEAP_LIMIT_MIB} MiB "
@@ -75,7 +57,7 @@ def instance_count(
         return count, small_fetch
     if needed == count:
         return count, small_fetch
-    one = _heap_mib(variables, count, connection, advice, fetched, small_fetch=small_fetch)
+    one = heap_each(variables, count, connection, fetched, advice, small_fetch=small_fetch)
     if given:
         sheet.error(
             "rest.heap.split",
@@ -195,18 +177,3 @@ def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once
             else ""
         ),
     )
-
-
-def _heap_mib(
-    variables: KafkaRest,
-    count: int,
-    connection: Connection,
-    advice: Advice,
-    fetched: Fetches,
-    *,
-    small_fetch: bool = True,
-) -> int:
-    if advice == "documented":
-        return int(documented_heap(math.ceil(variables.workload.consumers / count)).value or 0)
-    load = load_of(variables, count, connection, fetched, small_fetch=small_fetch)
-    return int(measured_heap(load).value or 0)

@@ -25,12 +25,13 @@ from sizing.rest.distribution import (
     Versions,
 )
 from sizing.rest.groups import plan_groups
+from sizing.rest.heap import check_heap, heap_of, planned_heap
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, int_or_none
 from sizing.rest.producer import plan_waits
 from sizing.rest.security import refuse_listeners
 from sizing.rest.traffic import check_requests, request_bytes
-from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
+from sizing.rest.unit import collectors, put_unit
 
 _PROPERTIES: Final = "application.properties"
 _HEAP: Final = "JAVA_OPTS"
@@ -217,12 +218,12 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
     folder = f"/etc/kafka-rest/{process.port}"
     logs = f"/var/log/kafka-rest/{process.port}"
     plan_logs(sheet, file, _LOG, folder, logs, process.variables.log_mib, old=False)
-    forms, sizes = [], []
-    for form, heap in enumerate(heaps(process)):
+    heap_mib = planned_heap(sheet, _HEAP, process)
+    forms = []
+    for form, heap in enumerate((heap_of(process.load, "documented"), heap_of(process.load, "measured"))):
         mib = own or int(heap.value or 0)
         flags = collectors(mib, logs, process.load, process.java)[form]
         because = f"kafka_rest_heap_mib is {own}" if own else heap.because
-        sizes.append(mib)
         forms.append(
             Choice(
                 f"{jvm.heap(mib)} {flags.value}",
@@ -231,9 +232,6 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
                 weakest("derived" if own else heap.basis, flags.basis),
             )
         )
-    documented, measured = sizes
-    planned = measured if sheet.advice == "measured" else documented
-    heap_mib = written_heap(sheet, _HEAP, measured) or planned
     sheet.put(file, _HEAP, "rest.heap.consumers", *forms)
     sheet.put(
         file,
