@@ -52,7 +52,7 @@ TOY: Final = Distribution(
     clients=lambda _: "4.3",
     environment=("TOY_HOME",),
     identity="toy.id",
-    dialect=Dialect(brokers=False),
+    dialect=Dialect(commit_adds=0),
 )
 
 
@@ -91,7 +91,7 @@ def test_what_roles_need_to_install_and_start_it_stands_in_the_plan() -> None:
         True,
         ["TOY_HEAP"],
     )
-    assert found["dialect"] == {"brokers": False}
+    assert found["dialect"] == {"commit_adds": 0}
     assert Dialect(**found["dialect"]) == TOY.dialect
 
 

@@ -291,16 +291,7 @@ STRIMZI: Final = Distribution(
         _CONNECTIONS,
     ),
     connection=_CONNECTION,
-    dialect=Dialect(
-        own_commits={"enable.auto.commit": False},
-        unknown_topic=404,
-        unknown_consumer=404,
-        wrong_content=400,
-        entry_errors=False,
-        brokers=False,
-        commit_adds=0,
-        max_bytes=False,
-    ),
+    dialect=Dialect(own_commits={"enable.auto.commit": False}, commit_adds=0, max_bytes=False),
     signs=Signs(
         "Strimzi's HTTP bridge",
         ("1.1.0", "0.33.1"),
