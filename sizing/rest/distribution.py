@@ -22,6 +22,8 @@ from sizing.rest.traffic import ProcessTraffic
 from sizing.rest.variables import KafkaRest
 
 SERVICE: Final = "kafka_rest"
+#: The file of a release that has it is that of an encrypted listener: its key and its certificate.
+LISTENER: Final = "listener.pem"
 
 Way = Literal["archive", "package"]
 
@@ -233,10 +235,10 @@ class Distribution:
         ``number`` counts the instances of the host from 0. JSON: ``install`` is a way; ``package``,
         ``package_version`` and ``home`` are there for a package alone; ``start`` is relative to the folder of
         the software, ``%i`` in it the instance's name; ``control`` (service, node) is there where Warden
-        runs the instance;
-        ``kafka_groups`` says whether its consumers form groups of its Kafka cluster, ``leaves_groups``
-        whether they leave these when it stops; ``jvm_options`` are the variables whose words are flags of
-        its JVM; ``dialect`` is what is otherwise than of kafka-rest.
+        runs the instance; ``tls`` says whether its listener is encrypted, ``kafka_groups`` whether its
+        consumers form groups of its Kafka cluster, ``leaves_groups`` whether they leave these when it stops;
+        ``jvm_options`` are the variables whose words are flags of its JVM; ``dialect`` is what is otherwise
+        than of kafka-rest.
         """
         software, way = self.software, self.way(variables)
         found: dict[str, object] = {
@@ -247,6 +249,7 @@ class Distribution:
             "own_user": not software.vendors_user,
             "ready": self.ready,
             "identity": self.identity,
+            "tls": variables.tls is not None,
             "kafka_groups": self.streams is None,
             "leaves_groups": self.leaves_groups,
             "jvm_options": list(self.jvm.options) if self.jvm else [],
