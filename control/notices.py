@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from sizing.rest.distribution import LISTENER
+
 #: What may be allowed by name -> what clients have to do first.
 FIRST: Final[Mapping[str, str]] = {
     "login": "give clients the login first: a proxy or balancer that asks for none ignores it",
@@ -54,8 +56,9 @@ def _of_proxy(
     had = set(state["in_force"])
     if "users.properties" in planned - had:
         yield "login", "asks for a login (kafka_rest_users)"
-    if ("listener.pem" in planned) != ("listener.pem" in had):
-        turned = "speaks TLS" if "listener.pem" in planned else "no longer speaks TLS"
+    tls = bool(instance["software"]["tls"])
+    if tls != (LISTENER in had):
+        turned = "speaks TLS" if tls else "no longer speaks TLS"
         yield KEPT_PORT if balanced else "tls", f"{turned} at a port in use (kafka_rest_tls)"
 
 

@@ -12,16 +12,6 @@ class Dialect(BaseModel):
 
     own_commits: dict[str, str | bool] = {"auto.commit.enable": "false"}
     """What a new consumer says so that its offsets are not committed for it."""
-    unknown_topic: int = 40403
-    """The error code of an answer about a topic that is not there; the load does not ask for it."""
-    unknown_consumer: int = 40403
-    """The error code of an answer about a consumer that is not there; the load does not ask for it."""
-    wrong_content: int = 415
-    """The error code of an answer to a body of a wrong kind; the load does not ask for it."""
-    entry_errors: bool = True
-    """Whether each entry of a produce answer has error_code; the load does not ask for it."""
-    brokers: bool = True
-    """Whether there is /brokers; the load does not ask for it."""
     commit_adds: int = 1
     """What is added to a committed offset: 1 where it names the last record, 0 where the next one to read."""
     max_bytes: bool = True

@@ -13,7 +13,7 @@ from sizing.core.values import int_or_zero
 from sizing.core.variables import role_variables
 from sizing.inventory.clusters import clusters
 from sizing.mirror.variables import mirror_makers
-from sizing.rest.process import SERVICE as REST
+from sizing.rest.distribution import SERVICE as REST
 from sizing.rest.traffic import read_per_s
 from sizing.rest.variables import KafkaRest
 from sizing.streams.variables import streams_apps

@@ -117,7 +117,6 @@ holds it. [inventories/example](../inventories/example) has all that an inventor
 ```sh
 .venv/bin/ansible-doc -t role kafka_rest
 .venv/bin/ansible-doc -t module kedge_release
-.venv/bin/ansible-doc -t filter planned_value
 ```
 
 | in a table | means |

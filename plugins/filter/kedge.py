@@ -15,6 +15,7 @@ from control.rollback import refusal, steps
 from sizing.balancer.changing import while_proxies_change
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
+from sizing.rest.distribution import LISTENER
 from sizing.review.kinds import MIRROR_MAINS, SIGNS
 from sizing.rollout import ahead, batches
 from sizing.services import SERVICES
@@ -187,13 +188,13 @@ def rest_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[st
     """Return the probe that asks a REST instance for an offset; a login in it has marks for its secret."""
     found = {s["key"]: str(s["value"]) for s in instance["settings"] if not s.get("copied")}
     files = {PurePosixPath(s["file"]).name: s["file"] for s in instance["settings"]}
-    scheme = "https" if "listener.pem" in files else "http"
+    scheme = "https" if instance["software"]["tls"] else "http"
     kind = instance["software"]["ready"]
     probe = {"kind": kind, "url": f"{scheme}://{address}:{instance['port']}", "topic": topic}
     if "listener-ca.pem" in files:
         probe["ca"] = files["listener-ca.pem"]
     if "ssl.client.authentication" in found:
-        probe["certificate"] = files["listener.pem"]
+        probe["certificate"] = files[LISTENER]
     user = next((s for s in instance["settings"] if s["file"].endswith("/users.properties")), None)
     return probe | ({"user": user["key"], "login": user["value"]} if user else {})
 
@@ -359,11 +360,11 @@ def rollback_steps(found: Mapping[str, Mapping[str, Any]], service: str) -> list
 
 def turning_tls(staged: Mapping[str, Any], planned: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the running REST instances whose listener would be encrypted, or no longer be, at its port."""
-    tls = {i["name"]: any(s["file"].endswith("/listener.pem") for s in i["settings"]) for i in planned}
+    tls = {i["name"]: i["software"]["tls"] for i in planned}
     return [
         str(i["name"])
         for i in staged["instances"]
-        if i["active"] and ("listener.pem" in i["in_force"]) != tls[i["name"]]
+        if i["active"] and (LISTENER in i["in_force"]) != tls[i["name"]]
     ]
 
 
@@ -425,8 +426,8 @@ def _proxies(plan: Mapping[str, Any]) -> list[str]:
             settings = {s["key"]: str(s["value"]) for s in instance["settings"]}
             found |= set(re.findall(r"https?://[^\s,/?#@]+", settings.get("advertised.listeners", "")))
             if name := settings.get("host.name"):
-                tls = any(s["file"].endswith("/listener.pem") for s in instance["settings"])
-                found.add(f"{'https' if tls else 'http'}://{name}:{instance['port']}")
+                scheme = "https" if instance["software"]["tls"] else "http"
+                found.add(f"{scheme}://{name}:{instance['port']}")
     return sorted(found)
 
 

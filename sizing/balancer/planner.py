@@ -17,10 +17,10 @@ from sizing.core.service import PlannedInstances
 from sizing.core.settings import MIB, Advice, Basis, Choice, Setting, Sheet
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.security import RestTls
+from sizing.rest.distribution import SERVICE as REST
+from sizing.rest.distribution import Health
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.memory import int_or_none
-from sizing.rest.process import SERVICE as REST
-from sizing.rest.record import Health
 from sizing.rest.variables import KafkaRest, ready_topic
 
 SERVICE: Final = "rest_balancer"

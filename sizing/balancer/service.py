@@ -7,7 +7,7 @@ from typing import Final
 from sizing.balancer.planner import SERVICE, drain_settings, plan_balancers
 from sizing.balancer.variables import RestBalancer
 from sizing.core.service import Away, Ports, Service, ready
-from sizing.rest.process import SERVICE as REST
+from sizing.rest.distribution import SERVICE as REST
 
 REST_BALANCER: Final = Service(
     name=SERVICE,

@@ -8,8 +8,7 @@ from typing import Any, Final
 from sizing.clients.embedded import check_acks, check_delivery, check_heartbeat, put_profile
 from sizing.clients.profiles import PROFILES, default_value
 from sizing.core.settings import Sheet
-from sizing.rest.process import RestProcess
-from sizing.rest.record import Distribution
+from sizing.rest.distribution import Distribution, RestProcess
 from sizing.rest.variables import KafkaRest
 
 #: kafka-rest forces idempotence off, and each consumer instance is told by its maker how it commits.

@@ -17,8 +17,8 @@ from sizing.clients.groups import (
 )
 from sizing.core.settings import Choice, Sheet
 from sizing.keys.catalogue import numbers
+from sizing.rest.distribution import RestProcess
 from sizing.rest.memory import GUIDE, MEASURED, REAL
-from sizing.rest.process import RestProcess
 
 _RULE: Final = "rest.consumer.protocol"
 _SESSION: Final = "session.timeout.ms"

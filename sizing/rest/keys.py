@@ -17,7 +17,7 @@ from sizing.keys.catalogue import (
     known_keys,
     unread,
 )
-from sizing.rest.record import Distribution, Keys
+from sizing.rest.distribution import Distribution, Keys
 
 #: The keys of each client begin with its own of these.
 _CLIENTS: Final[tuple[tuple[str, Component], ...]] = (

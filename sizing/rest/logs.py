@@ -8,7 +8,7 @@ from typing import Final
 from sizing.core.metrics import plan_agent
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.variables import basis_of
-from sizing.rest.process import RestProcess
+from sizing.rest.distribution import RestProcess
 from sizing.rest.variables import KafkaRest
 
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"

@@ -1,4 +1,4 @@
-"""Memory of a REST proxy: what its consumers and its producer need, in the heap and outside it."""
+"""What a REST proxy carries, and its memory outside the heap, which is in heap.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sizing.clients import fetches
 from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Basis, Choice
-from sizing.rest.traffic import BASE64, ProcessTraffic, buffer_for, requests_of
+from sizing.rest.traffic import ProcessTraffic, buffer_for, requests_of
 from sizing.rest.variables import KafkaRest
 
 GUIDE: Final = "Confluent REST Proxy production guide"
@@ -19,26 +19,15 @@ REAL: Final = "Real proxy measurements"
 
 #: The guide, JVM: larger heaps pause too long; more instances instead.
 HEAP_LIMIT_MIB: Final = 8192
-MOST_INSTANCES: Final = 64
-_GUIDE_HEAP_MIB: Final = 1024
-_GUIDE_CONSUMER_MIB: Final = 16
 
-#: Live heap and memory outside the heap: of a proxy without consumer instances, and of each idle one
-#: (measurements, "Memory per consumer instance").
-_LIVE_MIB: Final = 23
+#: Memory outside the heap: of a proxy without consumer instances, and of each idle one (measurements, "Memory
+#: per consumer instance").
 _OUTSIDE_MIB: Final = 250
-_IDLE_LIVE_MIB: Final = 0.3
 _IDLE_OUTSIDE_MIB: Final = 0.7
-#: A reading instance holds up to twice its fetches in the heap, 1.25 times outside it (15 MiB of 12).
-_READ_LIVE: Final = 2.0
+#: A reading instance holds 1.25 times its fetches outside it (15 MiB of 12).
 _READ_OUTSIDE: Final = 1.25
 #: A read filled to consumer.request.max.bytes took 190 MiB where the limit was 64.
 FULL_READ: Final = 3
-#: G1 starts its concurrent cycle at 35 percent: live data stays below half of the heap.
-_HEAP_TO_LIVE: Final = 2
-_STEP_MIB: Final = 256
-#: Requests in flight that hold less are within what 1 GiB leaves for producing.
-_SMALL_BODIES_MIB: Final = 64
 #: Nobody measured how far what is outside the heap swings.
 _OUTSIDE_MARGIN: Final = 1.25
 
@@ -100,16 +89,6 @@ class ProcessWorkload:
         return self.fetches.held(self.partitions) / MIB
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessMemory:
-    """Heap and resident limit of one process in MiB, each with its reason."""
-
-    heap_mib: int
-    heap: Choice
-    limit_mib: int
-    limit: Choice
-
-
 def load_of(
     variables: KafkaRest,
     instances: int,
@@ -158,56 +137,6 @@ def small_fetch_bytes(brokers: int) -> int:
     return max(MIB, SMALL_FETCH_BYTES // brokers)
 
 
-def documented_heap(consumers: int) -> Choice:
-    """Return the heap of the guide in MiB: 1 GiB, and 16 MiB for each consumer instance on the process."""
-    mib = _GUIDE_HEAP_MIB + _GUIDE_CONSUMER_MIB * consumers
-    because = f"1 GiB for producing and administration, and 16 MiB for each of {consumers} consumer instances"
-    return Choice(mib, because, f"{GUIDE}, Memory", "documented")
-
-
-def measured_heap(load: ProcessWorkload) -> Choice:
-    """Return the heap in MiB that measurements ask for, 1 GiB at least.
-
-    Twice what stays live, and once what requests and the answers to reads take, which nothing keeps.
-    """
-    live, answers, bodies = _live_mib(load), _answers_mib(load), load.requests.body_bytes / MIB
-    if bodies < _SMALL_BODIES_MIB:
-        bodies = 0
-    needed = live * _HEAP_TO_LIVE + answers + bodies
-    mib = max(_GUIDE_HEAP_MIB, math.ceil(needed / _STEP_MIB) * _STEP_MIB)
-    parts = [
-        f"{_LIVE_MIB} MiB for the proxy itself",
-        *(
-            [f"{load.connections} connections x {load.connection.live_mib:g} MiB of a producer"]
-            if load.connection.producer
-            else []
-        ),
-        f"{load.buffer_bytes / MIB:.0f} MiB producer buffer",
-        f"{load.consumers} consumer instances x {_IDLE_LIVE_MIB} MiB",
-        f"{load.readers} readers x {_READ_LIVE:.0f} x {load.fetched_mib:g} MiB fetched"
-        + (f" ({load.fetches.said(load.partitions)})" if load.readers else ""),
-    ]
-    because = (
-        f"live heap: {' + '.join(parts)} = {live:.0f} MiB; the heap is twice that, so that the collector "
-        "keeps up and the consumers of an instance that restarts fit as well"
-    )
-    if answers:
-        because += (
-            f", plus {answers:.0f} MiB of answers, {load.answers} reads x {FULL_READ} x "
-            f"{load.request_max_bytes / MIB:g} MiB"
-        )
-    if bodies:
-        because += (
-            f", plus {bodies:.0f} MiB of {load.requests.concurrent} requests in flight x "
-            f"{load.requests.bytes_each / MIB:.1f} MiB x {1 + BASE64:.2f}, their text as base64 and "
-            "their records"
-        )
-    source = f"{MEASURED}, Memory per consumer instance; {fetches.SOURCE}"
-    if mib == _GUIDE_HEAP_MIB:
-        return Choice(mib, f"{because}; at least 1 GiB", f"{source}; {GUIDE}, Memory", "documented")
-    return Choice(mib, because, source, "estimate")
-
-
 def resident_limit(heap_mib: int, load: ProcessWorkload) -> Choice:
     """Return the resident limit of the unit in MiB: the heap, and what lies outside it with a margin."""
     readers = load.consumers * _IDLE_OUTSIDE_MIB + load.readers * _READ_OUTSIDE * load.fetched_mib
@@ -253,51 +182,9 @@ def request_max_bytes(load: ProcessWorkload) -> Choice:
     return Choice(load.request_max_bytes, because, f"{REAL}, How large an answer is", basis)
 
 
-def instances_for_heap(
-    variables: KafkaRest, at_least: int, connection: Connection, fetched: Fetches, *, documented: bool
-) -> tuple[int, bool]:
-    """Return how many processes keep every heap within 8 GiB, and whether fetches are bounded for it.
-
-    By measurement fetches are bounded before a process is split: 4 MiB of them read at nine tenths of the
-    speed of 50 MiB, for a sixth of the memory on twelve partitions.
-    """
-    if documented:
-        count = at_least
-        while _mib(documented_heap(math.ceil(variables.workload.consumers / count))) > HEAP_LIMIT_MIB:
-            count += 1
-        return count, False
-    if _mib(measured_heap(load_of(variables, at_least, connection, fetched))) <= HEAP_LIMIT_MIB:
-        return at_least, False
-    count = at_least
-    while (
-        _mib(measured_heap(load_of(variables, count, connection, fetched, small_fetch=True))) > HEAP_LIMIT_MIB
-        and count < MOST_INSTANCES
-    ):
-        count += 1
-    return count, True
-
-
 def int_or_none(value: object) -> int | None:
     """Return a whole number that a person wrote for a key; None where it is none."""
     try:
         return int(str(value)) if value is not None else None
     except ValueError:
         return None
-
-
-def _live_mib(load: ProcessWorkload) -> float:
-    return (
-        _LIVE_MIB
-        + load.buffer_bytes / MIB
-        + load.connections * load.connection.live_mib
-        + load.consumers * _IDLE_LIVE_MIB
-        + load.readers * _READ_LIVE * load.fetched_mib
-    )
-
-
-def _answers_mib(load: ProcessWorkload) -> float:
-    return load.answers * FULL_READ * load.request_max_bytes / MIB
-
-
-def _mib(choice: Choice) -> int:
-    return int(choice.value or 0)

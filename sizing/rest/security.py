@@ -6,7 +6,7 @@ from typing import Final
 
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.security import login_of, plan_client, put_file
-from sizing.rest.process import SERVICE, RestProcess
+from sizing.rest.distribution import LISTENER, SERVICE, RestProcess
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
 _REALM: Final = "KafkaRest"
@@ -51,8 +51,8 @@ def _listeners(sheet: Sheet, file: str, process: RestProcess, folder: str) -> No
         sheet.put(file, key, "rest.tls", Choice(value, because, _SOURCE, "derived"))
 
     put("ssl.keystore.type", "PEM", "a text file needs no password of its own")
-    put("ssl.keystore.location", f"{folder}/listener.pem", "the key and the certificate of this listener")
-    put_file(sheet, f"{folder}/listener.pem", "rest.tls", {"key": tls.key, "certificate": tls.certificate})
+    put("ssl.keystore.location", f"{folder}/{LISTENER}", "the key and the certificate of this listener")
+    put_file(sheet, f"{folder}/{LISTENER}", "rest.tls", {"key": tls.key, "certificate": tls.certificate})
     # Also where no client shows a certificate: the readiness probe on the host holds the listener against it.
     put_file(sheet, f"{folder}/listener-ca.pem", "rest.tls", {"certificate": tls.ca})
     if tls.clients != "none":

@@ -22,9 +22,10 @@ from sizing.core.service import (
 )
 from sizing.core.variables import role_variables
 from sizing.host.variables import host_facts
+from sizing.rest.distribution import SERVICE
 from sizing.rest.distributions import DISTRIBUTIONS
+from sizing.rest.instances import processes_with_cores, produced_per_s
 from sizing.rest.planner import plan_rest
-from sizing.rest.process import SERVICE, processes_with_cores, produced_per_s
 from sizing.rest.variables import KafkaRest
 
 

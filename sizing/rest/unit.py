@@ -1,4 +1,4 @@
-"""What every distribution of the REST proxy shares: heap, collector and the limits of its unit."""
+"""What every distribution of the REST proxy shares: collector and the limits of its unit."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import Final
 
 from sizing.core import jvm
 from sizing.core.service import put_stop
-from sizing.core.settings import MIB, Basis, Choice, Sheet
+from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.variables import basis_of
+from sizing.rest.distribution import RestProcess
 from sizing.rest.memory import (
     GUIDE,
-    HEAP_LIMIT_MIB,
     MEASURED,
     REAL,
     ProcessWorkload,
     cached_buffers,
-    documented_heap,
-    measured_heap,
     resident_limit,
 )
-from sizing.rest.process import RestProcess
 from sizing.rest.variables import KafkaRest
 
 _REGIONS: Final = 2048  # G1 aims at about this many regions; OpenJDK, G1 ergonomics
@@ -35,90 +32,6 @@ _THREADS: Final = 38
 #: What a unit may write to the journal.
 _JOURNAL_S: Final = 30
 _JOURNAL_LINES: Final = 2000
-
-
-def heaps(process: RestProcess) -> tuple[Choice, Choice]:
-    """Return the heap in MiB, the documented and the measured one."""
-    return documented_heap(process.load.consumers), measured_heap(process.load)
-
-
-def put_heap(sheet: Sheet, file: str, key: str, process: RestProcess) -> int:
-    """Plan the heap under a variable of its own; return it in MiB."""
-    documented, measured = heaps(process)
-    forms = [
-        Choice(jvm.heap(int(form.value or 0)), form.because, form.source, form.basis)
-        for form in (documented, measured)
-    ]
-    given, planned = process.variables.heap_mib, measured if sheet.advice == "measured" else documented
-    heap_mib = written_heap(sheet, key, int(measured.value or 0)) or given or int(planned.value or 0)
-    if given:
-        sheet.give(key, jvm.heap(given))
-    sheet.put(file, key, "rest.heap.consumers", *forms)
-    return heap_mib
-
-
-def written_heap(sheet: Sheet, key: str, advised_mib: int) -> int | None:
-    """Return the heap in MiB that a person's own flags come to; None where there are none.
-
-    Flags that set no heap are an error, and come to what is advised.
-    """
-    flags = sheet.own(key)
-    if flags is None:
-        return None
-    mib = jvm.maximum_heap_mib(flags)
-    if mib is None:
-        sheet.error(
-            "rest.heap.consumers",
-            f"{key} is {flags!r} and sets no -Xmx: the process would take a quarter of the host's memory",
-            f"write both -Xms and -Xmx, such as {jvm.heap(advised_mib)}",
-        )
-    return mib or advised_mib
-
-
-def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes: int) -> None:
-    """Find a heap that is too large to pause shortly, or too small for what it has to hold."""
-    if heap_mib > HEAP_LIMIT_MIB:
-        sheet.warning(
-            "rest.heap.limit",
-            f"a heap of {heap_mib} MiB is above {HEAP_LIMIT_MIB}: its pauses cause time-outs of requests and "
-            f"disconnected consumers ({GUIDE}, JVM)",
-            "leave the heap to the plan, or raise kafka_rest_instances_per_host",
-        )
-    needed = measured_heap(load) if sheet.advice == "measured" else documented_heap(load.consumers)
-    if heap_mib < int(needed.value or 0):
-        sheet.warning(
-            "rest.heap.consumers",
-            f"a heap of {heap_mib} MiB is below the {needed.value} MiB that the workload asks for: "
-            f"{needed.because}",
-            f"set kafka_rest_heap_mib to {needed.value}, or take it out"
-            if int(needed.value or 0) <= HEAP_LIMIT_MIB
-            else "take kafka_rest_heap_mib out: the plan splits a process that needs more than "
-            f"{HEAP_LIMIT_MIB} MiB",
-        )
-    bodies = load.requests.body_bytes / MIB
-    if bodies > heap_mib >= int(needed.value or 0):
-        sheet.error(
-            "rest.heap.bodies",
-            f"{load.requests.concurrent} requests of {load.requests.bytes_each} bytes are in flight "
-            f"together, "
-            f"{bodies:.0f} MiB as text and records, and the heap of {heap_mib} MiB by {GUIDE} has no "
-            "part for them",
-            f"send fewer records in a request, spread the load over {math.ceil(bodies / heap_mib) + 1} times "
-            "as many processes, or leave advice at measured, which counts them",
-        )
-    if buffer_bytes >= heap_mib * MIB:
-        sheet.error(
-            "rest.producer.buffer",
-            f"producer.buffer.memory is {buffer_bytes} bytes, and the whole heap has {heap_mib * MIB}",
-            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less, or give the process more heap",
-        )
-    elif buffer_bytes > heap_mib * MIB // 2:
-        sheet.warning(
-            "rest.producer.buffer",
-            f"producer.buffer.memory is {buffer_bytes} bytes, more than half of the heap of {heap_mib} MiB: "
-            "nothing is left for consumers and requests",
-            f"set producer.buffer.memory to {heap_mib * MIB // 4} or less",
-        )
 
 
 def collectors(heap_mib: int, logs: str, load: ProcessWorkload, release: int | None) -> tuple[Choice, Choice]:

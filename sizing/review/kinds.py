@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from sizing.rest.distribution import Signs
 from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.record import Signs
 from sizing.review.containers import ComposeContainer, containers
 from sizing.review.reading import (
     ReviewError,

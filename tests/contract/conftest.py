@@ -28,7 +28,7 @@ from local.services.rest_proxies import (
     vendor_archives,
 )
 from tests.awaiting import await_that
-from tests.contract.dialects import DIALECTS, Dialect
+from tests.contract.answers import ANSWERS, Answers
 from tests.contract.rest_client import Consumer, produce
 
 URL = os.environ.get("KEDGE_REST_URL")
@@ -41,7 +41,7 @@ class Target:
     url: str
     second_url: str
     topic: str
-    dialect: Dialect
+    answers: Answers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -88,10 +88,10 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if not topic:
             pytest.exit("KEDGE_REST_URL needs KEDGE_REST_TOPIC, a topic that the tests may write to", 4)
         said = os.environ.get("KEDGE_REST_DISTRIBUTION", "confluent")
-        yield Target(URL, os.environ.get("KEDGE_REST_URL_2", URL), topic, DIALECTS[said])
+        yield Target(URL, os.environ.get("KEDGE_REST_URL_2", URL), topic, ANSWERS[said])
         return
     vendor: VendorArchive | None = request.param
-    dialect = DIALECTS[vendor.distribution if vendor else "sandbox"]
+    answers = ANSWERS[vendor.distribution if vendor else "sandbox"]
     home: Path = (
         unpack(vendor.file, tmp_path_factory.mktemp(vendor.distribution))
         if vendor
@@ -100,14 +100,14 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     running: Broker = request.getfixturevalue("broker")
     first, second = (
         running_proxy(
-            home, tmp_path_factory.mktemp(name), dialect.properties(running.bootstrap_servers, name)
+            home, tmp_path_factory.mktemp(name), answers.properties(running.bootstrap_servers, name)
         )
         for name in ("first", "second")
     )
     with first as one, second as two:
         for each in (one, two):
             _await_produce(each.url, "contract.topic")
-        yield Target(one.url, two.url, "contract.topic", dialect)
+        yield Target(one.url, two.url, "contract.topic", answers)
 
 
 def _await_produce(url: str, topic: str) -> None:
@@ -127,8 +127,8 @@ def topic(target: Target) -> str:
 
 
 @pytest.fixture
-def dialect(target: Target) -> Dialect:
-    return target.dialect
+def answers(target: Target) -> Answers:
+    return target.answers
 
 
 @pytest.fixture
@@ -149,12 +149,12 @@ def group() -> str:
 
 
 @pytest.fixture
-def consumer(rest: httpx.Client, dialect: Dialect, group: str) -> Iterator[Callable[..., Consumer]]:
+def consumer(rest: httpx.Client, answers: Answers, group: str) -> Iterator[Callable[..., Consumer]]:
     """Makes instances in the test's group and deletes those that are left."""
     made: list[Consumer] = []
 
     def make(at: httpx.Client | None = None, **wishes: str) -> Consumer:
-        made.append(Consumer(at or rest, group, dialect, **wishes))
+        made.append(Consumer(at or rest, group, answers, **wishes))
         return made[-1]
 
     yield make

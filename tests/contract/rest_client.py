@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.contract.dialects import DIALECTS, Dialect
+from tests.contract.answers import ANSWERS, Answers
 
 V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
@@ -45,10 +45,10 @@ class Consumer:
     """One consumer instance, used through the base_uri that its creation was answered with."""
 
     def __init__(
-        self, rest: httpx.Client, group: str, dialect: Dialect = DIALECTS["sandbox"], **wishes: str
+        self, rest: httpx.Client, group: str, answers: Answers = ANSWERS["sandbox"], **wishes: str
     ) -> None:
-        body = {"format": "binary", "auto.offset.reset": "earliest", **dialect.own_commits, **wishes}
-        self.dialect = dialect
+        body = {"format": "binary", "auto.offset.reset": "earliest", **answers.spoken.own_commits, **wishes}
+        self.answers = answers
         answer = rest.post(f"/consumers/{group}", json=body, headers={"Content-Type": V2})
         assert answer.status_code == 200, answer.text
         self.format = str(body["format"])
@@ -92,7 +92,7 @@ class Consumer:
 
     def assignment(self) -> set[tuple[str, int]]:
         """Return the partitions that the instance has, as itself or as its subscription tells."""
-        if self.dialect.tells_assignments:
+        if self.answers.tells_assignments:
             answer = self.http.get(f"{self.base_uri}/assignments")
             assert answer.status_code == 200, answer.text
             return {(each["topic"], each["partition"]) for each in answer.json()["partitions"]}

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.contract.answers import Answers
 from tests.contract.conftest import Target
-from tests.contract.dialects import Dialect
 from tests.contract.rest_client import BINARY, JSON, V2, Consumer, Record, b64, offsets, produce
 
 Make = Callable[..., Consumer]
@@ -31,19 +31,19 @@ def read_ours(reader: Consumer, tag: bytes, count: int, **query: int) -> list[in
 
 
 def test_instance_lives_from_creation_to_deletion(
-    rest: httpx.Client, topic: str, tag: bytes, consumer: Make, dialect: Dialect
+    rest: httpx.Client, topic: str, tag: bytes, consumer: Make, answers: Answers
 ) -> None:
     send(rest, topic, tag, 20)
     reader = consumer()
     reader.subscribe(topic)
     # Where it tells the partitions, it tells the topics that they are of.
-    assert reader.subscription()["topics"] == ([topic] if dialect.tells_assignments else [])
+    assert reader.subscription()["topics"] == ([topic] if answers.tells_assignments else [])
     assert read_ours(reader, tag, 20) == list(range(20))
     assert reader.subscription()["topics"] == [topic]
     assert (topic, 0) in reader.assignment()
     assert reader.delete().status_code == 204
     gone = reader.get_records()
-    assert (gone.status_code, gone.json()["error_code"]) == dialect.unknown_instance
+    assert (gone.status_code, gone.json()["error_code"]) == answers.unknown_instance
 
 
 def test_base_uri_is_absolute_and_leads_to_the_instance(consumer: Make, group: str) -> None:
@@ -55,10 +55,10 @@ def test_base_uri_is_absolute_and_leads_to_the_instance(consumer: Make, group: s
     assert reader.subscription()["topics"] == []
 
 
-def test_name_may_be_chosen_once(rest: httpx.Client, consumer: Make, group: str, dialect: Dialect) -> None:
+def test_name_may_be_chosen_once(rest: httpx.Client, consumer: Make, group: str, answers: Answers) -> None:
     assert consumer(name="chosen").instance_id == "chosen"
     again = rest.post(f"/consumers/{group}", json={"name": "chosen"}, headers={"Content-Type": V2})
-    assert (again.status_code, again.json()["error_code"]) == dialect.taken_name
+    assert (again.status_code, again.json()["error_code"]) == answers.taken_name
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_name_may_be_chosen_once(rest: httpx.Client, consumer: Make, group: str,
     [("GET", "/records"), ("POST", "/offsets"), ("GET", "/assignments"), ("DELETE", "")],
 )
 def test_unknown_instance_is_not_found(
-    rest: httpx.Client, group: str, method: str, path: str, dialect: Dialect
+    rest: httpx.Client, group: str, method: str, path: str, answers: Answers
 ) -> None:
     answer = rest.request(
         method, f"/consumers/{group}/instances/nobody{path}", headers={"Accept": f"{BINARY}, {V2}"}
     )
-    if path == "/assignments" and not dialect.tells_assignments:
+    if path == "/assignments" and not answers.tells_assignments:
         assert answer.status_code == 405
         return
-    assert (answer.status_code, answer.json()["error_code"]) == dialect.unknown_instance
+    assert (answer.status_code, answer.json()["error_code"]) == answers.unknown_instance
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_instance_with_an_impossible_wish_is_refused(
 
 
 def test_records_are_refused_in_a_format_that_the_instance_does_not_have(
-    topic: str, consumer: Make, dialect: Dialect
+    topic: str, consumer: Make, answers: Answers
 ) -> None:
     reader = consumer()
     reader.subscribe(topic)
     answer = reader.get_records(accept=JSON, timeout=100)
-    assert (answer.status_code, answer.json()["error_code"]) == dialect.other_format
+    assert (answer.status_code, answer.json()["error_code"]) == answers.other_format
 
 
 def test_json_instance_gets_json_values(rest: httpx.Client, topic: str, tag: bytes, consumer: Make) -> None:
@@ -126,7 +126,7 @@ def test_commit_survives_the_instance(rest: httpx.Client, topic: str, tag: bytes
 
 
 def test_explicit_commit_names_a_record(
-    rest: httpx.Client, topic: str, tag: bytes, consumer: Make, dialect: Dialect
+    rest: httpx.Client, topic: str, tag: bytes, consumer: Make, answers: Answers
 ) -> None:
     """To kafka-rest it names the last one that was processed, to the bridge the next one to read."""
     places = send(rest, topic, tag, 10)
@@ -134,7 +134,7 @@ def test_explicit_commit_names_a_record(
     first.subscribe(topic)
     read_ours(first, tag, 10)
     first.commit([{"topic": topic, "partition": 0, "offset": places[5]}])
-    if dialect.tells_assignments:
+    if answers.tells_assignments:
         committed = first.http.request(
             "GET", f"{first.base_uri}/offsets", json={"partitions": [{"topic": topic, "partition": 0}]}
         )
@@ -143,7 +143,7 @@ def test_explicit_commit_names_a_record(
 
     second = consumer()
     second.subscribe(topic)
-    left = list(range(5 + dialect.commit_adds, 10))
+    left = list(range(5 + answers.spoken.commit_adds, 10))
     assert read_ours(second, tag, len(left)) == left
 
 
@@ -198,7 +198,7 @@ def test_read_of_nothing_ends_at_its_timeout(topic: str, consumer: Make) -> None
 
 
 def test_read_stays_under_max_bytes_and_goes_on_where_it_ended(
-    rest: httpx.Client, topic: str, tag: bytes, consumer: Make, dialect: Dialect
+    rest: httpx.Client, topic: str, tag: bytes, consumer: Make, answers: Answers
 ) -> None:
     values = [tag + b"%05d" % i + bytes(1000 - len(tag) - 5) for i in range(10)]
     reader = consumer(**{"auto.offset.reset": "latest"})
@@ -206,7 +206,7 @@ def test_read_stays_under_max_bytes_and_goes_on_where_it_ended(
     reader.read_until(lambda found: bool(reader.assignment()))
     offsets(produce(rest, topic, [{"partition": 0, "value": b64(value)} for value in values]))
     deadline = time.monotonic() + 60
-    if not dialect.max_bytes_ends_reads:
+    if not answers.spoken.max_bytes:
         while (answer := reader.get_records(timeout=1000, max_bytes=3500)).status_code == 200:
             assert answer.json() == []
             assert time.monotonic() < deadline

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.contract.dialects import Dialect
+from tests.contract.answers import Answers
 from tests.contract.rest_client import BINARY, JSON, V2, Consumer, b64, offsets, produce
 
 
-def test_root_answers_an_object(rest: httpx.Client, dialect: Dialect) -> None:
+def test_root_answers_an_object(rest: httpx.Client, answers: Answers) -> None:
     answer = rest.get("/")
-    assert (answer.status_code, answer.json().keys()) == (200, dialect.root.keys())
+    assert (answer.status_code, answer.json().keys()) == (200, answers.root.keys())
 
 
 def test_topic_is_listed_and_described(rest: httpx.Client, topic: str) -> None:
@@ -22,13 +22,13 @@ def test_topic_is_listed_and_described(rest: httpx.Client, topic: str) -> None:
     assert all(each["replicas"] for each in described["partitions"])
 
 
-def test_unknown_topic_is_not_described(rest: httpx.Client, dialect: Dialect) -> None:
+def test_unknown_topic_is_not_described(rest: httpx.Client, answers: Answers) -> None:
     answer = rest.get("/topics/no-such-topic", headers={"Accept": V2})
-    assert (answer.status_code, answer.json()["error_code"]) == dialect.unknown_topic
+    assert (answer.status_code, answer.json()["error_code"]) == answers.unknown_topic
 
 
-def test_brokers_and_clusters_show_that_the_cluster_is_reached(rest: httpx.Client, dialect: Dialect) -> None:
-    if not dialect.shows_cluster:
+def test_brokers_and_clusters_show_that_the_cluster_is_reached(rest: httpx.Client, answers: Answers) -> None:
+    if not answers.shows_cluster:
         assert {rest.get(path).status_code for path in ("/brokers", "/v3/clusters")} == {404}
         return
     assert rest.get("/brokers", headers={"Accept": V2}).json()["brokers"]
@@ -66,7 +66,7 @@ def test_records_of_a_key_share_a_partition(rest: httpx.Client, topic: str, tag:
 
 
 def test_all_bytes_survive_and_nulls_where_a_proxy_knows_them(
-    rest: httpx.Client, topic: str, tag: bytes, consumer: Callable[..., Consumer], dialect: Dialect
+    rest: httpx.Client, topic: str, tag: bytes, consumer: Callable[..., Consumer], answers: Answers
 ) -> None:
     sent = [(tag, bytes(range(256))), (tag, b""), (tag, None)]
     records = [
@@ -77,16 +77,16 @@ def test_all_bytes_survive_and_nulls_where_a_proxy_knows_them(
     reader = consumer()
     reader.subscribe(topic)
     got = reader.read_until(lambda found: sum(each["key"] == tag for each in found) == 3)
-    came = [(key, dialect.null_becomes if value is None else value) for key, value in sent]
+    came = [(key, answers.null_becomes if value is None else value) for key, value in sent]
     assert [(each["key"], each["value"]) for each in got if each["key"] == tag] == came
 
 
-def test_json_values_are_taken(rest: httpx.Client, tag: bytes, topic: str, dialect: Dialect) -> None:
+def test_json_values_are_taken(rest: httpx.Client, tag: bytes, topic: str, answers: Answers) -> None:
     values = [{"tag": tag.decode(), "n": 1.5, "l": [1, None, "ä"]}, "text"]
     answer = produce(rest, topic, [{"value": value} for value in values], JSON)
     assert len(offsets(answer)) == 2
     answer = produce(rest, topic, [{"value": 7}], JSON)
-    if dialect.json_numbers:
+    if answers.json_numbers:
         assert len(offsets(answer)) == 1
     else:
         assert answer.status_code == 400
@@ -103,9 +103,9 @@ def test_encoded_topic_name_is_decoded(rest: httpx.Client, topic: str, tag: byte
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/json"])
-def test_body_of_another_type_is_refused(rest: httpx.Client, topic: str, kind: str, dialect: Dialect) -> None:
+def test_body_of_another_type_is_refused(rest: httpx.Client, topic: str, kind: str, answers: Answers) -> None:
     answer = produce(rest, topic, [{"value": "eA=="}], kind)
-    assert answer.status_code == dialect.other_type
+    assert answer.status_code == answers.other_type
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,17 @@ def test_body_of_another_type_is_refused(rest: httpx.Client, topic: str, kind: s
     ids=lambda each: each if each.isascii() and each.replace(" ", "").isalnum() else "",
 )
 def test_malformed_request_is_refused(
-    rest: httpx.Client, topic: str, what: str, body: str, dialect: Dialect
+    rest: httpx.Client, topic: str, what: str, body: str, answers: Answers
 ) -> None:
     answer = rest.post(f"/topics/{topic}", content=body, headers={"Content-Type": BINARY, "Accept": V2})
-    if what in dialect.takes_malformed:
+    if what in answers.takes_malformed:
         assert answer.status_code == 200
         return
     assert answer.status_code in {400, 422}
     assert {"error_code", "message"} <= answer.json().keys()
 
 
-def test_record_for_an_unknown_topic_gets_no_offset(rest: httpx.Client, dialect: Dialect) -> None:
+def test_record_for_an_unknown_topic_gets_no_offset(rest: httpx.Client, answers: Answers) -> None:
     """A proxy may answer 404, or 200 with the error where the offset would be."""
     answer = produce(rest, "no-such-topic", [{"value": "eA=="}, {"value": "eA=="}])
     if answer.status_code == 200:
@@ -138,11 +138,11 @@ def test_record_for_an_unknown_topic_gets_no_offset(rest: httpx.Client, dialect:
         assert [each.get("offset") for each in found] == [None, None]
         assert all(each["error_code"] for each in found)
     else:
-        assert (answer.status_code, answer.json()["error_code"]) == dialect.unknown_topic
+        assert (answer.status_code, answer.json()["error_code"]) == answers.unknown_topic
 
 
 def test_failed_record_is_named_in_its_place_and_the_others_are_kept(
-    rest: httpx.Client, topic: str, tag: bytes, dialect: Dialect
+    rest: httpx.Client, topic: str, tag: bytes, answers: Answers
 ) -> None:
     """A record beyond max.request.size (1 MiB by default) fails alone, and the status stays 200."""
     records = [{"value": b64(tag)}, {"value": b64(bytes(2 * 1024 * 1024))}, {"value": b64(tag)}]
@@ -151,7 +151,7 @@ def test_failed_record_is_named_in_its_place_and_the_others_are_kept(
     found = answer.json()["offsets"]
     assert [each.get("error_code") is None for each in found] == [True, False, True]
     assert [each.get("offset") is None for each in found] == [False, True, False]
-    assert all({"offset", "error_code"} <= each.keys() for each in found) == dialect.full_entries
+    assert all({"offset", "error_code"} <= each.keys() for each in found) == answers.full_entries
 
 
 def test_unknown_path_is_not_found(rest: httpx.Client) -> None:

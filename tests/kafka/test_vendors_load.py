@@ -9,7 +9,7 @@ import pytest
 
 from local.services.rest_proxies import VendorArchive, running_proxy, unpack
 from sizing.rest.distributions import DISTRIBUTIONS
-from tests.contract.dialects import DIALECTS
+from tests.contract.answers import ANSWERS
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.loads import LoadRun, assert_ledger_is_true
 
@@ -26,7 +26,7 @@ def test_every_record_is_delivered_once_and_committed_in_the_dialect_of_its_reco
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     home = unpack(vendor.file, tmp_path_factory.mktemp("home"))
-    written = DIALECTS[vendor.distribution].properties(broker.bootstrap_servers, "one")
+    written = ANSWERS[vendor.distribution].properties(broker.bootstrap_servers, "one")
     # A cold client on a busy machine needs longer for its first record than the contract gives it.
     properties = {key: value for key, value in written.items() if not key.endswith("max.block.ms")}
     part = {

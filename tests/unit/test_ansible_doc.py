@@ -1,9 +1,8 @@
-"""ansible-doc, run in the folder of the kit, shows every plugin and role of it with an example."""
+"""ansible-doc, run in the folder of the kit, shows every module, callback and role of it with an example."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import re
 import subprocess
@@ -14,15 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
-from plugins.filter.kedge import FilterModule
 from tests.reference import ROOT
 
-FILTERS = FilterModule().filters()
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py"))
 ACTIONS = sorted(path.stem for path in (ROOT / "plugins" / "action").glob("*.py"))
 NAMES = {
     "module": MODULES,
-    "filter": sorted(FILTERS),
     "callback": sorted(path.stem for path in (ROOT / "plugins" / "callback").glob("*.py")),
     "role": sorted(path.name for path in (ROOT / "roles").iterdir()),
 }
@@ -44,7 +40,7 @@ def shown(kind: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", sorted(NAMES))
-def test_ansible_doc_shows_every_plugin_and_role_with_an_example(kind: str) -> None:
+def test_ansible_doc_shows_every_module_callback_and_role_with_an_example(kind: str) -> None:
     pages = shown(kind)
     assert sorted(pages) == NAMES[kind]
     for name, page in pages.items():
@@ -94,12 +90,3 @@ def test_the_documentation_of_a_module_has_its_arguments(name: str, monkeypatch:
     for key, spec in asked.items():
         said = {k: options[key].get(k) for k in ("type", "elements", "choices", "default")}
         assert said == {k: spec.get(k) for k in said}, f"{name}.{key}"
-
-
-@pytest.mark.parametrize("name", sorted(FILTERS))
-def test_the_documentation_of_a_filter_has_its_arguments(name: str) -> None:
-    said = yaml.safe_load((ROOT / "plugins" / "filter" / f"{name}.yml").read_text())
-    _, *arguments = inspect.signature(FILTERS[name]).parameters
-    assert [option for option in said["DOCUMENTATION"]["options"] if option != "_input"] == arguments
-    assert said["DOCUMENTATION"].get("positional", "") == ", ".join(arguments)
-    assert said["DOCUMENTATION"]["name"] == name

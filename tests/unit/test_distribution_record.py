@@ -16,9 +16,8 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Choice, Sheet
 from sizing.plan import make_plan
+from sizing.rest.distribution import Distribution, Groups, Java, Jvm, Keys, RestProcess, Software, Versions
 from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.process import RestProcess
-from sizing.rest.record import Distribution, Groups, Java, Jvm, Keys, Software, Versions
 from tests.rest_inventories import of_rule, rest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -53,7 +52,7 @@ TOY: Final = Distribution(
     clients=lambda _: "4.3",
     environment=("TOY_HOME",),
     identity="toy.id",
-    dialect=Dialect(brokers=False),
+    dialect=Dialect(commit_adds=0),
 )
 
 
@@ -92,7 +91,7 @@ def test_what_roles_need_to_install_and_start_it_stands_in_the_plan() -> None:
         True,
         ["TOY_HEAP"],
     )
-    assert found["dialect"] == {"brokers": False}
+    assert found["dialect"] == {"commit_adds": 0}
     assert Dialect(**found["dialect"]) == TOY.dialect
 
 

@@ -300,8 +300,7 @@ def test_only_topics_whose_keys_may_move_and_those_without_keys_may_grow() -> No
 
 
 def test_a_running_instance_whose_tls_would_turn_at_its_port_is_named() -> None:
-    plain = {"settings": [{"file": "/etc/kafka-rest/8082/kafka-rest.properties"}]}
-    closed = {"settings": [*plain["settings"], {"file": "/etc/kafka-rest/8082/listener.pem"}]}
+    plain, closed = {"software": {"tls": False}}, {"software": {"tls": True}}
     runs_plain = {"name": "8082", "active": True, "in_force": ["kafka-rest.properties"]}
     runs_closed = {**runs_plain, "in_force": ["kafka-rest.properties", "listener.pem"]}
     for running, planned, turning in (

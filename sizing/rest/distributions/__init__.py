@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from sizing.rest.distribution import Distribution
 from sizing.rest.distributions.confluent import CONFLUENT
 from sizing.rest.distributions.mapr import MAPR
 from sizing.rest.distributions.sandbox import SANDBOX
 from sizing.rest.distributions.strimzi import STRIMZI
-from sizing.rest.record import Distribution
 
 #: Each by its name, in the order in which findings name them.
 DISTRIBUTIONS: Final[dict[str, Distribution]] = {

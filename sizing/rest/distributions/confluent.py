@@ -6,10 +6,9 @@ from typing import Final
 
 from sizing.core.settings import Sheet
 from sizing.keys.catalogue import numbers
+from sizing.rest.distribution import Distribution, Groups, Java, RestProcess, Signs, Software, Versions
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
 from sizing.rest.memory import MEASURED
-from sizing.rest.process import RestProcess
-from sizing.rest.record import Distribution, Groups, Java, Signs, Software, Versions
 
 _FACTS: Final = "REST proxy facts"
 

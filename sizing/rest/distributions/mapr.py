@@ -9,10 +9,9 @@ from urllib.parse import quote
 from sizing.core.plan import PlannedInstance
 from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.keys.catalogue import numbers
+from sizing.rest.distribution import Distribution, Groups, Keys, RestProcess, Signs, Software, Versions
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, plan_kafka_rest
 from sizing.rest.memory import int_or_none
-from sizing.rest.process import RestProcess
-from sizing.rest.record import Distribution, Groups, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.variables import KafkaRest
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from sizing.core.settings import Sheet
+from sizing.rest.distribution import Distribution, Groups, Java, RestProcess, Software, Versions
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
-from sizing.rest.process import RestProcess
-from sizing.rest.record import Distribution, Groups, Java, Software, Versions
 
 _FACTS: Final = "REST proxy facts"
 

@@ -11,15 +11,27 @@ from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import plan_fetch
+from sizing.rest.distribution import (
+    SERVICE,
+    Distribution,
+    Groups,
+    Health,
+    Java,
+    Jvm,
+    Keys,
+    RestProcess,
+    Signs,
+    Software,
+    Versions,
+)
 from sizing.rest.groups import plan_groups
+from sizing.rest.heap import check_heap, heap_of, planned_heap
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, int_or_none
-from sizing.rest.process import SERVICE, RestProcess
 from sizing.rest.producer import plan_waits
-from sizing.rest.record import Distribution, Groups, Health, Java, Jvm, Keys, Signs, Software, Versions
 from sizing.rest.security import refuse_listeners
 from sizing.rest.traffic import check_requests, request_bytes
-from sizing.rest.unit import check_heap, collectors, heaps, put_unit, written_heap
+from sizing.rest.unit import collectors, put_unit
 
 _PROPERTIES: Final = "application.properties"
 _HEAP: Final = "JAVA_OPTS"
@@ -206,12 +218,12 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
     folder = f"/etc/kafka-rest/{process.port}"
     logs = f"/var/log/kafka-rest/{process.port}"
     plan_logs(sheet, file, _LOG, folder, logs, process.variables.log_mib, old=False)
-    forms, sizes = [], []
-    for form, heap in enumerate(heaps(process)):
+    heap_mib = planned_heap(sheet, _HEAP, process)
+    forms = []
+    for form, heap in enumerate((heap_of(process.load, "documented"), heap_of(process.load, "measured"))):
         mib = own or int(heap.value or 0)
         flags = collectors(mib, logs, process.load, process.java)[form]
         because = f"kafka_rest_heap_mib is {own}" if own else heap.because
-        sizes.append(mib)
         forms.append(
             Choice(
                 f"{jvm.heap(mib)} {flags.value}",
@@ -220,9 +232,6 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
                 weakest("derived" if own else heap.basis, flags.basis),
             )
         )
-    documented, measured = sizes
-    planned = measured if sheet.advice == "measured" else documented
-    heap_mib = written_heap(sheet, _HEAP, measured) or planned
     sheet.put(file, _HEAP, "rest.heap.consumers", *forms)
     sheet.put(
         file,
@@ -282,16 +291,7 @@ STRIMZI: Final = Distribution(
         _CONNECTIONS,
     ),
     connection=_CONNECTION,
-    dialect=Dialect(
-        own_commits={"enable.auto.commit": False},
-        unknown_topic=404,
-        unknown_consumer=404,
-        wrong_content=400,
-        entry_errors=False,
-        brokers=False,
-        commit_adds=0,
-        max_bytes=False,
-    ),
+    dialect=Dialect(own_commits={"enable.auto.commit": False}, commit_adds=0, max_bytes=False),
     signs=Signs(
         "Strimzi's HTTP bridge",
         ("1.1.0", "0.33.1"),

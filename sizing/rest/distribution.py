@@ -1,23 +1,29 @@
-"""What a distribution of the REST proxy is: one record, of which all that depends on it follows."""
+"""What a distribution of the REST proxy is, and one process of it: all else follows from these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Final, Literal
 
 from evidence.dialect import Dialect
+from sizing.clients.fetches import Fetches
+from sizing.clients.groups import Coordinator
 from sizing.core.findings import Severity
+from sizing.core.plan import PlannedInstance
 from sizing.core.service import JavaNeed
+from sizing.core.settings import Sheet
+from sizing.host.variables import HostFacts
+from sizing.inventory.security import Security
 from sizing.keys.catalogue import Component, numbers
 from sizing.rest.jetty import ACCEPT_QUEUE
-from sizing.rest.memory import SHARED_PRODUCER, Connection
+from sizing.rest.memory import SHARED_PRODUCER, Connection, ProcessWorkload, load_of
+from sizing.rest.traffic import ProcessTraffic
+from sizing.rest.variables import KafkaRest
 
-if TYPE_CHECKING:  # they are written for any distribution, and read its record
-    from sizing.core.plan import PlannedInstance
-    from sizing.core.settings import Sheet
-    from sizing.rest.process import RestProcess
-    from sizing.rest.variables import KafkaRest
+SERVICE: Final = "kafka_rest"
+#: The file of a release that has it is that of an encrypted listener: its key and its certificate.
+LISTENER: Final = "listener.pem"
 
 Way = Literal["archive", "package"]
 
@@ -229,10 +235,10 @@ class Distribution:
         ``number`` counts the instances of the host from 0. JSON: ``install`` is a way; ``package``,
         ``package_version`` and ``home`` are there for a package alone; ``start`` is relative to the folder of
         the software, ``%i`` in it the instance's name; ``control`` (service, node) is there where Warden
-        runs the instance;
-        ``kafka_groups`` says whether its consumers form groups of its Kafka cluster, ``leaves_groups``
-        whether they leave these when it stops; ``jvm_options`` are the variables whose words are flags of
-        its JVM; ``dialect`` is what is otherwise than of kafka-rest.
+        runs the instance; ``tls`` says whether its listener is encrypted, ``kafka_groups`` whether its
+        consumers form groups of its Kafka cluster, ``leaves_groups`` whether they leave these when it stops;
+        ``jvm_options`` are the variables whose words are flags of its JVM; ``dialect`` is what is otherwise
+        than of kafka-rest.
         """
         software, way = self.software, self.way(variables)
         found: dict[str, object] = {
@@ -243,6 +249,7 @@ class Distribution:
             "own_user": not software.vendors_user,
             "ready": self.ready,
             "identity": self.identity,
+            "tls": variables.tls is not None,
             "kafka_groups": self.streams is None,
             "leaves_groups": self.leaves_groups,
             "jvm_options": list(self.jvm.options) if self.jvm else [],
@@ -256,3 +263,57 @@ class Distribution:
         if software.control and number == 0:
             found["control"] = {"service": software.control, "node": variables.node or host}
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class RestProcess:
+    """One instance of a host, with all that its settings follow from.
+
+    ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
+    the heap within its limit, ``fetches`` how they fetch; ``java`` is the
+    release on the host, None where nobody says; ``stall_s`` is the service level for a group that
+    gets nothing; ``coordinator`` is what its groups find at the brokers; ``security`` is what its cluster
+    asks of clients.
+    """
+
+    distribution: Distribution
+    host: str
+    address: str
+    number: int
+    instances: int
+    servers: str
+    balancer_url: str | None
+    stall_s: float | None
+    variables: KafkaRest
+    facts: HostFacts
+    small_fetch: bool
+    fetches: Fetches
+    java: int | None
+    coordinator: Coordinator
+    security: Security | None = None
+
+    @property
+    def scheme(self) -> str:
+        """What its URLs begin with."""
+        return "https" if self.variables.tls else "http"
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self.variables.first_port + self.number
+
+    @property
+    def id(self) -> str:
+        """The name that tells it from all others, whatever hosts come and go."""
+        return f"{self.host}-{self.port}"
+
+    @property
+    def load(self) -> ProcessWorkload:
+        """Its share of what its host carries."""
+        connection = self.distribution.connection
+        return load_of(self.variables, self.instances, connection, self.fetches, small_fetch=self.small_fetch)
+
+    @property
+    def requests(self) -> ProcessTraffic:
+        """Its share of the requests that reach its host."""
+        return self.load.requests

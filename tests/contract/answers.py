@@ -9,19 +9,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from evidence.dialect import Dialect
+from sizing.rest.distributions.strimzi import STRIMZI
+
 
 @dataclass(frozen=True)
-class Dialect:
+class Answers:
     """One distribution. Answers that are errors are (status, error_code); the defaults are kafka-rest's."""
 
+    #: How clients speak with it, by its own record.
+    spoken: Dialect = field(default_factory=Dialect)
     #: What stands before a key of the Kafka clients inside, and the keys of the proxy itself.
     prefix: str = ""
     keys: Mapping[str, str] = field(
         # Without fetch.min.bytes each read takes its whole time-out.
         default_factory=lambda: {"id": "{name}", "host.name": "127.0.0.1", "fetch.min.bytes": "1"}
     )
-    #: How an instance is asked not to commit by itself.
-    own_commits: Mapping[str, Any] = field(default_factory=lambda: {"auto.commit.enable": "false"})
     root: Mapping[str, Any] = field(default_factory=dict)
 
     unknown_topic: tuple[int, int] = (404, 40403)
@@ -42,10 +45,6 @@ class Dialect:
     json_numbers: bool = True
     #: What a null value in the binary format becomes.
     null_becomes: bytes | None = None
-    #: What is added to an offset that a client commits.
-    commit_adds: int = 1
-    #: Whether max_bytes ends a read early; else the read fails, and what it had fetched is passed over.
-    max_bytes_ends_reads: bool = True
 
     def properties(self, servers: str, name: str) -> dict[str, str]:
         """Return the file of a proxy with that name."""
@@ -57,14 +56,14 @@ class Dialect:
         }
 
 
-_KAFKA_REST: Final = Dialect()
-DIALECTS: Final[Mapping[str, Dialect]] = {
+_KAFKA_REST: Final = Answers()
+ANSWERS: Final[Mapping[str, Answers]] = {
     "sandbox": _KAFKA_REST,
     "confluent": _KAFKA_REST,
-    "strimzi": Dialect(
+    "strimzi": Answers(
+        spoken=STRIMZI.dialect,
         prefix="kafka.",
         keys={"bridge.id": "{name}"},
-        own_commits={"enable.auto.commit": False},
         # A bridge that its own project built has its version there.
         root={"bridge_version": "null"},
         unknown_topic=(404, 404),
@@ -79,7 +78,5 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         json_numbers=False,
         # The word null, read as base64.
         null_becomes=b"\x9e\xe9\x65",
-        commit_adds=0,
-        max_bytes_ends_reads=False,
     ),
 }

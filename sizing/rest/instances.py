@@ -1,42 +1,19 @@
-"""One REST process to plan, and how many of them a host gets."""
+"""How many REST proxies a host gets: by its cores, what they produce, and the heap of each."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from sizing.clients.fetches import Fetches
-from sizing.clients.groups import Coordinator
 from sizing.core.settings import Advice, Sheet
 from sizing.host.variables import HostFacts
-from sizing.inventory.security import Security
 from sizing.rest.capacity import instances_for, refused
-from sizing.rest.memory import (
-    GUIDE,
-    HEAP_LIMIT_MIB,
-    MEASURED,
-    MOST_INSTANCES,
-    REAL,
-    Connection,
-    ProcessWorkload,
-    documented_heap,
-    instances_for_heap,
-    load_of,
-    measured_heap,
-)
-from sizing.rest.record import Distribution
-from sizing.rest.traffic import (
-    ARTICLE,
-    ARTICLE_BYTES_PER_S,
-    READER_RECORDS,
-    ProcessTraffic,
-    bytes_per_s,
-    readers_of,
-)
+from sizing.rest.distribution import Distribution
+from sizing.rest.heap import MOST_INSTANCES, heap_each, instances_for_heap
+from sizing.rest.memory import GUIDE, HEAP_LIMIT_MIB, MEASURED, REAL
+from sizing.rest.traffic import ARTICLE, ARTICLE_BYTES_PER_S, READER_RECORDS, bytes_per_s, readers_of
 from sizing.rest.variables import KafkaRest
-
-SERVICE: Final = "kafka_rest"
 
 #: Measurements, Producing: records in a request -> records/s of one process on two cores, warm.
 _PRODUCED: Final = {1: 2_006, 10: 56_400, 100: 193_000, 1000: 227_000}
@@ -46,60 +23,6 @@ _CORES_MEASURED: Final = 2
 #: Measurements, Reading: what a reader of 100 records/s takes of a core, with fetch.min.bytes=1 and without.
 _READER_AT_ONCE: Final = 0.23
 _READER: Final = 0.07
-
-
-@dataclass(frozen=True, slots=True)
-class RestProcess:
-    """One instance of a host, with all that its settings follow from.
-
-    ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
-    the heap within its limit, ``fetches`` how they fetch; ``java`` is the
-    release on the host, None where nobody says; ``stall_s`` is the service level for a group that
-    gets nothing; ``coordinator`` is what its groups find at the brokers; ``security`` is what its cluster
-    asks of clients.
-    """
-
-    distribution: Distribution
-    host: str
-    address: str
-    number: int
-    instances: int
-    servers: str
-    balancer_url: str | None
-    stall_s: float | None
-    variables: KafkaRest
-    facts: HostFacts
-    small_fetch: bool
-    fetches: Fetches
-    java: int | None
-    coordinator: Coordinator
-    security: Security | None = None
-
-    @property
-    def scheme(self) -> str:
-        """What its URLs begin with."""
-        return "https" if self.variables.tls else "http"
-
-    @property
-    def port(self) -> int:
-        """The port on which it listens."""
-        return self.variables.first_port + self.number
-
-    @property
-    def id(self) -> str:
-        """The name that tells it from all others, whatever hosts come and go."""
-        return f"{self.host}-{self.port}"
-
-    @property
-    def load(self) -> ProcessWorkload:
-        """Its share of what its host carries."""
-        connection = self.distribution.connection
-        return load_of(self.variables, self.instances, connection, self.fetches, small_fetch=self.small_fetch)
-
-    @property
-    def requests(self) -> ProcessTraffic:
-        """Its share of the requests that reach its host."""
-        return self.load.requests
 
 
 def instance_count(
@@ -117,16 +40,14 @@ def instance_count(
     From cores and load, then as many more as keep every heap within 8 GiB; a person's number stands, and is
     held against the same limits. ``fetched`` is how their consumers fetch.
     """
-    documented = advice == "documented"
     given = variables.instances_per_host
     load = _from_load(sheet, variables, facts)
     count = given or _from_cores(sheet, facts, advice, load, dedicated=dedicated)
     if variables.heap_mib is not None or distribution.jvm is None:
         return count, False
     connection = distribution.connection
-    needed, small_fetch = instances_for_heap(variables, count, connection, fetched, documented=documented)
-    most = _heap_mib(variables, needed, connection, advice, fetched)
-    if needed > MOST_INSTANCES or (not documented and most > HEAP_LIMIT_MIB):
+    needed, small_fetch = instances_for_heap(variables, count, connection, fetched, advice)
+    if needed > MOST_INSTANCES:
         sheet.error(
             "rest.heap.split",
             f"the workload of the host needs more than {MOST_INSTANCES} processes of {HEAP_LIMIT_MIB} MiB "
@@ -136,7 +57,7 @@ def instance_count(
         return count, small_fetch
     if needed == count:
         return count, small_fetch
-    one = _heap_mib(variables, count, connection, advice, fetched, small_fetch=small_fetch)
+    one = heap_each(variables, count, connection, fetched, advice, small_fetch=small_fetch)
     if given:
         sheet.error(
             "rest.heap.split",
@@ -256,18 +177,3 @@ def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once
             else ""
         ),
     )
-
-
-def _heap_mib(
-    variables: KafkaRest,
-    count: int,
-    connection: Connection,
-    advice: Advice,
-    fetched: Fetches,
-    *,
-    small_fetch: bool = True,
-) -> int:
-    if advice == "documented":
-        return int(documented_heap(math.ceil(variables.workload.consumers / count)).value or 0)
-    load = load_of(variables, count, connection, fetched, small_fetch=small_fetch)
-    return int(measured_heap(load).value or 0)
