@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.core.rules import since
+from sizing.core.rules import CHANGED
 from sizing.core.settings import Choice, Sheet
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
@@ -26,9 +26,7 @@ from tests.rest_inventories import rest
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "rules.md"
 #: The page's section of keys: its heading, and its table up to the next heading.
-KEYS = re.compile(
-    r"(?<=\n## Keys\n\n\| rule \| sets \| since \|\n\|---\|---\|---\|\n).*?(?=\n## )", flags=re.DOTALL
-)
+KEYS = re.compile(r"(?<=\n\| rule \| sets \|\n\|---\|---\|\n).*?(?=\n## )", flags=re.DOTALL)
 #: Names of these inventories in keys, and what the page has in their place.
 _PLACES = {
     r"\b[\w-]+:\d+$": "HOST:PORT",
@@ -74,10 +72,14 @@ def named(rule: str) -> str:
 def keys(rules: dict[str, Rule]) -> str:
     """Return the rows of the page's table of keys; rules of own values set what their owners say."""
     return "".join(
-        f"| `{name}` | {', '.join(sorted({_key(key) for key in rule.keys}, key=str.lower))} | {since(name)} |\n"
+        f"| `{name}` | {', '.join(sorted({_key(key) for key in rule.keys}, key=str.lower))}{_since(name)} |\n"
         for name, rule in sorted(rules.items())
         if not name.endswith((".own", ".KEY"))
     )
+
+
+def _since(name: str) -> str:
+    return f"; since {CHANGED[name]}" if name in CHANGED else ""
 
 
 def _key(key: str) -> str:

@@ -61,6 +61,13 @@ def test_the_page_has_the_keys_that_each_rule_sets(code: dict[str, Rule]) -> Non
     assert found[0] == keys(code), "run python -m tests.rules"
 
 
+def test_a_rule_that_a_later_release_changed_says_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.rules.CHANGED", {"a.rule": "0.2.0"})
+    assert keys({"a.rule": Rule(keys={"k"}), "b.rule": Rule(keys={"k"})}) == (
+        "| `a.rule` | `k`; since 0.2.0 |\n| `b.rule` | `k` |\n"
+    )
+
+
 def test_what_the_documents_say_and_nothing_measured_changed_stands_apart(code: dict[str, Rule]) -> None:
     of_documents = {
         rule
