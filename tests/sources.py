@@ -20,8 +20,8 @@ _KINDS: Final = {
 _HEAD: Final = """\
 # Sources
 
-Every setting of a [plan](plan.md) names its source. Each of them is here, under a short key, with its author or
-publisher and version. This page is made from [sources.yml](../sizing/sources.yml).
+Every setting of a [plan](plan.md) names its source, and the section of it. Each source is here, under a short key. This page
+is made from [sources.yml](../sizing/sources.yml).
 """
 
 
@@ -46,8 +46,6 @@ def _section(key: str, source: Source) -> list[str]:
     lines.append(f"- Address: {f'<{address}>' if '://' in address else f'[{address}]({address})'}")
     cited = [*source.aliases, *(["a variable's name"] if key == "inventory" else [])]
     lines.append(f"- In a plan: {'; '.join(cited)}")
-    if source.sections:
-        lines.append(f"- Sections: {'; '.join(source.sections)}")
     return [*lines, *(f"- Outdated: {what}" for what in source.outdated), ""]
 
 
