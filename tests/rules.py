@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.core.rules import since
+from sizing.core.rules import CHANGED
 from sizing.core.settings import Choice, Sheet
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
@@ -25,10 +25,8 @@ from tests.rest_inventories import rest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "rules.md"
-#: The page's section of keys: its heading, and its table up to the next heading.
-KEYS = re.compile(
-    r"(?<=\n## Keys\n\n\| rule \| sets \| since \|\n\|---\|---\|---\|\n).*?(?=\n## )", flags=re.DOTALL
-)
+#: A row of a rule that sets values, in the sections before the findings: rule, text, and the keys that it sets.
+ROW = re.compile(r"^(\| `([^`]+)` \|.*\|) (.*)\|$", flags=re.MULTILINE)
 #: Names of these inventories in keys, and what the page has in their place.
 _PLACES = {
     r"\b[\w-]+:\d+$": "HOST:PORT",
@@ -71,13 +69,21 @@ def named(rule: str) -> str:
     return "clients.PROFILE.KEY" if PROFILES.fullmatch(rule) else rule
 
 
-def keys(rules: dict[str, Rule]) -> str:
-    """Return the rows of the page's table of keys; rules of own values set what their owners say."""
-    return "".join(
-        f"| `{name}` | {', '.join(sorted({_key(key) for key in rule.keys}, key=str.lower))} | {since(name)} |\n"
-        for name, rule in sorted(rules.items())
-        if not name.endswith((".own", ".KEY"))
-    )
+def keys(rules: dict[str, Rule], text: str) -> str:
+    """Return the page with the keys that each rule sets in its row; rules of your own values have none."""
+    setting, heading, findings = text.partition("\n## Findings\n")
+    return ROW.sub(lambda row: f"{row[1]} {_sets(row[2], rules)}|", setting) + heading + findings
+
+
+def _sets(name: str, rules: dict[str, Rule]) -> str:
+    if name not in rules or name.endswith((".own", ".KEY")):
+        return ""
+    names = sorted({_key(key) for key in rules[name].keys}, key=str.lower)
+    return f"{', '.join(names)}{_since(name)} "
+
+
+def _since(name: str) -> str:
+    return f"; since {CHANGED[name]}" if name in CHANGED else ""
 
 
 def _key(key: str) -> str:
@@ -160,5 +166,4 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patched:
-        rows = keys(planned(patched))
-    PAGE.write_text(KEYS.sub(lambda _: rows, PAGE.read_text()))
+        PAGE.write_text(keys(planned(patched), PAGE.read_text()))

@@ -20,40 +20,33 @@ _KINDS: Final = {
 _HEAD: Final = """\
 # Sources
 
-Every setting of a [plan](plan.md) names its source. Each of them is here, under a short key. This page is made from
-[sources.yml](../sizing/sources.yml), which also has how a source is written in a plan. A test holds
-the two together, and that every source of every plan is one of these.
+Every setting of a [plan](plan.md) names its source, and the section of it. Each source is here, under a short key. This page
+is made from [sources.yml](../sizing/sources.yml).
 """
 
 
 def page(known: Mapping[str, Source]) -> str:
-    """Return the page: a table of each kind, then what is used of each source and what of it is outdated."""
+    """Return the page: by kind, what is used of each source and what of it is outdated."""
     lines = [_HEAD]
     for kind, (title, said) in _KINDS.items():
-        lines += [
-            f"## {title}\n",
-            f"{said}\n",
-            "| key | title | author or publisher | version |",
-            "|---|---|---|---|",
-        ]
+        lines += [f"## {title}\n", f"{said}\n"]
         for key, source in known.items():
             if source.kind == kind:
-                lines.append(f"| [{key}](#{key}) | {source.title} | {source.by} | {source.version} |")
-        lines.append("")
-    lines.append("## Each source\n")
-    for key, source in known.items():
-        lines += [f"### {key}\n", f"{source.title}\n"]
-        address = source.address
-        if "://" not in address:
-            address = os.path.relpath(address, "docs")
-        lines.append(f"- Address: {f'<{address}>' if '://' in address else f'[{address}]({address})'}")
-        cited = [*source.aliases, *(["a variable's name"] if key == "inventory" else [])]
-        lines.append(f"- In a plan: {'; '.join(cited)}")
-        if source.sections:
-            lines.append(f"- Sections: {'; '.join(source.sections)}")
-        lines += [f"- Outdated: {what}" for what in source.outdated]
-        lines.append("")
+                lines += _section(key, source)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(key: str, source: Source) -> list[str]:
+    by = "" if source.by in {"Kedge", "you"} else f" By {source.by.removesuffix('.')}."
+    version = f" Version: {source.version}." if source.version else ""
+    lines = [f"### {key}\n", f"{source.title}.{by}{version}\n"]
+    address = source.address
+    if "://" not in address:
+        address = os.path.relpath(address, "docs")
+    lines.append(f"- Address: {f'<{address}>' if '://' in address else f'[{address}]({address})'}")
+    cited = [*source.aliases, *(["a variable's name"] if key == "inventory" else [])]
+    lines.append(f"- In a plan: {'; '.join(cited)}")
+    return [*lines, *(f"- Outdated: {what}" for what in source.outdated), ""]
 
 
 if __name__ == "__main__":

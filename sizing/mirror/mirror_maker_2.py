@@ -170,8 +170,9 @@ def _transactions(sheet: Sheet, flow: Flow, file: str) -> None:
     sheet.put(file, keys, "mirror.transactions", None, boundary)
     half = max(1, math.floor(spare_ms(spec) / 2))
     because = (
-        f"half of what the latency budget of {spec.latency_budget_ms} ms leaves, since records are seen when "
-        f"their transaction ends; {_TRANSACTION_MS} ms at most, half of the time after which a broker ends it"
+        f"half of what is left of the latency budget of {spec.latency_budget_ms} ms after a round trip and a "
+        "fetch, because consumers see records when their transaction ends; at most "
+        f"{_TRANSACTION_MS} ms, half of the time after which a broker ends it"
     )
     value = Choice(min(half, _TRANSACTION_MS), because, source, "estimate")
     sheet.put(file, f"{keys}.interval.ms", "mirror.transactions", None, value)

@@ -409,12 +409,11 @@ def _check_cores(sheet: Sheet, flow: Flow, cores: int) -> None:
     if wanted > cores:
         sheet.warning(
             "mirror.cores",
-            f"flow {flow.name} carries {flow.flow.mb_per_s:g} MB/s before compression, about {wanted:.0f} "
-            f"cores at {_MB_A_CORE:g} MB/s each, and its hosts have {cores} for it; two cores that the "
-            f"clusters shared did 45.6 MB/s of metrics and 54 of logs ({BENCH})",
-            f"use {math.ceil(wanted / cores)} times as many cores or hosts, or measure what these "
-            f"sustain with "
-            "capacity.yml",
+            f"flow {flow.name} has {flow.flow.mb_per_s:g} MB/s before compression, which takes about "
+            f"{wanted:.0f} cores at {_MB_A_CORE:g} MB/s each; its hosts have {cores}. Two cores, shared with "
+            f"the clusters, did 45.6 MB/s of metrics and 54 of logs ({BENCH})",
+            f"use {math.ceil(wanted / cores)} times as many cores or hosts, or measure with capacity.yml "
+            "what these sustain",
         )
 
 

@@ -246,9 +246,9 @@ def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: ProcessWork
         worst = load.readers * limit // MIB
         sheet.note(
             "rest.memory.worst_case",
-            f"average and worst case of a process: {load.readers} readers hold {load.fetched_mib:g} MiB each "
-            f"on average; all of them filled to consumer.request.max.bytes of {limit / MIB:g} MiB hold "
-            f"{worst} MiB of records, {3 * worst} MiB as measured, beside a heap of {heap_mib} MiB",
-            "where reads are long, lower consumer.request.max.bytes, or the readers a process",
+            f"the heap of {heap_mib} MiB is for {load.readers} readers with {load.fetched_mib:g} MiB each on "
+            f"average; if all reach consumer.request.max.bytes ({limit / MIB:g} MiB), they have {worst} MiB "
+            f"of records, which take {3 * worst} MiB as measured",
+            "if reads are long, lower consumer.request.max.bytes, or the number of readers",
         )
     return limit

@@ -88,10 +88,10 @@ def _from_cores(sheet: Sheet, facts: HostFacts, advice: Advice, load: int, *, de
     if advice == "measured" and facts.cores < 2 * _CORES_MEASURED:
         sheet.note(
             "rest.instances",
-            f"one instance on {facts.cores} cores by measurement (two processes with half the heap each did "
-            f"0.63 of one where no core is idle; {REAL}, The advice on a fleet), where MapR article, "
-            "Cluster Architecture says two or more",
-            "set kafka_rest_instances_per_host to 2 where one has to serve while the other restarts",
+            f"one instance on {facts.cores} cores: with no core idle, two processes with half the heap each "
+            f"did 0.63 of one ({REAL}, The advice on a fleet); MapR article, Cluster Architecture says two "
+            "or more",
+            "set kafka_rest_instances_per_host to 2 if one has to serve while the other restarts",
         )
         cores = 1
     return max(cores, load)

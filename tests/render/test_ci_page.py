@@ -85,12 +85,25 @@ def test_the_page_s_own_commands_end_as_it_says(tmp_path: Path) -> None:
     path = repository(tmp_path)
     git(path, "init", "-q")
     git(path, "add", ".")
-    for subject in "xy":
-        git(path, "commit", "--allow-empty", "-qm", subject)
+    git(path, "commit", "-qm", "x")
+    git(path, "update-ref", "refs/remotes/origin/main", "HEAD")
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if not line.startswith("for ")]
     assert len(lines) == 3
     run(path, lines)
+
+
+def test_a_branch_of_two_commits_is_compared_with_the_commit_at_which_it_left_main(upstream: Path) -> None:
+    hosts = upstream / "inventories" / "prod" / "hosts.yml"
+    hosts.write_text(REST.replace("host_cores: 16", "host_cores: 8"))
+    git(upstream, "commit", "-qam", "what main changed since")
+    git(upstream, "update-ref", "refs/remotes/origin/main", "HEAD")
+    git(upstream, "checkout", "-q", "change")
+    git(upstream, "commit", "--allow-empty", "-qm", "the branch's second")
+    (command,) = (line for line in re.findall(r"```sh\n(.*?)\n```", PAGE, re.DOTALL) if "merge-base" in line)
+    done = shell(upstream, command)
+    assert done.returncode == 0, done.stderr
+    assert shortened(done.stdout) == COMMENT
 
 
 def test_environments_of_one_repository_share_variables_and_are_planned_one_by_one(tmp_path: Path) -> None:

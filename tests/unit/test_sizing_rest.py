@@ -83,8 +83,8 @@ def test_the_resident_limit_is_the_heap_and_what_lies_outside_it() -> None:
 def test_the_worst_case_is_reported_beside_the_average() -> None:
     plan = make_plan(rest(1, {"consumers": 200, "partitions": 2}, DOCUMENTED, instances_per_host=1))
     (note,) = of_rule(plan, "rest.memory.worst_case")
-    assert "200 readers hold 2 MiB each on average" in note.message
-    assert "12800 MiB of records, 38400 MiB as measured, beside a heap of 4224 MiB" in note.message
+    assert "the heap of 4224 MiB is for 200 readers with 2 MiB each on average" in note.message
+    assert "they have 12800 MiB of records, which take 38400 MiB as measured" in note.message
 
 
 @pytest.mark.parametrize(("cores", "instances"), [(2, 1), (4, 2), (16, 2), (32, 2), (64, 4)])

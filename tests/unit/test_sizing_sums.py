@@ -236,7 +236,7 @@ def test_a_link_that_a_flow_fills_before_compression_is_found() -> None:
 
 def test_a_flow_that_its_cores_do_not_compress_is_found() -> None:
     (found,) = findings(mirrors(1, cores=2, flow={"mb_per_s": 280}), "mirror.cores", "warning")
-    assert "about 12 cores at 22.8 MB/s each, and its hosts have 2" in found.message
+    assert "about 12 cores at 22.8 MB/s each; its hosts have 2" in found.message
     assert findings(mirrors(2, cores=16, flow={"mb_per_s": 280}), "mirror.cores") == []
 
 

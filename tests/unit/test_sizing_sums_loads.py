@@ -52,7 +52,7 @@ def test_a_worker_that_its_cores_do_not_sustain_is_found(processes: int | None) 
     flow = {"mb_per_s": 280, "processes": processes}
     kind = {"kind": "mirror_maker_2", "version": "4.3.1"}
     (found,) = findings(mirrors(1, cores=2, flow=flow, **kind), "mirror.cores", "warning")
-    assert "about 12 cores at 22.8 MB/s each, and its hosts have 2" in found.message
+    assert "about 12 cores at 22.8 MB/s each; its hosts have 2" in found.message
     assert findings(mirrors(2, cores=16, flow=flow, **kind), "mirror.cores") == []
 
 
