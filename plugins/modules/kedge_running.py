@@ -371,7 +371,7 @@ def main() -> None:
     given = module.params
     if not given["secret_keys"] or not given["secret_values"]:
         module.fail_json(
-            msg="secret_keys and secret_values are missing, and nothing was read. Run review.yml, whose action has them"
+            msg="secret_keys and secret_values are missing, and nothing was read. Run review.yml"
         )
     secrets = Secrets(given["secret_keys"], given["secret_values"])
     module.exit_json(changed=False, running=find(given["mains"], given["kernel"], secrets))
