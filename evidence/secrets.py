@@ -24,6 +24,8 @@ _HELD: Final = re.compile(
     r"|\b(basic|bearer) [a-z0-9+/._~-]{16,})"
     r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)|\beyJ[\w-]{8,}\.eyJ[\w.-]{8,}"
 )
+#: The patterns themselves, for what takes secrets out on a host: of keys, and of values under any key.
+PATTERNS: Final = (_SECRET.pattern, _HELD.pattern)
 
 
 def looks_secret(key: str) -> bool:

@@ -22,6 +22,7 @@ import border.deployed
 import border.generator
 import border.host
 import border.proxy
+import border.running
 from control.mirror_positions import parse_position
 from evidence.record import PREFIX_BYTES, encode, identities, run_tag
 from tests.hostile_agent import NAME, OVER, ROW, file, line, load
@@ -89,6 +90,27 @@ _ACTION: Final = {
     "ok": True,
 }  # fmt: skip
 _MEMORY: Final = {"at_us": 5, "rss_bytes": 6, "state": "RUNNING", "heap_bytes": 7, "stores": 2}
+_RUNNING: Final = {
+    "cores": 2,
+    "memory_kib": 4096,
+    "kernel": {"vm.swappiness": "60"},
+    "processes": [
+        {
+            "pid": 7,
+            "main": "a.B",
+            "unit": "b.service",
+            "command": "java a.B b.properties",
+            "java": "/usr/bin/java",
+            "jars": ["kafka-rest-7.9.1.jar"],
+            "ports": [8082],
+            "environment": {"KAFKA_OPTS": "-Da=b"},
+            "limits": {"MemoryMax": "1024M"},
+            "files": [{"path": "b.properties", "lines": ["a=1"]}],
+            "missed": ["c.properties: is no file"],
+        }
+    ],
+    "others": ["process 9 (java)"],
+}
 _GC: Final = (
     b"[2026-11-21T10:00:01.000+0000][1.0s][info][gc] GC(1) Pause Young (Normal) 10M->5M(20M) 1.234ms\n"
 )
@@ -142,6 +164,9 @@ SOURCES: Final[Mapping[str, Source]] = {
     ),
     "border.host.memory": Source(
         "a Streams application", lambda data: border.host.memory(_text(data)), json.dumps(_MEMORY).encode()
+    ),
+    "border.running.running": Source(
+        "a host's processes", lambda data: border.running.running(_json(data)), json.dumps(_RUNNING).encode()
     ),
     "border.proxy.place": Source(
         "a REST proxy",
@@ -248,6 +273,7 @@ READERS: Final[Mapping[str, str]] = {
     "border/generator.py": _HOST,
     "border/table.py": _HOST,
     "control/changelogs.py": _CLUSTER,
+    "control/found.py": _HOST,
     "control/gate_watch.py": _OWN,
     "control/generator_bundle.py": _OWN,
     "control/group_gate.py": _CLUSTER,

@@ -23,7 +23,7 @@ UNIT = re.compile(r"([^/]+\.service)(?:/|$)")
 def holders(port: int) -> list[str]:
     """Return the ids of the processes that listen on a TCP port; none where the kernel does not tell."""
     sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
-    return [pid for pid in processes() if sockets & _descriptors(pid)] if sockets else []
+    return [pid for pid in processes() if sockets & opened(pid)] if sockets else []
 
 
 def unseen(port: int) -> bool:
@@ -33,20 +33,26 @@ def unseen(port: int) -> bool:
 
 
 def _inodes(port: int) -> set[str]:
-    found = set()
+    return {inode for inode, held in listening(PROC / "net") if held == port}
+
+
+def listening(net: Path) -> list[tuple[str, int]]:
+    """Return the sockets of a network that listen: inode and TCP port."""
+    found = []
     for table in ("tcp", "tcp6"):
         try:
-            lines = (PROC / "net" / table).read_text().splitlines()[1:]
+            lines = (net / table).read_text().splitlines()[1:]
         except OSError:
             continue
         for line in lines:
             words = line.split()
-            if words[3] == LISTENS and int(words[1].rpartition(":")[2], 16) == port:
-                found.add(words[9])
+            if words[3] == LISTENS:
+                found.append((words[9], int(words[1].rpartition(":")[2], 16)))
     return found
 
 
-def _descriptors(pid: str) -> set[str]:
+def opened(pid: str) -> set[str]:
+    """Return what a process has open: files by their paths, sockets by their inodes."""
     found = set()
     try:
         for link in (PROC / pid / "fd").iterdir():

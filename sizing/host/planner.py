@@ -30,7 +30,7 @@ _MOST_BUFFER: Final = 2**31 - 1
 _RESERVE_MIB: Final = 512
 _JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
 #: Settings of which the rules know, to hold a person's own against.
-_PLANNED: Final = (
+PLANNED: Final = (
     "net.core.netdev_max_backlog",
     "net.core.rmem_max",
     "net.core.somaxconn",
@@ -102,10 +102,10 @@ def plan_hosts(
                 ),
             )
         for key in sheet.rest_of_own(_SYSCTL, "host.own"):
-            near = nearest(key, _PLANNED, _LIKE)
+            near = nearest(key, PLANNED, _LIKE)
             if "." not in key:
                 findings.append(_no_sysctl(host, key))
-            elif near and key not in (*_PLANNED, *_BESIDE):
+            elif near and key not in (*PLANNED, *_BESIDE):
                 sheet.warning(
                     "host.own", f"{key} is nearly called as another setting", f"did you mean {near}?"
                 )

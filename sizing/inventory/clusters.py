@@ -78,6 +78,20 @@ def bootstrap(inventory: Inventory, name: str, cluster: KafkaCluster, port: int 
     )
 
 
+def servers(text: str) -> frozenset[str]:
+    """Return the brokers of a list as HOST:PORT, whatever their order, spaces, letters' case and protocol."""
+    return frozenset(one for word in text.lower().split(",") if (one := word.strip().rpartition("://")[2]))
+
+
+def same_cluster(one: str, other: str) -> bool:
+    """Return whether two lists name a broker in common, which is of one cluster alone.
+
+    Lists without one may still be of one cluster: by other names, other listeners, or other brokers of it.
+    Only the brokers themselves could tell.
+    """
+    return not servers(one).isdisjoint(servers(other))
+
+
 def message_max_bytes(inventory: Inventory, cluster: KafkaCluster) -> int | None:
     """Return the message.max.bytes of a cluster's brokers; None when the inventory does not say.
 

@@ -17,7 +17,14 @@ from sizing.core.placement import place, quotas
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.variables import HostFacts, host_facts
-from sizing.inventory.clusters import KafkaCluster, bootstrap, broker_count, cluster_names, clusters
+from sizing.inventory.clusters import (
+    KafkaCluster,
+    bootstrap,
+    broker_count,
+    cluster_names,
+    clusters,
+    same_cluster,
+)
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import (
     LOCKED_KAFKA,
@@ -114,7 +121,8 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
             hosts_of.setdefault(name, []).append(host)
     flows = {name: variables[hosts[0]].flows[name] for name, hosts in sorted(hosts_of.items())}
     role = next(iter(variables.values()))
-    findings += [*_role_findings(role, flows, topics), *check_flow(role, flows)]
+    places = {name: _places(inventory, flow, known) for name, flow in flows.items()}
+    findings += [*_role_findings(role, flows, topics, places), *check_flow(role, flows)]
     findings += _lock_findings(role, [inventory.hosts[host] for host in variables])
     instances: dict[str, list[PlannedInstance]] = {host: [] for host in variables}
     shares: dict[str, list[FlowShare]] = {}
@@ -122,8 +130,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
         sheet = Sheet(f"flow {name}", advice, {})
         bounds = _bounds(sheet, inventory, name, flow, known, topics, role)
         if bounds is not None:
-            source = flow.source_bootstrap_servers or bootstrap(inventory, flow.source, known[flow.source])
-            target = flow.target_bootstrap_servers or bootstrap(inventory, flow.target, known[flow.target])
+            source, target = places[name]
             classic_kind = role.kind == "classic"
             planned = Flow(
                 name,
@@ -166,7 +173,21 @@ def mirrored_clusters(inventory: Inventory) -> frozenset[str]:
     return frozenset(f.source for f in flows) | frozenset(f.target for f in flows)
 
 
-def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow], topics: Part) -> list[Finding]:
+def _places(inventory: Inventory, flow: MirrorFlow, known: Mapping[str, KafkaCluster]) -> tuple[str, str]:
+    """Return the brokers of a flow's source and target; empty where the cluster is not declared."""
+    ends = (flow.source, flow.source_bootstrap_servers), (flow.target, flow.target_bootstrap_servers)
+    source, target = (
+        own or (bootstrap(inventory, name, known[name]) if name in known else "") for name, own in ends
+    )
+    return source, target
+
+
+def _role_findings(
+    role: MirrorMaker,
+    flows: Mapping[str, MirrorFlow],
+    topics: Part,
+    places: Mapping[str, tuple[str, str]],
+) -> list[Finding]:
     sheet = Sheet("mirror_maker", "measured", {})
     version = numbers(role.version)
     if role.kind == "classic" and version >= (4,):
@@ -216,13 +237,22 @@ def _role_findings(role: MirrorMaker, flows: Mapping[str, MirrorFlow], topics: P
                     "opposite directions: records would go round for ever",
                     "mirror it one way, or with MirrorMaker 2 and replication_policy default",
                 )
-            alike = ("source", "target", "replication_policy")
-            twins = name < other and all(getattr(flow, key) == getattr(back, key) for key in alike)
-            if twins and shared:
+            named = [(flow.source, back.source), (flow.target, back.target)]
+            same = all(
+                one == two or same_cluster(here, there)
+                for (one, two), here, there in zip(named, places[name], places[other], strict=True)
+            )
+            # MirrorMaker 2 puts the source's name before a topic's: another name makes another topic.
+            renames = renamed and flow.source != back.source
+            policy = flow.replication_policy == back.replication_policy
+            if name < other and same and shared and policy and not renames:
+                brokers = "".join(
+                    f"; {one} and {two} have a broker in common" for one, two in named if one != two
+                )
                 sheet.error(
                     "mirror.twice",
                     f"{variable}.topics and mirror_maker_flows.{other}.topics both match {shared[0]}, from "
-                    f"{flow.source} to {flow.target}: every record would be copied twice",
+                    f"{flow.source} to {flow.target}: every record would be copied twice{brokers}",
                     "take it out of one of the two",
                 )
     return sheet.findings

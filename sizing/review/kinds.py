@@ -48,7 +48,7 @@ class FileFindings:
         unit: directives of a systemd unit.
         arguments: options of a command line: ``--num.streams``.
         files: base names of the configurations that a command names, by option.
-        version: what an image or an archive says of it.
+        version: what an image, or a jar, says of it.
         heading: what ``other`` is, in words.
         command: its whole command line.
         elsewhere: what gives it more variables, and is named alone.
@@ -82,8 +82,21 @@ MIRROR_MAINS: Final[Mapping[Kind, str]] = {
     "classic": "kafka.tools.MirrorMaker",
     "mm2": "org.apache.kafka.connect.mirror.MirrorMaker",
 }
+#: An application's own program with Kafka Streams on its class path, as Kafka's own programs have it too.
+_APPLICATION: Final = (
+    r"^(?!.*\s(?:kafka|org\.apache|io\.confluent)\.\w)(?:\S*/)?java\s.*\bkafka-streams-\d[\w.-]*\.jar\b"
+)
 # A build of another's program has a place of its own, and is asked for first.
-_MAIN: Final = {**{name: SIGNS[name].started for name in reversed(list(SIGNS))}, **MIRRORS}
+_MAIN: Final = {
+    **{name: SIGNS[name].started for name in reversed(list(SIGNS))},
+    **MIRRORS,
+    "streams": _APPLICATION,
+}
+#: A version in the name of a jar of a class path; Confluent's builds of Kafka have a version of their own.
+_JAR_VERSION: Final = (
+    r"kafka-rest-(\d+\.\d+\.\d+)\.jar",
+    r"(?:connect-mirror|kafka_2\.\d+|kafka-streams|kafka-clients)-(\d+\.\d+\.\d+)\.jar",
+)
 #: Keys that only one kind of configuration has; those of a REST proxy stand in its record.
 _OWN: Final[Mapping[Kind, tuple[str, ...]]] = {
     "mm2": ("clusters",),
@@ -259,6 +272,13 @@ def _of_command(command: Value, variables: Mapping[str, Value], name: str) -> Fi
     environment = {k: v for k, v in variables.items() if _VARIABLE.fullmatch(k)}
     if flags and re.search(r"(^|/)java$", listed[0]):
         environment[JVM_FLAGS] = Value(" ".join(flags), command.place)
+    jars = re.search(_JAR_VERSION[kind not in SIGNS], command.text)
     return FileFindings(
-        kind, name, environment=environment, arguments=arguments, files=files, command=command
+        kind,
+        name,
+        environment=environment,
+        arguments=arguments,
+        files=files,
+        command=command,
+        version=jars[1] if jars else "",
     )

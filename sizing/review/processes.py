@@ -74,7 +74,7 @@ class RunningProcess:
         environment: variables, flags of the JVM among them.
         unit: directives that the plan has as well.
         arguments: options of its command line.
-        version: what an image says.
+        version: what an image, or a jar, says.
         flow: of MirrorMaker 2, source and target.
         commands: its whole command lines, which everybody on its host may read.
         cores: what its unit or container limits it to; None where nothing does.
@@ -299,14 +299,14 @@ def versions_of(process: RunningProcess) -> tuple[str, str]:
     """Return the version that the process is planned as, and why that one."""
     known = VERSIONS[process.kind]
     said = numbers(process.version)
-    if any(said) and process.kind in SIGNS:
-        if DISTRIBUTIONS[process.kind].versions.have(process.version):
-            return process.version, f"the image says {process.version}"
+    says = f"its image or its jars say {process.version}"
+    if any(said) and process.kind in SIGNS and DISTRIBUTIONS[process.kind].versions.have(process.version):
+        return process.version, says
+    if any(said):
         version = next((v for v in known if numbers(v)[0] == said[0]), known[-1])
-        return (
-            version,
-            f"the image says {process.version}, which the rules do not know: held against {version}",
-        )
+        if version == process.version:
+            return version, says
+        return version, f"{says}, which the rules do not know: held against {version}"
     unread = {version: set(_unread(process, version)) for version in known}
     version = min(known, key=lambda one: len(unread[one]))
     if newest := unread[known[0]] - unread[version]:

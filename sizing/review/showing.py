@@ -140,4 +140,4 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
 
 
 def _cell(words: str) -> str:
-    return words.replace("|", "\\|").replace("\n", " ")
+    return words.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")

@@ -642,3 +642,24 @@ def test_topics_that_patterns_of_two_groups_both_match_are_copied_twice(
     assert [f"both match {shared}, from leaf to agg" in f.message for f in found] == (
         [True] if shared else []
     )
+
+
+@pytest.mark.parametrize(
+    ("servers", "twice"),
+    [
+        ("agg1:9092,agg2:9092", True),
+        (" AGG2:9092 , agg1:9092", True),
+        ("agg3:9092,agg2:9092", True),
+        ("agg1:9093", False),
+        ("agg3:9092", False),
+    ],
+)
+def test_a_cluster_of_two_names_is_known_by_a_broker_in_common(servers: str, twice: bool) -> None:
+    """Without one nobody can tell: the brokers may be others of the same cluster, or another cluster's."""
+    known = {
+        name: {"version": "4.3.1", "bootstrap_servers": where}
+        for name, where in (("leaf", "leaf1:9092"), ("agg", "agg1:9092,agg2:9092"), ("other", servers))
+    }
+    flows = {"first": METRICS, "second": METRICS | {"target": "other"}}
+    found = findings(mirrors(1, flows=flows, common={"kafka_clusters": known}), "mirror.twice", "error")
+    assert [f.message.endswith("; agg and other have a broker in common") for f in found] == [True] * twice

@@ -1,0 +1,55 @@
+"""Writes and prints the review of what runs on all hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from border.running import running
+from control.found import INVENTORY, empty, write
+from evidence.plain import plain
+
+_ROOT = Path(__file__).resolve().parents[2]
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Argument and answer: see plugins/modules/kedge_review.py."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset({"folder", "check"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Review what the hosts answered; with ``check`` only say whether the folder can be made."""
+        result: dict[str, Any] = super().run(tmp, task_vars) | {"changed": False}
+        task_vars = task_vars or {}
+        folder = _ROOT / Path(str(self._task.args["folder"])).expanduser()
+        if why := empty(folder):
+            raise AnsibleActionFail(f"{why}. No host was asked. Then run the playbook again")
+        if self._task.args.get("check"):
+            return result
+        known = task_vars["hostvars"]
+        answers = {
+            host: dict(known[host]["kedge_found"])["running"]
+            for host in task_vars["groups"]["all"]
+            if "running" in (known[host].get("kedge_found") or {})
+        }
+        if not answers:
+            raise AnsibleActionFail(
+                "No host answered, and nothing was written. See above why, then run the playbook again"
+            )
+        report = write(folder, {plain(host): running(said) for host, said in answers.items()})
+        display.display(report.shown())
+        missing = [host for host in task_vars["groups"]["all"] if host not in answers and host != "localhost"]
+        if missing:
+            display.warning(f"not reviewed, for they did not answer: {', '.join(missing)}")
+        display.display(
+            f"\nWritten to {folder}: review.html, review.md, the files of each host, and an inventory that "
+            f"plans what runs. Next: python -m sizing -i {folder / INVENTORY}"
+        )
+        return result | {"errors": report.errors}

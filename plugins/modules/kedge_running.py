@@ -1,0 +1,381 @@
+#!/usr/bin/python
+"""Finds Kafka's JVMs on a host, and what each runs with: proxies, mirrors, Streams; changes nothing."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kedge_running
+short_description: Find the JVMs of Kafka's REST proxies, mirrors and Streams applications on a host
+description:
+  - Answers with each process, its unit, ports, command line, environment, limits and the configurations that
+    its command line names, and with the host's cores, memory and kernel settings. Reads only.
+  - A file is read with the rights of the process that uses it, and in the container that it runs in.
+  - Secrets are taken out on the host, by the patterns that the action of this name gives. So are comments.
+options:
+  mains: {type: list, elements: str, default: [], description: "Main classes that are looked for."}
+  kernel: {type: list, elements: str, default: [], description: "Names of sysctls."}
+  secret_keys: {type: str, description: "Pattern of keys whose values are secrets; the action gives it."}
+  secret_values: {type: str, description: "Pattern of secrets under other keys; the action gives it."}
+author: Kedge
+"""
+
+EXAMPLES = r"""
+- name: Find Kafka's JVMs
+  kedge_running:
+  register: running
+"""
+
+RETURN = r"""
+running:
+  description: What runs (C(cores), C(memory_kib), C(kernel), C(processes), C(others)).
+  returned: success
+  type: dict
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils import owners
+from ansible.module_utils.basic import AnsibleModule
+
+CGROUPS = Path("/sys/fs/cgroup")
+#: What is read of one file, of one process, and of one host; border/running.py takes no more.
+FILE_BYTES = 262_144
+PROCESS_BYTES = 262_144
+FILES = 8
+PROCESSES = 64
+JARS = 40
+PORTS = 40
+READ_SECONDS = 5
+#: What stands in the place of a secret on a command line or in a variable: it still has the form of one, so
+#: that the review says that one stands there.
+TAKEN_OUT = "password=TAKEN-OUT"
+HIDDEN = "***"
+#: What is shorter would be found everywhere.
+SHORTEST = 8
+#: Variables that decide how a JVM of Kafka's runs; all others stay on the host.
+VARIABLE = re.compile(
+    r"KAFKA\w*|STRIMZI\w*|JMX_PORT|LOG_DIR|\w*JAVA_OPTS|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|JAVA_HOME"
+)
+CONFIGURATION = re.compile(r".+\.(properties|config|conf|cfg)")
+JAR = re.compile(r"[a-z][a-z0-9_.-]*-\d[\w.+-]*\.jar")
+#: Programs of Kafka and of Confluent, which have Kafka Streams on their class path too.
+KAFKAS = re.compile(r"(kafka|org\.apache|io\.confluent)\.")
+OF_KAFKA = re.compile(r"kafka|connect-mirror|bridge")
+
+
+class Secrets:
+    """Takes secrets out of texts, and the ones that it has seen wherever else they stand."""
+
+    def __init__(self, keys: str, values: str) -> None:
+        self._keys, self._values = re.compile(keys), re.compile(values)
+        self._seen: set[str] = set()
+
+    def of_key(self, key: str, value: str, instead: str = HIDDEN) -> str:
+        """Return the value of a key without what is a secret."""
+        if not value or not self._keys.search(key):
+            return self._values.sub(instead, value)
+        within = re.findall(r"""password\s*=\s*["']?([^"';\s]+)""", value)
+        self._seen |= {one for one in (value, *within) if len(one) >= SHORTEST}
+        return instead if self._values.search(f"{key}={value}") else HIDDEN
+
+    def anywhere(self, value: Any) -> Any:
+        """Return an answer without the secrets that were seen under their keys."""
+        longest = sorted(map(re.escape, self._seen), key=len, reverse=True)
+        # A weak password may be a word that stands within names and paths.
+        seen = re.compile("|".join(rf"(?<![\w./-]){one}(?![\w./-])" for one in longest) or "(?!)")
+        return _replaced(value, seen)
+
+
+def _replaced(value: Any, seen: re.Pattern[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _replaced(one, seen) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_replaced(one, seen) for one in value]
+    return seen.sub(HIDDEN, value) if isinstance(value, str) else value
+
+
+def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any]:
+    """Return what the module answers."""
+    processes, others = [], []
+    for pid in sorted(owners.processes(), key=int):
+        words = owners.words_of(pid)
+        main = owners.main_class(words)
+        if Path(words[0] if words else "").name != "java":
+            continue
+        jars = jars_of(pid, words)
+        application = not KAFKAS.match(main) and any(jar.startswith("kafka-streams-") for jar in jars)
+        if main in mains or application:
+            with contextlib.suppress(ProcessLookupError):  # ended meanwhile
+                processes.append(process(pid, words, main, jars, secrets))
+        elif jars:
+            others.append(f"{owners.told(pid)}: {main or 'a jar'}"[:300])
+    found = {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_kib": memory_kib(),
+        "kernel": {key: value for key in kernel if (value := sysctl(key))},
+        "processes": processes[:PROCESSES],
+        "others": others[:PROCESSES],
+    }
+    return secrets.anywhere(found)  # type: ignore[no-any-return] # a dict stays one
+
+
+def process(pid: str, words: list[str], main: str, jars: list[str], secrets: Secrets) -> dict[str, Any]:
+    """Return one process; raises ProcessLookupError where it has ended."""
+    files, missed = [], []
+    for name in configurations(words, main)[:FILES]:
+        try:
+            lines = list(masked(text_of(pid, name), secrets))
+        except (OSError, ValueError) as error:
+            missed.append(f"{name}: {getattr(error, 'strerror', None) or error}"[:500])
+        else:
+            files.append({"path": name[:4096], "lines": lines})
+    found = {
+        "pid": int(pid),
+        "main": main[:500],
+        "unit": owners.unit_of(pid)[:300],
+        "command": command(words, secrets),
+        "java": link(pid, "exe"),
+        "jars": jars,
+        "ports": ports(pid),
+        "environment": environment(pid, secrets),
+        "limits": limits(pid),
+        "files": files,
+        "missed": missed,
+    }
+    if not (owners.PROC / pid).is_dir():
+        raise ProcessLookupError(pid)
+    return found
+
+
+def configurations(words: list[str], main: str) -> list[str]:
+    """Return the files that a command line names behind its main class, as it names them."""
+    at = words.index(main) + 1 if main else words.index("-jar") + 2 if "-jar" in words else len(words)
+    found: list[str] = []
+    before = ""
+    for word in words[at:]:
+        option, equals, value = word.partition("=")
+        name = value if equals and option.startswith("--") else word
+        named = (option if equals else before).endswith((".config", "config-file"))
+        if name and not name.startswith("-") and (named or CONFIGURATION.fullmatch(name)):
+            found.append(name)
+        before = word
+    return list(dict.fromkeys(found))
+
+
+def text_of(pid: str, name: str) -> str:
+    """Return a file as the process itself could read it: in its container, with its rights and no others.
+
+    Whoever may start a process could else have root read any file of the host by naming it.
+
+    Raises:
+        OSError, ValueError: where it cannot be read; the message says why.
+    """
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _child(pid, name, into)
+    os.close(into)
+    with os.fdopen(out, "rb") as pipe:
+        data = pipe.read(FILE_BYTES + 100)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        raise ValueError(f"could not be read within {READ_SECONDS} s")
+    if os.WEXITSTATUS(status):
+        raise ValueError(data.decode(errors="replace"))
+    text = data.decode()  # UnicodeDecodeError is a ValueError
+    if "\0" in text:
+        raise ValueError("is no text")
+    return text
+
+
+def _child(pid: str, name: str, into: int) -> None:
+    """Write a file, or why it is not to be had, into a pipe; never returns."""
+    status = 1
+    try:
+        signal.alarm(READ_SECONDS)
+        os.write(into, _read(pid, name))
+        status = 0
+    except OSError as error:
+        os.write(into, (error.strerror or str(error)).encode())
+    except (ValueError, LookupError) as error:
+        os.write(into, str(error).encode()[:400])
+    finally:
+        os._exit(status)
+
+
+def _read(pid: str, name: str) -> bytes:
+    place = owners.PROC / pid
+    user, group, groups = _rights(place)
+    os.chdir(place / "cwd")
+    if os.geteuid() == 0:
+        os.chroot(place / "root")
+        os.setgroups(groups)
+        os.setgid(group)
+        os.setuid(user)
+    elif str((place / "root").readlink()) != "/":
+        raise ValueError("it lies in a container, which only root may look into")
+    file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        raise ValueError("is no file")
+    with os.fdopen(file, "rb") as opened:
+        data = opened.read(FILE_BYTES + 1)
+    if len(data) > FILE_BYTES:
+        raise ValueError(f"has more than {FILE_BYTES:,} bytes")
+    return data
+
+
+def _rights(place: Path) -> tuple[int, int, list[int]]:
+    said = dict(
+        line.partition(":")[::2] for line in (place / "status").read_text(errors="replace").splitlines()
+    )
+    # Of the four ids, the one that decides which files may be read.
+    return (
+        int(said["Uid"].split()[3]),
+        int(said["Gid"].split()[3]),
+        [int(n) for n in said.get("Groups", "").split()],
+    )
+
+
+def masked(text: str, secrets: Secrets) -> Iterator[str]:
+    """Yield a properties file's lines without secrets and comments; each key stays in the line it has."""
+    held, behind = "", 0
+    for raw in text.replace("\r\n", "\n").split("\n"):
+        line = raw.lstrip(" \t\f")
+        if not held and line[:1] in ("#", "!", ""):
+            yield ""
+        elif (len(line) - len(line.rstrip("\\"))) % 2:
+            held, behind = held + line[:-1], behind + 1
+        else:
+            yield _masked(held + line, secrets)
+            yield from [""] * behind
+            held, behind = "", 0
+    if held:
+        yield _masked(held, secrets)
+
+
+def _masked(line: str, secrets: Secrets) -> str:
+    found = re.match(r"((?:\\.|[^=:\s\\])+)(\s*[=:\s]\s*)(.*)", line)
+    if not found:
+        return secrets.of_key("", line)
+    return f"{found[1]}{found[2]}{secrets.of_key(found[1], found[3])}"
+
+
+def command(words: list[str], secrets: Secrets) -> str:
+    """Return a command line without secrets, and without its class path."""
+    kept = []
+    rest = iter(word for word in words if word)
+    for word in rest:
+        if word in owners.WITH_VALUE:
+            next(rest, None)
+            continue
+        key, equals, value = word.partition("=")
+        kept.append(f"{key}={secrets.of_key(key, value, TAKEN_OUT)}" if equals and word[0] == "-" else word)
+    return secrets.of_key("", " ".join(map(shlex.quote, kept)), TAKEN_OUT)[: PROCESS_BYTES // 2]
+
+
+def environment(pid: str, secrets: Secrets) -> dict[str, str]:
+    """Return the variables that decide how a JVM runs, without secrets."""
+    try:
+        with (owners.PROC / pid / "environ").open("rb") as file:
+            data = file.read(PROCESS_BYTES + 1)
+    except OSError:
+        return {}
+    # What is cut off may be half a secret, which no pattern finds.
+    whole = data if len(data) <= PROCESS_BYTES else data[:PROCESS_BYTES].rpartition(b"\0")[0]
+    pairs = whole.decode(errors="replace").split("\0")
+    named = (pair.partition("=") for pair in pairs)
+    return {k: secrets.of_key(k, v, TAKEN_OUT)[:20_000] for k, _, v in named if VARIABLE.fullmatch(k)}
+
+
+def link(pid: str, name: str) -> str:
+    """Return where a link of a process leads; empty where that is not to be seen."""
+    try:
+        return str((owners.PROC / pid / name).readlink())[:4096]
+    except OSError:
+        return ""
+
+
+def jars_of(pid: str, words: list[str]) -> list[str]:
+    """Return the names of Kafka's jars that a process was given, or has open: they carry their versions."""
+    given = [one for word in words for one in word.split(":")]
+    names = {Path(one).name for one in (*given, *owners.opened(pid)) if one.endswith(".jar")}
+    return sorted(name for name in names if JAR.fullmatch(name) and OF_KAFKA.search(name))[:JARS]
+
+
+def ports(pid: str) -> list[int]:
+    """Return the TCP ports on which a process listens, in its own network."""
+    opened = owners.opened(pid)
+    listens = owners.listening(owners.PROC / pid / "net")
+    return sorted({port for inode, port in listens if f"socket:[{inode}]" in opened})[:PORTS]
+
+
+def limits(pid: str) -> dict[str, str]:
+    """Return the limits in force, as a unit writes them."""
+    found = {}
+    with contextlib.suppress(OSError, LookupError):
+        text = (owners.PROC / pid / "limits").read_text(errors="replace")
+        found["LimitNOFILE"] = re.findall(r"(?m)^Max open files\s+(\d+)", text)[0]
+    for name, directive in (("memory.max", "MemoryMax"), ("pids.max", "TasksMax"), ("cpu.max", "CPUQuota")):
+        said = _of_group(pid, name).split()
+        if not said or not said[0].isdigit():
+            continue
+        if directive == "CPUQuota" and len(said) == 2 and said[1].isdigit() and int(said[1]):
+            found[directive] = f"{int(said[0]) * 100 // int(said[1])}%"
+        elif directive != "CPUQuota":
+            found[directive] = f"{int(said[0]) >> 20}M" if directive == "MemoryMax" else said[0]
+    return {key: value[:40] for key, value in found.items()}
+
+
+def _of_group(pid: str, name: str) -> str:
+    with contextlib.suppress(OSError):
+        for line in (owners.PROC / pid / "cgroup").read_text(errors="replace").splitlines():
+            number, _, path = line.rpartition(":")
+            if number == "0:" and ".." not in path.split("/"):
+                return (CGROUPS / path.lstrip("/") / name).read_text(errors="replace")
+    return ""
+
+
+def memory_kib() -> int:
+    """Return the host's memory; 0 where the kernel does not say."""
+    with contextlib.suppress(OSError, LookupError):
+        text = (owners.PROC / "meminfo").read_text(errors="replace")
+        return int(re.findall(r"(?m)^MemTotal:\s+(\d{1,15}) kB", text)[0])
+    return 0
+
+
+def sysctl(key: str) -> str:
+    """Return what the kernel has of a key; empty where it has none."""
+    with contextlib.suppress(OSError):
+        return " ".join((owners.PROC / "sys" / key.replace(".", "/")).read_text(errors="replace").split())[
+            :200
+        ]
+    return ""
+
+
+def main() -> None:
+    """Run the module."""
+    pattern = {"type": "str", "no_log": False}
+    names: dict[str, Any] = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(
+        argument_spec={"mains": names, "kernel": names, "secret_keys": pattern, "secret_values": pattern},
+        supports_check_mode=True,
+    )
+    given = module.params
+    if not given["secret_keys"] or not given["secret_values"]:
+        module.fail_json(
+            msg="secret_keys and secret_values are missing, and nothing was read. Run review.yml"
+        )
+    secrets = Secrets(given["secret_keys"], given["secret_values"])
+    module.exit_json(changed=False, running=find(given["mains"], given["kernel"], secrets))
+
+
+if __name__ == "__main__":
+    main()
