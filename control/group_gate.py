@@ -124,9 +124,11 @@ class Looker:
             if flow := where.get("positions"):
                 return look_at_flow(self._client, flow, where.get("positions_secrets", {}))
             return look(self._client, where.get("groups", ()))
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
             self._client = None
-            message = f"{where['bootstrap_servers']}: {error.args[0].str()}"
+            late = f"no answer within {TIMEOUT_SECONDS} s"
+            why = error.args[0].str() if isinstance(error, KafkaException) else late
+            message = f"{where['bootstrap_servers']}: {why}"
             raise ConnectionError(message) from error
 
 

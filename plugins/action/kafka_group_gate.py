@@ -110,18 +110,32 @@ def ask(where: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]
     path = folder / f"gate-{digest}.sock"
     with (folder / f"gate-{digest}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            _start(where, path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(str(path))
-        with connection.makefile("rw") as stream:
-            stream.write(json.dumps(question) + "\n")
-            stream.flush()
-            line = stream.readline()
+        connection = _connected(where, path)
+    with connection, connection.makefile("rw") as stream:
+        stream.write(json.dumps(question) + "\n")
+        stream.flush()
+        line = stream.readline()
     if not line:
         raise ConnectionError("the process that samples the groups (control.gate_watch) ended")
     answer: dict[str, Any] = json.loads(line)
     return answer
+
+
+def _connected(where: Mapping[str, Any], path: Path) -> socket.socket:
+    """Return a connection to the process that watches; one that died is started anew."""
+    if path.exists():
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(str(path))
+        except ConnectionRefusedError:
+            connection.close()
+            path.unlink()
+        else:
+            return connection
+    _start(where, path)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(str(path))
+    return connection
 
 
 def _start(where: Mapping[str, Any], path: Path) -> None:

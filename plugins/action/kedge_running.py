@@ -31,7 +31,9 @@ class ActionModule(ActionBase):
             "secret_keys": keys,
             "secret_values": values,
         }
-        answer = self._execute_module("kedge_running", module_args=given, task_vars=task_vars or {})
+        answer: dict[str, Any] = self._execute_module(
+            "kedge_running", module_args=given, task_vars=task_vars or {}
+        )
         if answer.get("failed") or answer.get("unreachable"):
             return result | answer
         try:

@@ -58,6 +58,16 @@ def content(folder: Path | None) -> dict[str, Any]:
     return found
 
 
+def effective(files: dict[str, str]) -> dict[str, str]:
+    """Return files without their comments, which hold the reasons of values and change nothing that runs."""
+    return {
+        path: "".join(
+            line for line in text.splitlines(keepends=True) if line[:2] == "#!" or line.lstrip()[:1] != "#"
+        )
+        for path, text in files.items()
+    }
+
+
 def hidden(marked: str, text: str, other: str) -> str:
     """Return a text as it may be printed: of a line with a secret its begin, of a file of secrets nothing.
 

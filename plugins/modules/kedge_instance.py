@@ -76,6 +76,8 @@ kedge_actions:
 """
 
 import json
+import re
+import resource
 import shutil
 import subprocess
 import time
@@ -90,7 +92,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.owners import not_own
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
-from ansible.module_utils.releases import PROBE
+from ansible.module_utils.releases import PROBE, effective
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, run, warden_state
 
@@ -103,6 +105,8 @@ JOURNAL_LINES = 25
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
 STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
+#: Settings of a unit that a running process takes.
+TAKEN = {"TimeoutStopSec", "MemoryMax", "LimitNOFILE"}
 #: Those that give an instance a release which another plan made.
 FORMER = ("former", "back")
 
@@ -236,16 +240,48 @@ class InstanceUnit:
         return state == "reloaded" or (state in FORMER and self.probe.get("kind") == "haproxy")
 
     def takes(self, release: str) -> bool:
-        """Return whether the process can take a release without a new start: its unit is the same."""
+        """Return whether the process can take a release without a new start: its unit is the same.
+
+        Comments do not count. systemd takes other limits of memory, and of the time of a stop, by itself; that of open files is
+        raised here.
+        """
         marker = self.home / "started"
         if not marker.exists() or systemctl("is-active", "--quiet", self.unit).returncode:
             return False
-        return self._unit_of(marker.read_text().strip()) == self._unit_of(release)
+        before = marker.read_text().strip()
+        return self._unit_of(before) == self._unit_of(release) and self._may_open(before, release)
 
-    def _unit_of(self, release: str) -> dict[str, str]:
+    def _unit_of(self, release: str) -> dict[str, list[str]]:
+        return {
+            name: [line for line in text.splitlines() if line.partition("=")[0] not in TAKEN]
+            for name, text in self._unit_files(release).items()
+        }
+
+    def _unit_files(self, release: str) -> dict[str, str]:
         folder = self.home / "releases" / release
         files = [folder / "unit.service", *folder.glob("systemd/*")]
-        return {file.name: file.read_text() for file in files if file.is_file()}
+        texts: dict[str, str] = effective({file.name: file.read_text() for file in files if file.is_file()})
+        return texts
+
+    def _may_open(self, before: str, release: str) -> bool:
+        """Return whether the process may open as many files as a release says; its limit is raised to it."""
+        was, wanted = (
+            re.findall(r"^LimitNOFILE=(.*)$", "\n".join(self._unit_files(name).values()), re.M)[-1:]
+            for name in (before, release)
+        )
+        if was == wanted:
+            return True
+        pid = int(main_pid(self.unit) or 0)
+        if not pid or not wanted or not wanted[0].isdigit():
+            return False
+        most = int(wanted[0])
+        try:
+            if not 0 <= resource.prlimit(pid, resource.RLIMIT_NOFILE)[1] < most:
+                return True
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+        except OSError:  # it has ended, or this host keeps root from raising limits
+            return False
+        return True
 
     def wait_ready(self, killed: str | None = None, **more: Any) -> str | None:
         """Poll the probe until it holds; return its last complaint when time is up or the process ends.

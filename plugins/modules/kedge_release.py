@@ -83,6 +83,7 @@ from ansible.module_utils.releases import (
     content,
     current,
     difference,
+    effective,
     marked,
     ready_before,
 )
@@ -95,16 +96,6 @@ KIT = "kit-version"
 VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
 KEY: Path = ROOT / ".release-key"
-
-
-def effective(files: dict[str, str]) -> dict[str, str]:
-    """Return files without their comments, which hold the reasons of values and change nothing that runs."""
-    return {
-        path: "".join(
-            line for line in text.splitlines(keepends=True) if line[:2] == "#!" or line.lstrip()[:1] != "#"
-        )
-        for path, text in files.items()
-    }
 
 
 def release_id(instance: dict[str, Any], key: bytes) -> str:
@@ -214,7 +205,7 @@ def counts(folder: Path | None, instance: dict[str, Any]) -> bool:
     old = content(folder)
     files = {path: text for path, text in old["files"].items() if path in instance["files"]}
     links = {path: target for path, target in old["links"].items() if path in instance["links"]}
-    return effective(files) != effective(instance["files"]) or links != instance["links"]
+    return bool(effective(files) != effective(instance["files"]) or links != instance["links"])
 
 
 def prune(unit: str, name: str, keep: int, needed: set[str | None]) -> None:

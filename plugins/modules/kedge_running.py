@@ -339,7 +339,8 @@ def _of_group(pid: str, name: str) -> str:
         for line in (owners.PROC / pid / "cgroup").read_text(errors="replace").splitlines():
             number, _, path = line.rpartition(":")
             if number == "0:" and ".." not in path.split("/"):
-                return (CGROUPS / path.lstrip("/") / name).read_text(errors="replace")
+                text: str = (CGROUPS / path.lstrip("/") / name).read_text(errors="replace")
+                return text
     return ""
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from control import group_gate
 from control.gate_watch import Watch, serve
 from control.group_gate import GateDecision, Look, Question, decide
+from plugins.action import kafka_group_gate as action
 
 STABLE = {"g": "STABLE"}
 
@@ -147,3 +149,34 @@ def _while_looking(watch: Watch, ask: Callable[[], str]) -> str:
         while not asked.done() and time.monotonic() < deadline:
             watch.look()
         return asked.result(1)
+
+
+def test_a_watch_that_died_is_started_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[socket.socket] = []
+
+    def start(_: object, path: Path) -> None:
+        started.append(serve(path, Watch(Cluster())))
+
+    monkeypatch.setattr(action, "_start", start)
+    path = tmp_path / "gate.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))  # its file stays, and nobody listens
+    question = {"kind": "before", "seconds": 10, "baseline_ms": 0}
+    for _ in range(2):  # one that answers is not started again
+        with action._connected({}, path) as connection, connection.makefile("rw") as stream:
+            stream.write(json.dumps(question) + "\n")
+            stream.flush()
+    (listening,) = started
+    listening.close()
+
+
+def test_a_broker_that_answers_too_late_closes_the_gate_and_ends_no_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(group_gate, "admin", late)
+    watch = Watch(group_gate.Looker({"bootstrap_servers": "leaf1:9092"}))
+    watch.look()
+    assert watch.ask(Question("before", 0.0, 5)).wrong == "leaf1:9092: no answer within 15 s"

@@ -98,6 +98,59 @@ def test_a_killed_instance_is_ready_when_another_process_is(
         assert "last words" in str(wrong)
 
 
+def unit_with(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> kedge_instance.InstanceUnit:
+    """A unit whose process runs with the limits of a release, and another release of it."""
+    monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
+    monkeypatch.setattr(kedge_instance, "ROOT", folder)
+    for release, text in (("old", old), ("new", new)):
+        path = folder / "u" / "one" / "releases" / release / "systemd" / "10-kedge.conf"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"[Service]\n{text}\n")
+    (folder / "u" / "one" / "started").write_text("old\n")
+    params = {"unit": "u", "controls": {}, "ready": {}}
+    return kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", "new")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "takes"),
+    [
+        ("# Why\nMemoryMax=900M", "# Another reason\nMemoryMax=900M", True),
+        ("MemoryMax=900M\nTimeoutStopSec=65", "MemoryMax=2G\nTimeoutStopSec=95", True),
+        ("User=a", "User=b", False),
+        ("LimitNOFILE=100", "LimitNOFILE=infinity", False),
+    ],
+)
+def test_a_process_takes_other_limits_and_reasons_by_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, takes: bool
+) -> None:
+    monkeypatch.setattr(kedge_instance, "main_pid", lambda _: "1")
+    assert unit_with(tmp_path, monkeypatch, old, new).takes("new") is takes
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_running_process_may_open_more_files_unless_the_host_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    raised: list[tuple[int, int]] = []
+
+    def prlimit(pid: int, _: int, limits: tuple[int, int] | None = None) -> tuple[int, int]:
+        assert pid == 4711
+        if limits is None:
+            return 50, 50
+        if refused:
+            raise PermissionError
+        raised.append(limits)
+        return limits
+
+    monkeypatch.setattr(kedge_instance, "main_pid", lambda _: "4711")
+    monkeypatch.setattr(kedge_instance.resource, "prlimit", prlimit)
+    unit = unit_with(tmp_path, monkeypatch, "LimitNOFILE=50", "LimitNOFILE=80")
+    assert unit.takes("new") is not refused
+    assert raised == ([] if refused else [(80, 80)])
+
+
 @pytest.mark.parametrize(
     ("running", "changed", "holds"),
     [
