@@ -242,8 +242,8 @@ class InstanceUnit:
     def takes(self, release: str) -> bool:
         """Return whether the process can take a release without a new start: its unit is the same.
 
-        Comments do not count. systemd takes other limits of memory, and of the time of a stop, by itself; that
-        of open files is raised here.
+        Comments do not count. systemd takes other limits of memory, and of the time of a stop, by itself;
+        that of open files is raised here.
         """
         marker = self.home / "started"
         if not marker.exists() or systemctl("is-active", "--quiet", self.unit).returncode:
