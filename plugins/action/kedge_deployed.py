@@ -35,8 +35,8 @@ class ActionModule(ActionBase):
             kept = record(answer.get("record"), _SERVICES)
         except ForeignError as error:
             warning = (
-                f"{host}: its record of what is deployed where was not taken: {error}. That of the other "
-                "hosts counts. If the host is still under your control, delete "
+                f"{host}: its record of what is deployed where was not taken: {error}. The records of the "
+                "other hosts are used. If the host is still under your control, delete "
                 "/var/lib/kedge/.deployed.json there; the next deploy writes it anew"
             )
             return result | {"left": [], "warnings": [warning]}

@@ -229,9 +229,9 @@ def main() -> None:
                 old, new = change["grow"]
                 refused.append(
                     f"{name} has {old} partitions and the plan says {new}: records of one key would lie in "
-                    "two partitions until the old ones expire; say keys_may_move: true at the topic if its "
-                    "keys allow it (keyed: false if its records have none), or plan the "
-                    f"{old} that it has"
+                    "two partitions until the old ones expire. Set partitions to "
+                    f"{old}, or, if that may be, keys_may_move: true at the topic (keyed: false if its "
+                    "records have no key)"
                 )
         refused += too_many_copies(plan, changes, len(metadata.brokers))
         refused = refused or apply(client, changes, only_ask=True)

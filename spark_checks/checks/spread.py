@@ -122,10 +122,9 @@ def changes(before: Carried, after: Carried) -> list[dict[str, Any]]:
 
 def _advice(beyond: list[dict[str, Any]]) -> Recommendation:
     return Recommendation(
-        "have clients that lost their instance go back to it when it is there again: delete the new one, "
-        "make one at its former instance (docs/balancer.md); each move stops all of a classic group, so "
-        "have the consumer "
-        "protocol first (docs/group_protocol.md)",
-        f"{beyond[0]['instance']} carried {beyond[0]['consumers_before']} consumers before the restarts, and "
+        "let clients return to a restarted instance: delete the new consumer instance, and create one at the "
+        "former address (docs/balancer.md). In the classic protocol each return stops the whole group: move "
+        "to the consumer protocol first (docs/group_protocol.md)",
+        f"{beyond[0]['instance']} had {beyond[0]['consumers_before']} consumers before the restarts, and "
         f"{beyond[0]['consumers']} after",
     )
