@@ -52,8 +52,11 @@ def empty(folder: Path) -> str:
     return ""
 
 
-def write(folder: Path, hosts: Mapping[str, Running]) -> FoundReport:
-    """Write all of it into a folder that holds nothing yet; return what there is to report."""
+def write(folder: Path, hosts: Mapping[str, Running], missing: Sequence[str] = ()) -> FoundReport:
+    """Write all of it into a folder that holds nothing yet; return what there is to report.
+
+    ``missing`` are the hosts of which nothing is known.
+    """
     found: list[FoundProcess] = []
     judged: list[tuple[str, Judgement]] = []
     others: list[str] = []
@@ -90,6 +93,7 @@ def write(folder: Path, hosts: Mapping[str, Running]) -> FoundReport:
         others += [f"{host}: {other}" for other in runs.others]
         if not runs.processes:
             others.append(f"{host}: no REST proxy, mirror or Streams application runs")
+    others += [f"{host}: did not answer as it should; the playbook said why" for host in missing]
     _write_inventory(folder / INVENTORY, found)
     report = FoundReport(tuple(_ordered(_folded(judged))), tuple(others))
     _written(folder / "review.md", plain_lines(markdown(report.judgements, report.others)) + "\n")

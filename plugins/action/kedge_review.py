@@ -43,11 +43,9 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(
                 "No host answered, and nothing was written. See above why, then run the playbook again"
             )
-        report = write(folder, {plain(host): running(said) for host, said in answers.items()})
-        display.display(report.shown())
         missing = [host for host in task_vars["groups"]["all"] if host not in answers and host != "localhost"]
-        if missing:
-            display.warning(f"not reviewed, for they did not answer: {', '.join(missing)}")
+        report = write(folder, {plain(host): running(said) for host, said in answers.items()}, missing)
+        display.display(report.shown())
         display.display(
             f"\nWritten to {folder}: review.html, review.md, the files of each host, and an inventory that "
             f"plans what runs. Next: python -m sizing -i {folder / INVENTORY}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.hosts.__main__ import played, write_inventory
 from border.running import running
 from control.found import FILES, INVENTORY, FoundReport, empty, write
 from sizing.core.plan import Plan
@@ -212,3 +214,29 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     assert "holds something already: remove it, or name another folder by -e found=" in empty(tmp_path)
     assert empty(tmp_path / "mine")
+
+
+@pytest.mark.slow
+def test_the_playbook_asks_each_host_once_and_goes_on_without_one_that_says_something_else(
+    tmp_path: Path,
+) -> None:
+    write_inventory(tmp_path, 2)
+    host = {"cores": 4, "memory_kib": 16 << 20, "kernel": {}, "others": [], "processes": [rest()]}
+    says = tmp_path / "says.json"
+    wrong = {**host, "processes": [rest(unit="\x1b[2J", pid="../../7")]}
+    says.write_text(
+        json.dumps({f"{n} kedge_running": {"running": r} for n, r in (("rest1", host), ("rest2", wrong))})
+    )
+    found = tmp_path / "found"
+    arguments = ["review.yml", "-e", f"found={found}"]
+    calls = played(tmp_path, arguments, KEDGE_SAYS=str(says))["calls"]
+    assert calls == {"kedge_running": 3}
+    said = (tmp_path / "output").read_text()
+    assert "rest2: its answer was not taken: no account of what runs: processes.0.pid" in said
+    assert "rest2: did not answer as it should" in (found / "review.md").read_text()
+    assert "\x1b[2J" not in said
+    assert "rest1 pid-7" in said
+    assert planned(found, "rest1", "kafka_rest")["bootstrap.servers"].startswith("k1:9092")
+    with pytest.raises(RuntimeError, match="holds something already"):
+        played(tmp_path, arguments, KEDGE_SAYS=str(says))
+    assert (tmp_path / "calls").read_text() == ""
