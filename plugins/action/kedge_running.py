@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
             "kedge_running", module_args=given, task_vars=task_vars or {}
         )
         if answer.get("failed") or answer.get("unreachable"):
-            return result | answer
+            return {**result, **answer}
         try:
             found = running(answer.get("running"))
         except ForeignError as error:

@@ -347,7 +347,7 @@ def _of_group(pid: str, name: str) -> str:
 def memory_kib() -> int:
     """Return the host's memory; 0 where the kernel does not say."""
     with contextlib.suppress(OSError, LookupError):
-        text = (owners.PROC / "meminfo").read_text(errors="replace")
+        text = str((owners.PROC / "meminfo").read_text(errors="replace"))
         return int(re.findall(r"(?m)^MemTotal:\s+(\d{1,15}) kB", text)[0])
     return 0
 
