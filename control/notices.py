@@ -104,3 +104,13 @@ def refusal(found: Mapping[str, Iterable[Notice]], allowed: Iterable[str]) -> st
         f", then run the playbook again with -e allow={','.join(byname)}" if KEPT_PORT not in names else ""
     )
     return f"Clients would notice: {said}. {first[0].upper()}{first[1:]}{again}"
+
+
+def turning_tls(staged: Mapping[str, Any], planned: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the running REST instances whose listener would be encrypted, or no longer be, at its port."""
+    tls = {i["name"]: i["software"]["tls"] for i in planned}
+    return [
+        str(i["name"])
+        for i in staged["instances"]
+        if i["active"] and (LISTENER in i["in_force"]) != tls[i["name"]]
+    ]

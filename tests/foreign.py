@@ -19,8 +19,8 @@ from typing import Any, Final
 import border.action
 import border.cluster
 import border.deployed
-import border.generator
 import border.host
+import border.load_generator
 import border.proxy
 import border.running
 from control.mirror_positions import parse_position
@@ -67,13 +67,13 @@ def _files(data: bytes) -> object:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         folder.mkdir()
-        kept, border.generator._look_into = border.generator._look_into, lambda *_: None
+        kept, border.load_generator._look_into = border.load_generator._look_into, lambda *_: None
         try:
-            found = border.generator.take_files(
+            found = border.load_generator.take_files(
                 io.BytesIO(data), {NAME: processes(load())[NAME]}, folder, 1 << 20
             )
         finally:
-            border.generator._look_into = kept
+            border.load_generator._look_into = kept
             outside = [path for path in Path(name).rglob("*") if not path.is_relative_to(folder)]
             assert outside == []
             assert not any(path.is_symlink() for path in folder.rglob("*"))
@@ -132,15 +132,15 @@ SOURCES: Final[Mapping[str, Source]] = {
         lambda data: border.deployed.record(_json(data), {"kafka_rest"}),
         json.dumps({"rest3": {"address": "10.0.0.3", "services": ["kafka_rest"]}}).encode(),
     ),
-    "border.generator.clock": Source(
-        "a host that makes load", border.generator.clock, line({"clock": 1, "code": "a"})
+    "border.load_generator.clock": Source(
+        "a host that makes load", border.load_generator.clock, line({"clock": 1, "code": "a"})
     ),
-    "border.generator.counted": Source(
+    "border.load_generator.counted": Source(
         "a host that makes load",
-        lambda data: border.generator.counted(data, {NAME: processes(load())[NAME]}, WIDTH),
+        lambda data: border.load_generator.counted(data, {NAME: processes(load())[NAME]}, WIDTH),
         line(OVER | {"cells": {NAME: ROW}, "said": {NAME: "x"}}),
     ),
-    "border.generator.take_files": Source(
+    "border.load_generator.take_files": Source(
         "a host that makes load", _files, file(f"logs/{NAME}.log", b"x") + file("")
     ),
     "border.host.output": Source(
@@ -270,7 +270,7 @@ _TOPIC: Final = "records of a topic"
 PASSES_BORDER: Final = (_HOST, _PROXY, _TOPIC)
 
 READERS: Final[Mapping[str, str]] = {
-    "border/generator.py": _HOST,
+    "border/load_generator.py": _HOST,
     "border/table.py": _HOST,
     "control/changelogs.py": _CLUSTER,
     "control/found.py": _HOST,

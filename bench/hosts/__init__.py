@@ -1,1 +1,1 @@
-"""What the control machine takes for fleets of hundreds of hosts, which are simulated."""
+"""What the control machine takes to plan and to play for hundreds of hosts, which are simulated."""

@@ -16,8 +16,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from control.planned import draining_balancers
 from evidence.secrets import merged
-from plugins.filter.kedge import draining_balancers
 from sizing.against import document as described
 from sizing.broker.security import scram_users
 from sizing.core.findings import Finding

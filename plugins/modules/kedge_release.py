@@ -28,7 +28,7 @@ options:
   units: {type: dict, default: {}, description: "Unit files, name to content."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
   kit: {type: str, default: "", description: "The version of Kedge; an older one is warned of."}
-  keep: {type: int, default: 5, description: "How many releases an instance keeps."}
+  keep_releases: {type: int, default: 5, description: "How many releases an instance keeps."}
 author: Kedge
 """
 
@@ -269,7 +269,7 @@ def main() -> None:
             "units": {"type": "dict", "default": {}},
             "controls": {"type": "dict", "default": {}},
             "kit": {"type": "str", "default": ""},
-            "keep": {"type": "int", "default": 5},
+            "keep_releases": {"type": "int", "default": 5},
         },
         supports_check_mode=True,
     )
@@ -310,7 +310,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
             keep = {state["release"], state["current"], *(marked(unit, instance["name"], m) for m in MARKERS)}
             # What is staged may never become ready, and rollback.yml goes back from what runs.
             keep |= set(ready_before(unit, instance["name"])[:1])
-            prune(unit, instance["name"], module.params["keep"], keep)
+            prune(unit, instance["name"], module.params["keep_releases"], keep)
     diffs = install_units(module) + diffs
     known = ROOT / unit
     newer = note_kit(known, module.params["kit"], check=module.check_mode)

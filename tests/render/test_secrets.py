@@ -16,9 +16,9 @@ import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
 
 from control import kafka_admin
+from control.load_spec import load_spec
 from control.rendering import render_instance, secrets_of
 from evidence.secrets import SecretsError, from_environment, merged
-from plugins.filter.kedge import load_spec
 from plugins.module_utils.releases import hidden
 from plugins.modules.kedge_release import filled
 from sizing.balancer.security import token

@@ -16,7 +16,7 @@ import pytest
 
 from border import table
 from border.foreign import ForeignError
-from border.generator import FILE_BYTES, LINE_BYTES, take_files
+from border.load_generator import FILE_BYTES, LINE_BYTES, take_files
 from control.generator_bundle import code
 from evidence.load import LoadError
 from evidence.tables import arrow_schema

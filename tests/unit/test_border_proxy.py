@@ -14,8 +14,8 @@ import pytest
 
 from border.foreign import ForeignError
 from border.proxy import instance, may_log_in, offsets, origin, place, records, refusal
+from control.load_spec import load_spec
 from evidence.load import RestLoad
-from plugins.filter.kedge import load_spec
 from tests.unit.test_load_rest import planned
 from tests.unit.test_load_rest_consumers import OtherProxy, Proxy, consume
 from verify.load.ledger import OTHERS, UNKNOWN, Names

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from border.foreign import ForeignError
-from border.generator import _look_into
+from border.load_generator import _look_into
 from evidence.tables import arrow_schema
 from evidence.writing import to_table
 from tests.foreign import ROOT

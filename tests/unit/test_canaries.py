@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from control.drift import describe
+from control.load_spec import load_spec
 from control.rendering import render_instance
 from evidence.secrets import holds_secret, looks_secret, without_secrets
-from plugins.filter.kedge import load_spec
 from sizing.__main__ import _printable
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan

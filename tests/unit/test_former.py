@@ -263,7 +263,13 @@ def test_the_release_before_the_one_that_runs_is_kept_however_many_are_staged(
     for n, folder in enumerate([host.home / "releases" / "first", host.home / "releases" / "second"]):
         os.utime(folder, (n, n))
     instance = {"name": "8082", "files": {"a": "1\n"}, "marked": {"a": "1\n"}, "links": {}}
-    params = {"unit": "kafka-rest", "instances": [instance], "secrets": {}, "controls": {}, "keep": 3}
+    params = {
+        "unit": "kafka-rest",
+        "instances": [instance],
+        "secrets": {},
+        "controls": {},
+        "keep_releases": 3,
+    }
     params |= {"kit": ""}
     kedge_release.stage_all(SimpleNamespace(params=params, check_mode=False), os.getgid())
     assert {"first", "second"} <= set(releases.kept("kafka-rest", "8082"))

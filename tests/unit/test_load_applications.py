@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from control.load_spec import load_spec
 from evidence.load import ClusterTopic, LoadSpec
-from plugins.filter.kedge import load_spec
 from sizing.core.inventory import Inventory
 from sizing.streams.verified import applications_json
 from verify.load import mirrored

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from control.load_spec import load_spec
 from evidence.load import LoadError, RestLoad, read_load
-from plugins.filter.kedge import load_spec
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
 from verify.load.rest_producers import read_answer

@@ -75,10 +75,10 @@ PUT_TOGETHER = {
     (
         "plugins/modules/kedge_instance.py",
         "'\\n'.join(failed)",
-    ): "run and kill above; hold.yml completes hold",
-    ("plugins/modules/haproxy_compare.py", "{wrong}"): "hold.yml completes it",
+    ): "run and kill above; soak.yml completes hold",
+    ("plugins/modules/haproxy_compare.py", "{wrong}"): "soak.yml completes it",
     ("plugins/action/kafka_group_gate.py", "said(kind"): "said above",
-    ("plugins/action/kafka_group_gate.py", "did not keep"): "hold.yml completes it",
+    ("plugins/action/kafka_group_gate.py", "did not keep"): "soak.yml completes it",
     ("plugins/modules/haproxy_drain.py", "wrong"): "refusal above",
     ("plugins/modules/kedge_instance.py", "str(error)"): "node_lock's, asked below",
     ("plugins/modules/kedge_release.py", "str(error)"): "node_lock's, asked below",

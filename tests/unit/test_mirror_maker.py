@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import OffsetSpec
 
 from control.mirror_positions import mirror_lag, parse_position
-from plugins.filter.kedge import mirror_gate, mirror_probe
+from control.probes import mirror_gate, mirror_probe
 from plugins.module_utils.journal_steps import missing_step
 from plugins.modules import kedge_instance
 from sizing.core.inventory import Inventory

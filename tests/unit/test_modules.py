@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from control.notices import turning_tls
+from control.planned import planned_value
 from plugins.callback import kedge_events
-from plugins.filter.kedge import planned_value, staged_release, topics_that_may_grow, turning_tls
+from plugins.filter.kedge import staged_release, topics_that_may_grow
 from plugins.module_utils import haproxy, probes, rest_members
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from plugins.filter.kedge import occupying
+from control.occupying import occupying
 from plugins.module_utils import owners
 from plugins.modules import kedge_instance, kedge_occupied
 from sizing.plan import make_plan

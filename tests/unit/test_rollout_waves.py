@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from plugins.filter.kedge import rollout_ahead, rollout_batches, rollout_down, rollout_refusal
+from control.restarts import rollout_ahead, rollout_batches, rollout_down, rollout_refusal
 from plugins.modules.haproxy_drain import refusal
 from sizing.balancer.service import REST_BALANCER
 from sizing.broker.service import KAFKA_BROKER

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.sizing import plan_speed
+from bench.hosts import plan_speed
 from sizing.__main__ import main
 from sizing.against import document as with_kit
 from sizing.core.inventory import Inventory

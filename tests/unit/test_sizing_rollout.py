@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plugins.filter.kedge import planned_rollout
+from control.planned import planned_rollout
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Setting
 from sizing.plan import make_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from border.generator import Columns, LoadProcess
+from border.load_generator import Columns, LoadProcess
 from evidence.load import LoadSpec
 
 WATCH: Final = "watch"

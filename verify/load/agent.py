@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
 
-from border.generator import LOG_BYTES
+from border.load_generator import LOG_BYTES
 from control.generator_bundle import code
 from evidence.load import read_load
 from verify.load.actors import workers

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from border.foreign import ForeignError, read_line, shown
-from border.generator import LINE_BYTES, LOG_BYTES, Clock, LoadProcess, clock, counted, take_files
+from border.load_generator import LINE_BYTES, LOG_BYTES, Clock, LoadProcess, clock, counted, take_files
 from control.generator_bundle import code
 from evidence.load import LoadError, LoadSpec
 from evidence.secrets import from_environment

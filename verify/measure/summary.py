@@ -18,7 +18,6 @@ from spark_checks.report import output
 from spark_checks.results import Result
 from verify.measure.page import page
 
-_MASTER: Final = "local[*]"
 RECOMMENDATIONS: Final = "report/recommendations.yml"
 
 

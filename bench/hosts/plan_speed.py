@@ -1,6 +1,6 @@
 """How long a plan for 1,000 hosts takes: 500 REST hosts x 4 instances, 400 of MirrorMaker, 100 of Streams.
 
-    python -m bench.sizing.plan_speed            three runs; the result goes to bench/sizing/plan_speed.json
+    python -m bench.hosts.plan_speed            three runs; the result goes to bench/hosts/plan_speed.json
 
 Without Ansible: the time is that of ``make_plan`` on hosts and variables in memory, and of writing JSON.
 """
@@ -96,7 +96,7 @@ def main() -> int:
         json_s.append(time.perf_counter() - planned)
     instances = [i for services in plan.services.values() for of in services.values() for i in of]
     result = {
-        "command": "python -m bench.sizing.plan_speed",
+        "command": "python -m bench.hosts.plan_speed",
         "hosts": len(fleet.hosts),
         "instances": len(instances),
         "settings": sum(len(i.settings) for i in instances),
@@ -112,5 +112,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(prog="python -m bench.sizing.plan_speed", description=__doc__).parse_args()
+    argparse.ArgumentParser(prog="python -m bench.hosts.plan_speed", description=__doc__).parse_args()
     sys.exit(main())

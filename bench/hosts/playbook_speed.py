@@ -1,6 +1,6 @@
 """How long plan.yml takes for 50 hosts, beside a playbook of two tasks over the same hosts.
 
-    python -m bench.plan.playbook_speed      five runs of each, taking turns; writes playbook_speed.json
+    python -m bench.hosts.playbook_speed      five runs of each, taking turns; writes playbook_speed.json
 
 The hosts are those of inventories/example, 25 of REST, 20 of MirrorMaker and 5 of Streams. Nothing listens on
 them: each has an address of its own on loopback and a port that takes no connection. So "with the difference"
@@ -63,10 +63,10 @@ def main() -> int:
                 taken[name].append(seconds(Path(folder), arguments))
     medians = {name: round(statistics.median(of), 2) for name, of in taken.items()}
     result = {
-        "command": "python -m bench.plan.playbook_speed",
+        "command": "python -m bench.hosts.playbook_speed",
         "hosts": sum(count for _, count in GROUPS.values()),
         "playbooks": {name: " ".join(["ansible-playbook", *a]) for name, a in COMMANDS.items()}
-        | {"two_tasks": "ansible-playbook bench/plan/two_tasks.yml"},
+        | {"two_tasks": "ansible-playbook bench/hosts/two_tasks.yml"},
         "median_s": medians,
         "runs_s": {name: [round(s, 2) for s in of] for name, of in taken.items()},
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
@@ -78,5 +78,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(prog="python -m bench.plan.playbook_speed", description=__doc__).parse_args()
+    argparse.ArgumentParser(prog="python -m bench.hosts.playbook_speed", description=__doc__).parse_args()
     sys.exit(main())
