@@ -70,12 +70,12 @@ def certificates(deployed: None) -> Path:
     return folder
 
 
-def prepared(folder: Path, **more: Any) -> LoadRun:
+def prepared(folder: Path, requests_per_s: int = REQUESTS_PER_S, **more: Any) -> LoadRun:
     """A load of single-record requests that is not yet started."""
     rest = {
         "topic": TOPIC,
         "url": BALANCER,
-        "records_per_s": REQUESTS_PER_S,
+        "records_per_s": requests_per_s,
         "records_per_request": 1,
         "producers": 2,
         "consumers": CONSUMERS,
@@ -131,14 +131,16 @@ def requests(load: LoadRun) -> pd.DataFrame:
     return ledger[ledger["sent_us"].notna()]
 
 
-def stated(what: str, sent: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+def stated(
+    what: str, sent: pd.DataFrame, capsys: pytest.CaptureFixture[str], due: int = REQUESTS_PER_S
+) -> None:
     """Say how many requests a second there were: the ledger tells, and no test is decided by it."""
     by_second = (sent["sent_us"] // 1_000_000).astype("int64").value_counts().sort_index()
     whole = by_second.iloc[1:-1]
     with capsys.disabled():
         print(
             f"\n{what}: {len(sent)} requests in {len(by_second)} s, {whole.mean():.0f} a second of "
-            f"{REQUESTS_PER_S} due, {whole.min()} in the slowest second"
+            f"{due} due, {whole.min()} in the slowest second"
         )
 
 

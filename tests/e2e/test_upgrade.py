@@ -1,4 +1,4 @@
-"""A fleet that the last release deployed is deployed by this tree, under 500 requests a second.
+"""A fleet that the last release deployed is deployed by this tree, under load.
 
 It is done as docs/releases.md says: from an inventory's repository that holds nothing of Kedge, and in which
 nothing changes. The last release is the newest tag, or the commit that ``KEDGE_UPGRADE_FROM`` names; it runs in
@@ -22,7 +22,6 @@ from tests.baseline import version
 from tests.e2e.playing import ROOT, local_fleet, recap
 from tests.e2e.test_rest_proxies import (
     INVENTORY,
-    REQUESTS_PER_S,
     TOPIC,
     Consumers,
     audited,
@@ -35,6 +34,9 @@ from tests.outside import repository, shell
 
 #: The state is tested as that of a service which a load is planned for.
 VERIFY = {"cluster": "leaf", "rest": {"topic": TOPIC, "group": TOPIC, "records_per_s": 1}}
+
+#: What two cores carry beside three brokers; a request that could not be sent in time is no failed one.
+REQUESTS_PER_S = 100
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1800), pytest.mark.long]
 
@@ -104,7 +106,7 @@ def deployed(released: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_an_upgrade_under_load_fails_no_request_and_loses_no_record(
     deployed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load = prepared(tmp_path, max_s=1200).start()
+    load = prepared(tmp_path, REQUESTS_PER_S, max_s=1200).start()
     try:
         load.await_phase("running")
         with Consumers() as consumers:
@@ -115,7 +117,7 @@ def test_an_upgrade_under_load_fails_no_request_and_loses_no_record(
         kill_quietly(load)
     sent = requests(load)
     restarts = output.count("TASK [instances : Restart the instance with its release")
-    stated(f"an upgrade that restarts {restarts} instances", sent, capsys)
+    stated(f"an upgrade that restarts {restarts} instances", sent, capsys, REQUESTS_PER_S)
     assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
     assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
     assert consumers.wrong == []
