@@ -44,7 +44,11 @@ def notices(
         if state["current"] is None:
             continue
         own = {path.removeprefix(f"/etc/{unit}/{instance['name']}/"): both for path, both in texts.items()}
-        seen = _of_balancer(own) if unit == "rest-balancer" else _of_proxy(state, instance, balanced)
+        seen: Iterable[tuple[str, str]] = ()
+        if unit == "rest-balancer":
+            seen = _of_balancer(own)
+        elif unit == "kafka-rest":
+            seen = _of_proxy(state, instance, balanced)
         found += [Notice(str(instance["name"]), name, said) for name, said in seen]
     return found
 

@@ -202,7 +202,10 @@ def test_missing_and_broken_load_files_are_named(tmp_path: Path) -> None:
 
 def planned(*dialects: dict[str, Any]) -> dict[str, Any]:
     """Return a plan with a proxy of each dialect."""
-    instances = [{"name": str(n), "settings": [], "software": {"dialect": d}} for n, d in enumerate(dialects)]
+    instances = [
+        {"name": str(n), "settings": [], "software": {"dialect": d, "tls": False}}
+        for n, d in enumerate(dialects)
+    ]
     hosts = {"r1": {"services": {"kafka_rest": {"instances": instances}}}}
     return {"hosts": hosts, "clusters": {"leaf": {"bootstrap_servers": "l:1"}}}
 
