@@ -26,7 +26,7 @@ from plugins.modules.haproxy_drain import undrain
 from sizing.plan import make_plan
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
-from tests.balancers import Running
+from tests.balancers import Running, answers
 from tests.kafka.modules import run_module
 from tests.rest_inventories import rest
 
@@ -267,6 +267,34 @@ def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answer
             proxy.slow.set()
         assert answer.result().status_code == 200
         await_that(lambda: former_workers(path) == [], "the worker from before is gone")
+
+
+def sent(connection: socket.socket, path: str, body: str) -> str:
+    """Send a request on a connection; return what is answered, empty where it was closed."""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    connection.sendall(f"{head}\r\n\r\n{body}".encode())
+    return connection.recv(65536).decode()
+
+
+def test_an_idle_connection_is_answered_once_more_after_a_reload(
+    proxies: list[Proxy], tmp_path: Path
+) -> None:
+    with running_balancer(proxies, tmp_path, "-W") as balancer, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", balancer.client.base_url.port)
+        first, second = (stack.enter_context(socket.create_connection(address)) for _ in range(2))
+        for connection in (first, second):
+            assert " 200 " in sent(connection, "/topics/t", "{}")
+        before = worker(str(balancer.socket))
+        os.kill(balancer.pid, signal.SIGUSR2)
+        await_that(lambda: answers(balancer.socket) not in (None, before), "a new worker runs")
+        produced = sent(first, "/topics/t", "{}")
+        assert " 200 " in produced and "connection: close" in produced.lower()
+        # The new process would not know where this consumer lives.
+        made = sent(second, "/consumers/g", '{"name": "mine"}')
+        assert " 503 " in made and "Create the consumer again" in made
+        assert not any(proxy.consumers for proxy in proxies)
+        await_that(lambda: former_workers(str(balancer.socket)) == [], "the worker from before is gone")
+        assert balancer.client.post("/consumers/g", json={"name": "mine"}).status_code == 200
 
 
 def on_servers(balancer: Running, *servers: str) -> list[int]:
