@@ -60,7 +60,7 @@ def differing(path: str, before: str, after: str) -> dict[str, str]:
 
 
 def said(answered: dict[str, Any], *names: str, unknown: Any = ()) -> list[str]:
-    instances = [{"name": n, "settings": []} for n in names]
+    instances = [{"name": n, "settings": [], "software": {"tls": False}} for n in names]
     found = describe(answered, "kafka-rest", instances, unknown)
     return lines_of({"kafka_rest": found}, ["kafka_rest"], {})
 
@@ -294,5 +294,5 @@ def test_an_instance_whose_files_have_other_reasons_alone_is_as_planned() -> Non
         ],
         "stale": [],
     }
-    instances = [{"name": "8082", "settings": [], "port": 8082}]
+    instances = [{"name": "8082", "settings": [], "software": {"tls": False}}]
     assert describe(answer, "kafka-rest", instances)["instances"]["8082"]["state"] == "same"

@@ -38,6 +38,8 @@ case "$*" in install*) for one in mmdebstrap podman; do cp {root}/shelf/$one {ro
     "javac": "echo javac 17.0.1",
     "java": "",
     "ssh": "",
+    "ip": "",
+    "ss": "",
     "ssh-keygen": "",
     "mvn": """
 case "$*" in
