@@ -59,6 +59,7 @@ def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
     found, known = survey.containers(engine), survey.networks(engine)
     survey.check_owner(fleet, found, known)
     _clear_bridges(fleet, known)
+    survey.clear_leases(engine, found, known)
     survey.check_subnet(fleet, known, _routes())
     running = {container.name for container in found if container.alive}
     new = [node for node in wanted if fleet.container(node) not in running]

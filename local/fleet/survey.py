@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import shutil
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ from local.problem import Problem
 FLEET_LABEL = "kedge.fleet"
 PROJECT_LABEL = "kedge.project"
 NODE_LABEL = "kedge.node"
+#: Where root's podman keeps which container has which address.
+LEASES = Path("/run/containers/networks/ipam.db")
 NODE_MB = 500  # what a node with a broker writes in a demo
 
 
@@ -145,6 +148,19 @@ def left_bridges(
         and (interfaces / interface / "brif").is_dir()
         and not any((interfaces / interface / "brif").iterdir())
     ]
+
+
+def clear_leases(
+    engine: Engine, found: Iterable[Container], known: Iterable[Network], leases: Path = LEASES
+) -> None:
+    """Remove podman's table of addresses where there is no container, and no network but its own.
+
+    The address of a container that was killed with its podman stays in the table, also when its network is
+    removed, and the next container that is to have it does not start.
+    """
+    if engine.name == "podman" and not list(found) and all(one.name == "podman" for one in known):
+        with contextlib.suppress(PermissionError):  # another user's podman has a table of its own
+            leases.unlink(missing_ok=True)
 
 
 def _overlap(subnet: ipaddress.IPv4Network, text: str) -> bool:

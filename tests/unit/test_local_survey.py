@@ -78,6 +78,26 @@ def test_a_bridge_is_left_over_where_nothing_uses_it(
     assert survey.left_bridges(FLEET, networks, [(name, FLEET.subnet)], tmp_path) == left
 
 
+@pytest.mark.parametrize(
+    ("engine", "containers", "networks", "cleared"),
+    [
+        ("podman", [], [Network("podman", ("10.88.0.0/16",), "podman0", {})], True),
+        ("podman", [], [Network("net", ("10.1.2.0/24",), "podman1", OURS)], False),
+        ("podman", [Container("1", "db", {}, alive=False)], [], False),
+        ("docker", [], [], False),
+    ],
+    ids=["nothing is there", "a network", "a container", "Docker"],
+)
+def test_addresses_of_killed_containers_are_given_back_where_nothing_has_one(
+    tmp_path: Path, engine: str, containers: list[Container], networks: list[Network], cleared: bool
+) -> None:
+    leases = tmp_path / "ipam.db"
+    leases.touch()
+    survey.clear_leases(Engine(engine, ()), containers, networks, leases)
+    assert leases.exists() is not cleared
+    survey.clear_leases(Engine(engine, ()), containers, networks, leases)
+
+
 def test_container_of_another_owner_is_told() -> None:
     with pytest.raises(Problem, match="container f-a exists and is not this fleet's"):
         survey.check_owner(FLEET, [Container("1", "f-a", {}, alive=True)], [])
