@@ -26,6 +26,8 @@ from sizing.review.showing import markdown, text
 #: The parts of what is written: the inventory alone is one that Ansible reads.
 FILES, INVENTORY = "files", "inventory"
 _KERNEL: Final = "sysctl.conf"
+#: What a value that nobody writes by mistake may end in: the others are reviewed all the same.
+_ODD: Final = (ValueError, LookupError, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def write(folder: Path, hosts: Mapping[str, Running], missing: Sequence[str] = (
     found: list[FoundProcess] = []
     judged: list[tuple[str, Judgement]] = []
     others: list[str] = []
-    seen: dict[tuple[object, ...], Sequence[Judgement]] = {}
+    seen: dict[tuple[object, ...], tuple[Sequence[Judgement], Sequence[str]]] = {}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for host, runs in hosts.items():
         machine = ReviewedMachine(max(1, runs.cores), max(256, runs.memory_kib >> 10))
@@ -74,17 +76,21 @@ def write(folder: Path, hosts: Mapping[str, Running], missing: Sequence[str] = (
             same = (tuple(files.items()), machine.cores, machine.memory_mib)
             try:
                 if same not in seen:
-                    seen[same], left = review(paths, machine.cores, machine.memory_mib)
-                    others += [f"{what}: {_short(word, place / name)}" for word in left]
+                    judged_first, left = review(paths, machine.cores, machine.memory_mib)
+                    seen[same] = (judged_first, [_short(word, place / name) for word in left])
+                others += [f"{what}: {word}" for word in seen[same][1]]
                 processes = processes_of([part for path in paths for part in parts_of(path)]) if one else []
             except ReviewError as error:
                 others.append(f"{what}: {_short(str(error), place / name)}")
                 continue
-            judgements = [_at(judgement, what, place / name) for judgement in seen[same]]
+            except _ODD as error:
+                others.append(f"{what}: its files are none that can be reviewed ({type(error).__name__})")
+                continue
+            judgements = [_at(judgement, what) for judgement in seen[same][0]]
             judged += [(what, judgement) for judgement in judgements]
             found += [
                 FoundProcess(host, name, one.main, tuple(one.ports), machine, process, judgement)
-                for process, judgement in zip(processes, seen[same], strict=False)
+                for process, judgement in zip(processes, judgements, strict=False)
                 if one
             ]
         others += [
@@ -94,7 +100,10 @@ def write(folder: Path, hosts: Mapping[str, Running], missing: Sequence[str] = (
         if not runs.processes:
             others.append(f"{host}: no REST proxy, mirror or Streams application runs")
     others += [f"{host}: did not answer as it should; the playbook said why" for host in missing]
-    _write_inventory(folder / INVENTORY, found)
+    try:
+        _write_inventory(folder / INVENTORY, found)
+    except _ODD as error:
+        others.append(f"no inventory was made: a value is none that can be planned ({type(error).__name__})")
     report = FoundReport(tuple(_ordered(_folded(judged))), tuple(others))
     _written(folder / "review.md", plain_lines(markdown(report.judgements, report.others)) + "\n")
     _written(folder / "review.html", plain_lines(page(report.judgements, report.others)))
@@ -158,9 +167,9 @@ def _short(text: str, folder: Path) -> str:
     return text.replace(f"{folder}/", "")
 
 
-def _at(judgement: Judgement, what: str, folder: Path) -> Judgement:
+def _at(judgement: Judgement, what: str) -> Judgement:
     """Return a judgement whose places are files of a process, in the place of those that were written."""
-    base = re.compile(r"\S*/" + FILES + r"/[^/\s]+/(?:" + re.escape(folder.name) + "/)?")
+    base = re.compile(r"\S*/" + FILES + r"/[^/\s]+/(?:[^/\s]+/)?")
     return replace(
         judgement,
         where=what,

@@ -17,12 +17,12 @@ _SECRET: Final = re.compile(
 #: value (-D...password=, --token X, "apikey": "X"), keys of AWS and PEM, JSON Web Tokens, an Authorization.
 #: A reference to where the value is, as config.providers and shells write it, is none.
 _HELD: Final = re.compile(
-    r"(?i:[a-z][a-z0-9+.-]*://[^\s/?#@:]*:(?!\$\{)[^\s/?#@]+@"
+    r"(?i:(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^\s/?#@:]*:(?!\$\{)[^\s/?#@]+@"
     r"|(password|passwd|passphrase|pwd|secret|token|(api|access|account)[._-]?key|(?<![a-z])pass)"
     r"(=|\"\s*:\s*)[\"']?(?![$%{<*])[^\s\"',;&]+"
-    r"|--[\w.-]*(password|passphrase|secret|token|api-?key)\s+[^\s-]\S*"
+    r"|(?<![\w.-])--[\w.-]{0,60}(password|passphrase|secret|token|api-?key)\s+[^\s-]\S*"
     r"|\b(basic|bearer) [a-z0-9+/._~-]{16,})"
-    r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)|\beyJ[\w-]{8,}\.eyJ[\w.-]{8,}"
+    r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)|\beyJ[\w-]{8,500}\.eyJ[\w.-]{8,}"
 )
 #: The patterns themselves, for what takes secrets out on a host: of keys, and of values under any key.
 PATTERNS: Final = (_SECRET.pattern, _HELD.pattern)

@@ -127,9 +127,9 @@ def _connected(where: Mapping[str, Any], path: Path) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.connect(str(path))
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, FileNotFoundError):  # it ends by itself too
             connection.close()
-            path.unlink()
+            path.unlink(missing_ok=True)
         else:
             return connection
     _start(where, path)

@@ -26,8 +26,11 @@ class ActionModule(ActionBase):
         result = self.stage(tmp, task_vars)
         for each in result.get("diff", []):
             each["before"], each["after"] = hide_secrets(each["before"], each["after"])
-        if newer := plain(str(result.pop("newer_kit", ""))):
-            result["warnings"] = [going_back(VERSION, newer, result["diff"]), *result.get("warnings", ())]
+        if newer := plain(str(result.pop("newer_kit", "")))[:40]:
+            result["warnings"] = [
+                going_back(VERSION, newer, result.get("diff", [])),
+                *result.get("warnings", ()),
+            ]
         return result
 
     def stage(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -43,7 +43,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(
                 "No host answered, and nothing was written. See above why, then run the playbook again"
             )
-        missing = [host for host in task_vars["groups"]["all"] if host not in answers and host != "localhost"]
+        # A host that --limit leaves out was not asked.
+        missing = [h for h in task_vars["groups"]["all"] if "kedge_found" in known[h] and h not in answers]
         report = write(folder, {plain(host): running(said) for host, said in answers.items()}, missing)
         display.display(report.shown())
         display.display(

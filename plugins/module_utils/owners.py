@@ -76,7 +76,7 @@ def unit_of(pid: str) -> str:
     By its control group; where groups tell no unit, by the main processes of the instances of all units.
     """
     try:
-        text = (PROC / pid / "cgroup").read_text()
+        text = (PROC / pid / "cgroup").read_text(errors="replace")
     except OSError:
         return ""
     found = [match for line in text.splitlines() for match in UNIT.findall(line)]
@@ -99,7 +99,7 @@ def _by_main_process(pid: str) -> str:
 def _parent(pid: str) -> str:
     try:
         # The name of a program, between brackets, may hold anything.
-        return (PROC / pid / "stat").read_text().rpartition(")")[2].split()[1]
+        return (PROC / pid / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
     except (OSError, LookupError):
         return ""
 

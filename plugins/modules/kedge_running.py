@@ -64,11 +64,18 @@ SHORTEST = 8
 VARIABLE = re.compile(
     r"KAFKA\w*|STRIMZI\w*|JMX_PORT|LOG_DIR|\w*JAVA_OPTS|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|JAVA_HOME"
 )
+#: Those of them that hold words of a command line.
+OPTIONS = re.compile(r"OPT(ION)?S$")
 CONFIGURATION = re.compile(r".+\.(properties|config|conf|cfg)")
 JAR = re.compile(r"[a-z][a-z0-9_.-]*-\d[\w.+-]*\.jar")
 #: Programs of Kafka and of Confluent, which have Kafka Streams on their class path too.
 KAFKAS = re.compile(r"(kafka|org\.apache|io\.confluent)\.")
 OF_KAFKA = re.compile(r"kafka|connect-mirror|bridge")
+
+
+#: User, group and groups with which a process reads files.
+Rights = tuple[int, int, list[int]]
+UNKNOWN: Rights = (-1, -1, [])
 
 
 class Secrets:
@@ -106,7 +113,7 @@ def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any
     """Return what the module answers."""
     processes, others = [], []
     for pid in sorted(owners.processes(), key=int):
-        words = owners.words_of(pid)
+        rights, words = _seen(pid)
         main = owners.main_class(words)
         if Path(words[0] if words else "").name != "java":
             continue
@@ -114,7 +121,7 @@ def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any
         application = not KAFKAS.match(main) and any(jar.startswith("kafka-streams-") for jar in jars)
         if main in mains or application:
             with contextlib.suppress(ProcessLookupError):  # ended meanwhile
-                processes.append(process(pid, words, main, jars, secrets))
+                processes.append(process(pid, rights, words, main, jars, secrets))
         elif jars:
             others.append(f"{owners.told(pid)}: {main or 'a jar'}"[:300])
     found = {
@@ -127,12 +134,28 @@ def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any
     return secrets.anywhere(found)  # type: ignore[no-any-return] # a dict stays one
 
 
-def process(pid: str, words: list[str], main: str, jars: list[str], secrets: Secrets) -> dict[str, Any]:
+def _seen(pid: str) -> tuple[Rights, list[str]]:
+    """Return a process's rights and its command line; no command line where they are not of one program.
+
+    One that becomes another user's between the two looks would name files for rights that it has not.
+    """
+    try:
+        rights = _rights(owners.PROC / pid)
+        words = owners.words_of(pid)
+        same = _rights(owners.PROC / pid) == rights
+    except (OSError, LookupError, ValueError):  # ended meanwhile, or not to be seen
+        return UNKNOWN, owners.words_of(pid)
+    return rights, words if same else []
+
+
+def process(
+    pid: str, rights: Rights, words: list[str], main: str, jars: list[str], secrets: Secrets
+) -> dict[str, Any]:
     """Return one process; raises ProcessLookupError where it has ended."""
     files, missed = [], []
     for name in configurations(words, main)[:FILES]:
         try:
-            lines = list(masked(text_of(pid, name), secrets))
+            lines = list(masked(text_of(pid, name, rights), secrets))
         except (OSError, ValueError) as error:
             missed.append(f"{name}: {getattr(error, 'strerror', None) or error}"[:500])
         else:
@@ -170,7 +193,7 @@ def configurations(words: list[str], main: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def text_of(pid: str, name: str) -> str:
+def text_of(pid: str, name: str, rights: Rights) -> str:
     """Return a file as the process itself could read it: in its container, with its rights and no others.
 
     Whoever may start a process could else have root read any file of the host by naming it.
@@ -178,10 +201,12 @@ def text_of(pid: str, name: str) -> str:
     Raises:
         OSError, ValueError: where it cannot be read; the message says why.
     """
+    if rights == UNKNOWN:
+        raise ValueError("the rights of its process are not to be seen")
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(pid, name, into)
+        _child(pid, name, rights, into)
     os.close(into)
     with os.fdopen(out, "rb") as pipe:
         data = pipe.read(FILE_BYTES + 100)
@@ -196,12 +221,12 @@ def text_of(pid: str, name: str) -> str:
     return text
 
 
-def _child(pid: str, name: str, into: int) -> None:
+def _child(pid: str, name: str, rights: Rights, into: int) -> None:
     """Write a file, or why it is not to be had, into a pipe; never returns."""
     status = 1
     try:
         signal.alarm(READ_SECONDS)
-        os.write(into, _read(pid, name))
+        os.write(into, _read(pid, name, rights))
         status = 0
     except OSError as error:
         os.write(into, (error.strerror or str(error)).encode())
@@ -211,9 +236,9 @@ def _child(pid: str, name: str, into: int) -> None:
         os._exit(status)
 
 
-def _read(pid: str, name: str) -> bytes:
+def _read(pid: str, name: str, rights: Rights) -> bytes:
     place = owners.PROC / pid
-    user, group, groups = _rights(place)
+    user, group, groups = rights
     os.chdir(place / "cwd")
     if os.geteuid() == 0:
         os.chroot(place / "root")
@@ -232,7 +257,7 @@ def _read(pid: str, name: str) -> bytes:
     return data
 
 
-def _rights(place: Path) -> tuple[int, int, list[int]]:
+def _rights(place: Path) -> Rights:
     said = dict(
         line.partition(":")[::2] for line in (place / "status").read_text(errors="replace").splitlines()
     )
@@ -277,7 +302,7 @@ def command(words: list[str], secrets: Secrets) -> str:
             next(rest, None)
             continue
         key, equals, value = word.partition("=")
-        kept.append(f"{key}={secrets.of_key(key, value, TAKEN_OUT)}" if equals and word[0] == "-" else word)
+        kept.append(f"{key}={secrets.of_key(key, value, TAKEN_OUT)}" if equals else word)
     return secrets.of_key("", " ".join(map(shlex.quote, kept)), TAKEN_OUT)[: PROCESS_BYTES // 2]
 
 
@@ -292,7 +317,17 @@ def environment(pid: str, secrets: Secrets) -> dict[str, str]:
     whole = data if len(data) <= PROCESS_BYTES else data[:PROCESS_BYTES].rpartition(b"\0")[0]
     pairs = whole.decode(errors="replace").split("\0")
     named = (pair.partition("=") for pair in pairs)
-    return {k: secrets.of_key(k, v, TAKEN_OUT)[:20_000] for k, _, v in named if VARIABLE.fullmatch(k)}
+    wanted = {k: v for k, _, v in named if VARIABLE.fullmatch(k)}
+    plain = {k: _options(v, secrets) if OPTIONS.search(k) else v for k, v in wanted.items()}
+    return {k: secrets.of_key(k, v, TAKEN_OUT)[:20_000] for k, v in plain.items()}
+
+
+def _options(value: str, secrets: Secrets) -> str:
+    """Return a variable's options without the secrets among them, each whole."""
+    try:
+        return command(shlex.split(value), secrets)
+    except ValueError:  # its quotes are open
+        return HIDDEN if value else value
 
 
 def link(pid: str, name: str) -> str:

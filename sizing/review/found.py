@@ -54,7 +54,8 @@ class FoundProcess:
 class FoundInventory:
     """An inventory that is being made; ``remarks`` stand above the variables of a host, as comments."""
 
-    clusters: dict[str, list[str]] = field(default_factory=dict)
+    #: Of each cluster the brokers, and which hosts name them; "" stands for the first process.
+    clusters: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     groups: dict[str, list[str]] = field(default_factory=dict)
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
     mirrors: dict[str, Any] = field(default_factory=dict)
@@ -65,14 +66,32 @@ class FoundInventory:
         if text not in (lines := self.remarks.setdefault(host, [])):
             lines.append(text)
 
-    def cluster(self, text: str, name: str) -> str:
+    def cluster(self, text: str, name: str, host: str) -> str:
         """Return the name of the cluster with these brokers; one of its own where no broker is shared."""
         known = next((one for one, has in self.clusters.items() if same_cluster(text, ",".join(has))), None)
+        first = known is None
         if known is None:
             known = name if name not in self.clusters else f"{name}{len(self.clusters) + 1}"
-            self.clusters[known] = []
-        self.clusters[known] = list(dict.fromkeys([*self.clusters[known], *sorted(servers(text))]))
+        brokers = self.clusters.setdefault(known, {})
+        for broker in sorted(servers(text)):
+            brokers.setdefault(broker, set()).update({host, ""} if first else {host})
         return known
+
+    def brokers(self, name: str) -> list[str]:
+        """Return the brokers of a cluster that its first process names, or two hosts.
+
+        The word of one host must not lead all others, with their logins, to a broker of its choice.
+        """
+        return [broker for broker, hosts in self.clusters[name].items() if len(hosts) > 1]
+
+    def lone_brokers(self) -> None:
+        """Remark at its host each broker that it alone names."""
+        for name, has in self.clusters.items():
+            for broker, hosts in has.items():
+                if len(hosts) == 1:
+                    (host,) = hosts
+                    said = f"{broker} is named here alone: add it to kafka_clusters.{name} if it is of it"
+                    self.remark(host, said)
 
 
 def inventory_from(found: Sequence[FoundProcess]) -> FoundInventory:
@@ -86,6 +105,7 @@ def inventory_from(found: Sequence[FoundProcess]) -> FoundInventory:
             variables = made.hosts.setdefault(one.host, {})
             variables |= {"host_cores": one.machine.cores, "host_memory_mib": one.machine.memory_mib}
             add(made, one, variables)
+    made.lone_brokers()
     return made
 
 
@@ -115,7 +135,7 @@ def _left_out(one: FoundProcess, key: str, text: str, place: str) -> str:
         return f"{bare} is left out: {text} is put in by somebody else"
     for finding in one.judgement.findings if one.judgement else ():
         about = {bare, bare.rpartition(".")[2]} & {*re.split(r"[^\w.-]+", finding.message)}
-        if finding.severity == "error" and finding.where == place and about:
+        if finding.severity == "error" and f"/{place}".endswith(f"/{finding.where}") and about:
             return f"{bare}={text} is left out: {finding.message}"
     return ""
 
@@ -133,7 +153,7 @@ def _rest(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) ->
         return
     workload = planned.pop("kafka_rest_workload")
     variables |= planned | {
-        "kafka_rest_cluster": made.cluster(text, "kafka") if text else _nowhere(made, one),
+        "kafka_rest_cluster": made.cluster(text, "kafka", one.host) if text else _nowhere(made, one),
         "kafka_rest_first_port": port,
         "kafka_rest_settings": settings,
     }
@@ -147,7 +167,7 @@ def _rest(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) ->
 def _port(one: FoundProcess) -> int:
     """Return the port of a proxy: of its listeners, else the lowest on which it listens."""
     said = one.process.values.get("listeners") or one.process.values.get("http.port")
-    named = re.findall(r"(\d+)\s*(?:,|$)", said.text) if said else []
+    named = re.findall(r"\b(\d{1,5})\s*(?:,|$)", said.text) if said else []
     return int(named[0]) if named else min(one.ports, default=8082)
 
 
@@ -163,7 +183,7 @@ def _mirror(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) 
         ends = {}
         for alias in one.process.flow:
             text = own[f"{alias}.bootstrap.servers"].text if f"{alias}.bootstrap.servers" in own else ""
-            ends[alias] = made.cluster(text or f"unknown-{alias}:9092", alias)
+            ends[alias] = made.cluster(text or f"unknown-{alias}:9092", alias, one.host)
         if other := {alias: name for alias, name in ends.items() if alias != name}:
             alias, name = other.popitem()
             what = f"another process calls its cluster {alias} {name}, and topics' names begin with it"
@@ -176,8 +196,8 @@ def _mirror(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) 
     else:
         begin = own.get("bootstrap.servers")
         end = one.process.producer.get("bootstrap.servers")
-        source = made.cluster(begin.text, SOURCE) if begin else _nowhere(made, one)
-        target = made.cluster(end.text, TARGET) if end else _nowhere(made, one)
+        source = made.cluster(begin.text, SOURCE, one.host) if begin else _nowhere(made, one)
+        target = made.cluster(end.text, TARGET, one.host) if end else _nowhere(made, one)
         listed = one.process.arguments.get("whitelist") or one.process.arguments.get("include")
         flow["topics"] = [listed.text.replace(",", "|")] if listed else [".*"]
     flow |= {"source": source, "target": target}
@@ -223,7 +243,7 @@ def _streams(made: FoundInventory, one: FoundProcess, variables: dict[str, Any])
     variables |= planned | {
         "streams_app_name": name if name[:1].isalpha() else f"app-{name}",
         "streams_app_main_class": one.main or "Today",
-        "streams_app_cluster": made.cluster(text, "kafka") if text else _nowhere(made, one),
+        "streams_app_cluster": made.cluster(text, "kafka", one.host) if text else _nowhere(made, one),
     }
     made.remark(one.host, "streams_app_jars: name the jars of the application, with their checksums")
     made.remark(one.host, f"streams_app_stores and its like: {_ASSUMED}")
@@ -233,7 +253,7 @@ def _streams(made: FoundInventory, one: FoundProcess, variables: dict[str, Any])
 def _nowhere(made: FoundInventory, one: FoundProcess) -> str:
     """Return the name of a cluster that no file names."""
     made.remark(one.host, f"{one.name} names no brokers in its files: correct kafka_clusters.unknown")
-    return made.cluster("unknown:9092", "unknown")
+    return made.cluster("unknown:9092", "unknown", one.host)
 
 
 def _in_group(made: FoundInventory, host: str, group: str) -> None:
@@ -249,7 +269,8 @@ def documents(made: FoundInventory) -> Iterator[tuple[str, Any, list[str]]]:
     hosts = {"all": {"hosts": dict.fromkeys(made.hosts), "children": children}}
     yield "hosts.yml", hosts, ["How the hosts are reached stands in your own inventory: give that first."]
     clusters = {
-        name: {"version": "4.3.1", "bootstrap_servers": ",".join(has)} for name, has in made.clusters.items()
+        name: {"version": "4.3.1", "bootstrap_servers": ",".join(made.brokers(name))}
+        for name in made.clusters
     }
     said = ["version is an assumption. Write security where the brokers ask for a login."]
     if len(clusters) > 1:

@@ -38,7 +38,7 @@ Values = Mapping[str, Value]
 
 #: What a template or a shell puts in later: {{ x }}, ${X}, $X, ##X##, __{X}__, %X%, @X@, <x>.
 _LATER: Final = re.compile(
-    r"\{\{.*?\}\}|\$\{[^}:]*\}|\$\(.*?\)|\$[A-Za-z_]\w*|##\w+##|__\{?\w+\}?__|%\w+%|@@?[A-Z]\w*@@?"
+    r"\{\{[^{}]*\}\}|\$\{[^}:]*\}|\$\(.*?\)|\$[A-Za-z_]\w*|##\w+##|__\{?\w+\}?__|%\w+%|@@?[A-Z]\w*@@?"
     r"|<[A-Za-z][\w .-]*>"
 )
 _DEFAULT: Final = re.compile(r"\$\{\w+:?-([^}]*)\}")

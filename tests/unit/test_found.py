@@ -82,6 +82,36 @@ def text(folder: Path) -> str:
     return "\n".join(path.read_text() for path in sorted((folder / INVENTORY).rglob("*.yml")))
 
 
+def test_one_hosts_word_leads_no_other_to_a_broker(tmp_path: Path) -> None:
+    astray = PROXY.replace("k2:9092", "evil:9092")
+    written(tmp_path, rest1=[rest()], rest2=[rest(astray)])
+    (cluster,) = yaml.safe_load((tmp_path / INVENTORY / "group_vars/all/main.yml").read_text())[
+        "kafka_clusters"
+    ].values()
+    assert cluster["bootstrap_servers"] == "k1:9092,k2:9092"
+    assert "evil:9092 is named here alone" in text(tmp_path)
+    two = tmp_path / "two"
+    written(two, rest1=[rest()], rest2=[rest(astray)], rest3=[rest(astray)])
+    assert "k2:9092,evil:9092" in text(two)
+
+
+def test_a_value_that_is_left_out_of_one_host_is_left_out_of_its_twin(tmp_path: Path) -> None:
+    wrong = f"{PROXY}producer.acks=7\n"
+    written(tmp_path, rest1=[rest(wrong)], rest2=[rest(wrong)])
+    for host in ("rest1", "rest2"):
+        assert "acks" not in str(
+            yaml.safe_load((tmp_path / INVENTORY / "host_vars" / f"{host}.yml").read_text())
+        )
+    assert text(tmp_path).count("producer.acks=7 is left out") == 2
+
+
+def test_a_value_that_is_out_of_all_bounds_keeps_no_other_host_from_its_review(tmp_path: Path) -> None:
+    odd = PROXY.replace("8082", "9" * 5_000)
+    report = written(tmp_path, rest1=[rest(odd)], rest2=[rest()])
+    assert any("rest2" in one.where for one in report.judgements)
+    assert (tmp_path / "review.md").is_file()
+
+
 def test_a_fleet_of_all_kinds_is_planned_as_it_runs(tmp_path: Path) -> None:
     mirror = process(MM2, {"/srv/connect-mirror-maker.properties": MIRROR}, jars=["connect-mirror-3.9.2.jar"])
     joins = process("com.acme.Joins", {"/srv/joins.properties": STREAMS}, jars=["kafka-streams-4.3.1.jar"])

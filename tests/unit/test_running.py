@@ -143,8 +143,9 @@ def test_no_secret_leaves_the_host_wherever_it_stands(host: Host, tmp_path: Path
             "r.properties",
             "--token",
             "sesame-six",
+            "db.password=ab,sesame-nine",
         ),
-        environ="KAFKA_OPTS=-Dx.password=sesame-seven\0KAFKA_REST_CLIENT_PASSWORD=sesame-eight\0",
+        environ="KAFKA_OPTS=-Dx.password=ab,sesame-seven -Dok=1\0KAFKA_REST_CLIENT_PASSWORD=sesame-eight\0",
     )
     found = host.one()
     assert "sesame" not in json.dumps(found)
