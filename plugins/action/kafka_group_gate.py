@@ -124,17 +124,21 @@ def ask(where: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]
 def _connected(where: Mapping[str, Any], path: Path) -> socket.socket:
     """Return a connection to the process that watches; one that died is started anew."""
     if path.exists():
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.connect(str(path))
+            return _connection(path)
         except (ConnectionRefusedError, FileNotFoundError):  # it ends by itself too
-            connection.close()
             path.unlink(missing_ok=True)
-        else:
-            return connection
     _start(where, path)
+    return _connection(path)
+
+
+def _connection(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(str(path))
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
