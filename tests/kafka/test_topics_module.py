@@ -78,7 +78,7 @@ def test_keyed_topic_with_fewer_partitions_is_refused_and_nothing_is_changed(
         told = present(servers, plan, check=check)
         assert told["failed"]
         assert "records of one key would lie in two partitions" in told["msg"]
-        assert "say keys_may_move: true" in told["msg"]
+        assert "keys_may_move: true at the topic" in told["msg"]
         assert "\n" not in told["msg"]
     found = partitions(servers)
     assert (found[name], other in found) == (2, False)
