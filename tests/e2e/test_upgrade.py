@@ -29,7 +29,7 @@ from tests.e2e.test_rest_proxies import (
     requests,
     stated,
 )
-from tests.kafka.loads import kill_quietly
+from tests.kafka.loads import LoadRun, kill_quietly
 from tests.outside import repository, shell
 
 #: The state is tested as that of a service which a load is planned for.
@@ -103,6 +103,15 @@ def deployed(released: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         local_fleet("down", inventory)
 
 
+def retried(load: LoadRun) -> int:
+    """Count the records that are in a partition again with the time at which they were first made.
+
+    A producer that sends a batch again keeps its records' times; a request that is sent again gets new ones.
+    """
+    records = load.table("records")
+    return int(records.duplicated(["producer", "seq", "partition", "timestamp_us"]).sum())
+
+
 def test_an_upgrade_under_load_fails_no_request_and_loses_no_record(
     deployed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,7 +128,14 @@ def test_an_upgrade_under_load_fails_no_request_and_loses_no_record(
     restarts = output.count("TASK [instances : Restart the instance with its release")
     stated(f"an upgrade that restarts {restarts} instances", sent, capsys, REQUESTS_PER_S)
     assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
-    assert checks["delivery"]["verdict"] == "pass", checks["delivery"]
+    found = checks["delivery"]["measured"]
+    # kafka-rest turns idempotence off: its producer may repeat a record while a partition's leader moves.
+    repeated = retried(load)
+    with capsys.disabled():
+        print(f"records that a proxy's producer sent again while brokers restarted: {repeated}")
+    assert found["duplicated"] == repeated, checks["delivery"]
+    wrong = {figure["what"] for figure in checks["delivery"]["figures"] if figure["verdict"] == "fail"}
+    assert wrong <= {"duplicated"}, checks["delivery"]
     assert consumers.wrong == []
     assert set(consumers.answers) <= {200, 404, 503}, consumers.answers
 
