@@ -12,13 +12,26 @@ from sizing.rest.distribution import LISTENER
 FIRST: Final[Mapping[str, str]] = {
     "login": "give clients the login first: a proxy or balancer that asks for none ignores it",
     "tls": "give clients the CA first, and be ready to change their URLs with the deploy",
+    "broker_port": "add the new port to the bootstrap.servers of clients that Kedge does not deploy",
+    "cluster_security": "stop the cluster's clients, or give them the new security.protocol with the deploy",
     "balancer_port": "have clients follow with the deploy, or move them to a second balancer first",
 }
 #: Turned at a port in use behind balancers: they speak one way with all, and would lose all together.
 KEPT_PORT: Final = "tls_at_a_kept_port"
-_MOVE: Final = "set kafka_rest_first_port to another port in the same deploy, and others take over"
+#: What no order of steps brings to instances that run -> what to do in its place.
+_INSTEAD: Final[Mapping[str, str]] = {
+    KEPT_PORT: "set kafka_rest_first_port to another port in the same deploy, and others take over",
+    # Static voters: a majority of new, empty ones would elect a leader without the cluster's metadata.
+    "broker_quorum": "keep the controllers as they are: set kafka_broker_controller: false on added hosts",
+    "broker_identity": "set kafka_broker_id to the id that it has: its data belongs to that id",
+    # Brokers that restarted would not replicate with those that did not, and no gate would open.
+    "brokers_security": "deploy a second cluster with the new security, and mirror the topics into it",
+}
 _LOGIN: Final = re.compile(r"^\s*http-request auth\b", re.MULTILINE)
 _USERS: Final = re.compile(r"^\s*# (\d+) users of", re.MULTILINE)
+_KEY: Final = re.compile(r"^([a-z.]+)=(.*)$", re.MULTILINE)
+#: Keys of server.properties by which brokers of one cluster know one another.
+_SECURED: Final = ("sasl.mechanism.inter.broker.protocol", "inter.broker.listener.name")
 _BIND: Final = re.compile(r"^frontend rest\n(?:.*\n)*?\s*bind (?P<at>\S+)(?P<options>.*)$", re.MULTILINE)
 
 
@@ -49,6 +62,8 @@ def notices(
             seen = _of_balancer(own)
         elif unit == "kafka-rest":
             seen = _of_proxy(state, instance, balanced)
+        elif unit == "kafka-broker":
+            seen = _of_broker(own)
         found += [Notice(str(instance["name"]), name, said) for name, said in seen]
     return found
 
@@ -64,6 +79,38 @@ def _of_proxy(
     if tls != (LISTENER in had):
         turned = "speaks TLS" if tls else "no longer speaks TLS"
         yield KEPT_PORT if balanced else "tls", f"{turned} at a port in use (kafka_rest_tls)"
+
+
+def _of_broker(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    was, is_ = (dict(_KEY.findall(text)) for text in texts.get("server.properties", ("", "")))
+    if not was or not is_:
+        return
+    if was.get("node.id") != is_.get("node.id"):
+        yield "broker_identity", f"changes its id from {was.get('node.id')} to {is_.get('node.id')}"
+    had, has = (_voters(settings) for settings in (was, is_))
+    if had != has:
+        yield "broker_quorum", f"has the controllers {', '.join(has)} in place of {', '.join(had)}"
+    if any(was.get(key) != is_.get(key) for key in _SECURED) or _listener(was)[0] != _listener(is_)[0]:
+        # The only broker of its cluster has nobody to replicate with while it changes.
+        name = "brokers_security" if len({*had, *has}) > 1 else "cluster_security"
+        yield name, f"speaks {_spoken(is_)} in place of {_spoken(was)} (security of kafka_clusters)"
+    elif (old := _listener(was)[1]) != (new := _listener(is_)[1]):
+        yield "broker_port", f"listens on port {new} in place of {old} (kafka_broker_port)"
+
+
+def _voters(settings: Mapping[str, str]) -> list[str]:
+    return sorted(one.partition("@")[0] for one in settings.get("controller.quorum.voters", "").split(","))
+
+
+def _listener(settings: Mapping[str, str]) -> tuple[str, str]:
+    """Return the protocol and the port of the clients' listener."""
+    first = settings.get("advertised.listeners", "")
+    return first.partition("://")[0], first.rpartition(":")[2]
+
+
+def _spoken(settings: Mapping[str, str]) -> str:
+    mechanism = settings.get("sasl.mechanism.inter.broker.protocol", "")
+    return " ".join(filter(None, (_listener(settings)[0], mechanism)))
 
 
 def _of_balancer(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -102,12 +149,12 @@ def refusal(found: Mapping[str, Iterable[Notice]], allowed: Iterable[str]) -> st
         return ""
     said = "; ".join(f"{', '.join(places)} {what}" for (_, what), places in where.items())
     names = list(dict.fromkeys(name for name, _ in where))
-    first = "; ".join(FIRST.get(name, _MOVE) for name in names)
-    byname = sorted({*wanted, *names} - {KEPT_PORT})
-    again = (
-        f", then run the playbook again with -e allow={','.join(byname)}" if KEPT_PORT not in names else ""
-    )
-    return f"Clients would notice: {said}. {first[0].upper()}{first[1:]}{again}"
+    first = "; ".join({**FIRST, **_INSTEAD}[name] for name in names)
+    first = f"{first[0].upper()}{first[1:]}"
+    if _INSTEAD.keys() & set(names):
+        return f"No order of steps does this without harm: {said}. {first}"
+    byname = ",".join(sorted({*wanted, *names}))
+    return f"Clients would notice: {said}. {first}, then run the playbook again with -e allow={byname}"
 
 
 def turning_tls(staged: Mapping[str, Any], planned: Iterable[Mapping[str, Any]]) -> list[str]:

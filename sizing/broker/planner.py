@@ -62,7 +62,7 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
                 findings += variables
             elif wrong := check_values(f"{SERVICE}_settings", host, variables.settings, taken):
                 findings += wrong
-            elif variables.port == _CONTROLLER_PORT:
+            elif variables.port == _CONTROLLER_PORT and variables.controller:
                 findings.append(
                     wrong_variable(
                         f"{SERVICE}_port",
@@ -74,11 +74,12 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
             else:
                 read[host] = variables
         ids = {host: _node_id(host, variables) for host, variables in read.items()}
-        findings += _clashes(name, ids)
+        controllers = [host for host, variables in read.items() if variables.controller]
+        findings += [*_clashes(name, ids), *_no_controller(name, read, controllers)]
         for host, variables in read.items():
             sheet = Sheet(f"{host} {SERVICE}@{name}", advice, variables.settings)
             names = [one.certificate_name or other for other, one in sorted(read.items())]
-            _settings(sheet, inventory, name, host, ids, variables, cluster, names)
+            _settings(sheet, inventory, name, host, ids, controllers, variables, cluster, names)
             findings += sheet.findings
             findings += check_keys(
                 "broker", cluster.version, variables.settings, sheet.where, rule="broker.keys"
@@ -109,6 +110,7 @@ def _settings(
     cluster: str,
     host: str,
     ids: dict[str, int],
+    controllers: Sequence[str],
     variables: KafkaBroker,
     declared: KafkaCluster,
     names: Sequence[str],
@@ -120,30 +122,39 @@ def _settings(
     copies = min(3, len(ids))
     voters = ",".join(
         f"{node_id}@{inventory.address(h)}:{_CONTROLLER_PORT}"
-        for node_id, h in sorted((node_id, h) for h, node_id in ids.items())
+        for node_id, h in sorted((ids[h], h) for h in controllers)
     )
 
     def put(key: str, rule: str, value: str | int, because: str, source: str = _KRAFT) -> None:
         sheet.put(properties, key, f"broker.{rule}", Choice(value, because, source, "derived"))
 
-    put("process.roles", "roles", "broker,controller", "a small cluster needs no controllers of its own")
+    roles, why = "broker,controller", "a small cluster needs no controllers of its own"
+    if not variables.controller:
+        roles, why = "broker", "kafka_broker_controller is false"
+    put("process.roles", "roles", roles, why)
     put("node.id", "identity", ids[host], _why_id(host, variables))
-    put("controller.quorum.voters", "quorum", voters, f"the {len(ids)} hosts of cluster {cluster}")
+    put(
+        "controller.quorum.voters",
+        "quorum",
+        voters,
+        f"the {len(controllers)} controllers of cluster {cluster}",
+    )
     put("controller.listener.names", "listeners", "CONTROLLER", "the quorum has a listener of its own")
     if rack := _rack(sheet, inventory, host, ids):
         because = "rack of its host: the copies of a partition are spread over racks"
         put("broker.rack", "rack", rack, because, _RACKS)
     protocol = security.protocol if security else "PLAINTEXT"
+    own = f"{protocol}://{address}:{variables.port}"
     put(
         "listeners",
         "listeners",
-        f"{protocol}://{address}:{variables.port},CONTROLLER://{address}:{_CONTROLLER_PORT}",
+        f"{own},CONTROLLER://{address}:{_CONTROLLER_PORT}" if variables.controller else own,
         "bound to the address that other machines use, and to no other",
     )
     put(
         "advertised.listeners",
         "listeners",
-        f"{protocol}://{address}:{variables.port}",
+        own,
         "what clients connect to",
     )
     plan_broker_security(sheet, properties, folder, security, variables.tls)
@@ -295,6 +306,20 @@ def _why_id(host: str, variables: KafkaBroker) -> str:
     if variables.id is not None:
         return "kafka_broker_id"
     return f"from the name {host} alone, so that it stays whatever hosts come and go"
+
+
+def _no_controller(cluster: str, brokers: Iterable[str], controllers: Sequence[str]) -> list[Finding]:
+    if controllers or not (hosts := sorted(brokers)):
+        return []
+    return [
+        Finding(
+            "error",
+            "broker.quorum",
+            f"{hosts[-1]}: kafka_broker_controller",
+            f"is false on all {len(hosts)} brokers of cluster {cluster}, which would have no controller",
+            "remove kafka_broker_controller from the hosts that the cluster began with",
+        )
+    ]
 
 
 def _clashes(cluster: str, ids: dict[str, int]) -> list[Finding]:

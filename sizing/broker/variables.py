@@ -15,6 +15,8 @@ class KafkaBroker(Strict):
 
     id: Annotated[Annotated[int, Field(ge=0, le=2**31 - 1)] | None, DefaultRule("broker.identity")] = None
     """The broker's node.id, needed where the host's name has no number."""
+    controller: bool = True
+    """Whether the broker is a controller too; false on hosts that are added to a running cluster."""
     heap_mib: HeapMib = 1024
     """Heap of the broker."""
     ready_seconds: Positive = 60

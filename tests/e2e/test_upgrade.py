@@ -14,12 +14,14 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka.admin import AdminClient
 
 from tests.baseline import version
-from tests.e2e.playing import ROOT, local_fleet, recap
+from tests.e2e.playing import ROOT, local_fleet, on_node, recap
 from tests.e2e.test_rest_proxies import (
     INVENTORY,
     TOPIC,
@@ -64,15 +66,19 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def played(path: Path, playbook: str, *arguments: str, tree: Path = ROOT) -> str:
     """Play a playbook of a tree from the inventory's repository at ``path``; return what it prints."""
+    done = tried(path, playbook, *arguments, tree=tree)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def tried(path: Path, playbook: str, *arguments: str, tree: Path = ROOT) -> subprocess.CompletedProcess[str]:
     kedge = path.parent / "kedge"
     kedge.unlink()
     kedge.symlink_to(tree)
     # Keys of the nodes and the proxy's archive are those of this tree.
     command = ("../kedge/.venv/bin/ansible-playbook", "-i", "inventories/prod", f"../kedge/{playbook}")
     line = " ".join((*command, "-e", f"kit_dir={ROOT}", *arguments))
-    done = shell(path, line, PYTHONPATH=str(tree))
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    return done.stdout
+    return shell(path, line, PYTHONPATH=str(tree))
 
 
 def three_brokers(path: Path) -> None:
@@ -145,3 +151,34 @@ def test_the_upgraded_fleet_is_as_planned_and_a_second_deploy_changes_nothing(de
     assert all(host["changed"] == 0 for host in recap(again).values()), again
     (deployed / "verify.json").write_text(json.dumps({"verify": VERIFY}))
     played(deployed, "verify.yml", "-e @verify.json -e verify_steps=state -e kedge_runs_dir=kept")
+
+
+def test_a_broker_joins_the_running_cluster_and_restarts_no_other(deployed: Path) -> None:
+    inventory = str(deployed / "inventories" / "prod")
+    before = broker_processes()
+    give_leaf4(Path(inventory), {})
+    local_fleet("up", inventory)
+    refused = tried(deployed, "deploy.yml")
+    assert refused.returncode != 0
+    said = " ".join(refused.stdout.split())
+    assert "has the controllers 1, 2, 3, 4 in place of 1, 2, 3" in said
+    assert "set kafka_broker_controller: false on added hosts" in said
+    assert all(host["changed"] == 0 for host in recap(refused.stdout).values()), refused.stdout
+    give_leaf4(Path(inventory), {"kafka_broker_controller": False})
+    played(deployed, "deploy.yml")
+    assert broker_processes() == before
+    cluster = AdminClient({"bootstrap.servers": "10.78.10.11:9092"}).list_topics(timeout=20)
+    assert sorted(cluster.brokers) == [1, 2, 3, 4]
+
+
+def give_leaf4(path: Path, variables: dict[str, Any]) -> None:
+    hosts = path / "hosts.yml"
+    found = yaml.safe_load(hosts.read_text())
+    leaf = found["all"]["children"]["nodes"]["children"]["kafka_broker"]["children"]["kafka_leaf"]["hosts"]
+    leaf["leaf4"] = {"ansible_host": "10.78.10.14", **variables}
+    hosts.write_text(yaml.safe_dump(found))
+
+
+def broker_processes() -> list[str]:
+    ask = "systemctl show --property=MainPID kafka-broker@leaf"
+    return [on_node("kedge-e2e-rest", f"leaf{n}", ask) for n in (1, 2, 3)]

@@ -12,8 +12,10 @@ from bench.hosts.__main__ import played, write_inventory
 from control.notices import FIRST, KEPT_PORT, Notice, notices, refusal
 from control.rendering import render_instance
 from control.steps import Step, step_lines
+from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.rest_inventories import rest
+from tests.unit.test_sizing_broker import OURS, brokers
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +93,74 @@ def test_what_clients_notice_of_a_proxy(
     assert [n.name for n in notices(answer, "kafka-rest", [one], balanced=balanced)] == names
     new = {"instances": [{"current": None, "in_force": []}], "diff": []}
     assert notices(new, "kafka-rest", [one], balanced=balanced) == []
+
+
+def broker(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Which notices a change of the variables of cluster leaf's brokers has at leaf1."""
+    was, is_ = (of_leaf1(**given) for given in (before, after))
+    files = [render_instance("kafka-broker", one)["server.properties"] for one in (was, is_)]
+    diff = {
+        "before": files[0],
+        "after": files[1],
+        "before_header": "/etc/kafka-broker/leaf/server.properties",
+    }
+    answer = {"instances": [{"current": "1", "in_force": []}], "diff": [diff] if files[0] != files[1] else []}
+    return [notice.name for notice in notices(answer, "kafka-broker", [is_])]
+
+
+def of_leaf1(hosts: int = 3, added: bool | None = None, **variables: Any) -> dict[str, Any]:
+    inventory = brokers([f"leaf{n}" for n in range(1, hosts + 1)], **variables)
+    every = {host: dict(its) for host, its in inventory.hosts.items()}
+    if added is not None:
+        every[f"leaf{hosts}"] |= {"kafka_broker_controller": added}
+    found = make_plan(Inventory(every, inventory.groups)).to_json()["hosts"]["leaf1"]["services"]
+    return dict(found["kafka_broker"]["instances"][0])
+
+
+def secured(**security: Any) -> dict[str, Any]:
+    users = {"broker": "secret-9", "kedge": "secret-8"}
+    login = {"protocol": "SASL_PLAINTEXT", "user": "kedge", "password": "secret-8", "users": users}
+    return {"kafka_clusters": {"leaf": OURS["leaf"] | {"security": login | security}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        ({}, {"kafka_broker_settings": {"num.io.threads": 12}}, []),
+        ({}, {"hosts": 4}, ["broker_quorum"]),
+        ({"hosts": 1}, {"hosts": 3}, ["broker_quorum"]),
+        ({}, {"hosts": 4, "added": False}, []),
+        ({}, {"kafka_broker_port": 9192}, ["broker_port"]),
+        ({"hosts": 1}, {"hosts": 1, "kafka_broker_id": 7}, ["broker_identity", "broker_quorum"]),
+        ({}, secured(), ["brokers_security"]),
+        (secured(), {}, ["brokers_security"]),
+        (secured(), secured(mechanism="SCRAM-SHA-256"), ["brokers_security"]),
+        ({"hosts": 1}, {"hosts": 1} | secured(), ["cluster_security"]),
+    ],
+    ids=[
+        "settings",
+        "a controller more",
+        "from one to three",
+        "a broker more",
+        "port",
+        "id",
+        "logins",
+        "no logins",
+        "mechanism",
+        "logins of an only broker",
+    ],
+)
+def test_what_a_cluster_would_lose_by_a_change_of_its_brokers(
+    before: dict[str, Any], after: dict[str, Any], names: list[str]
+) -> None:
+    assert broker(before, after) == names
+
+
+def test_a_change_that_would_harm_the_cluster_is_not_offered_by_name() -> None:
+    notice = Notice("leaf", "broker_quorum", "has the controllers 1, 2, 3 in place of 1")
+    said = refusal({"leaf1 kafka_broker": [notice]}, ["login"])
+    assert "set kafka_broker_controller: false on added hosts" in said
+    assert "allow=" not in said
 
 
 LOGIN = Notice("8082", "login", "asks for a login (kafka_rest_users)")

@@ -42,6 +42,25 @@ def test_brokers_with_the_same_id_are_an_error() -> None:
     assert not make_plan(brokers(["a1", "b2"])).has_errors
 
 
+def test_a_broker_that_is_added_to_a_running_cluster_changes_nothing_of_the_others() -> None:
+    three, four = brokers(["leaf1", "leaf2", "leaf3"]), brokers(["leaf1", "leaf2", "leaf3", "leaf4"])
+    hosts = four.hosts | {"leaf4": dict(four.hosts["leaf4"]) | {"kafka_broker_controller": False}}
+    before, after = (make_plan(one).services for one in (three, Inventory(hosts, four.groups)))
+    for host in ("leaf1", "leaf2", "leaf3"):
+        old, new = (one[host]["kafka_broker"][0] for one in (before, after))
+        assert [(s.key, s.value) for s in old.settings] == [(s.key, s.value) for s in new.settings]
+    added = after["leaf4"]["kafka_broker"][0]
+    assert added.value("process.roles") == "broker"
+    assert "CONTROLLER://" not in added.value("listeners")
+    assert "4@" not in added.value("controller.quorum.voters")
+
+
+def test_a_cluster_without_a_controller_is_an_error() -> None:
+    plan = make_plan(brokers(["leaf1", "leaf2"], kafka_broker_controller=False))
+    (error,) = of_rule(plan, "broker.quorum", "error")
+    assert "all 2 brokers of cluster leaf" in error.message
+
+
 def test_keys_of_another_version_are_found_in_own_broker_settings() -> None:
     plan = make_plan(brokers(["leaf1"], kafka_broker_settings={"zookeeper.connect": "z:2181"}))
     assert "does not read zookeeper.connect" in of_rule(plan, "broker.keys", "warning")[0].message

@@ -13,8 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from control.deployed import reported
-from control.notices import KEPT_PORT
+from control.notices import KEPT_PORT, Notice, notices
+from control.rendering import render_instance
 from control.steps import Step, step_lines, steps
+from plugins.modules.kafka_topics_present import compare
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.planned import CLUSTERS, METRICS, mirrors, streams
@@ -23,6 +25,17 @@ from tests.rest_inventories import rest
 pytestmark = pytest.mark.slow
 
 TLS = {"certificate": "/srv/{{ inventory_hostname }}.pem", "key": "/srv/a.key", "ca": "/srv/ca.pem"}
+USERS = {"broker": "secret-9", "kedge": "secret-8", "proxy": "secret-7"}
+LOGINS = {"protocol": "SASL_PLAINTEXT", "user": "kedge", "password": "secret-8", "users": USERS}
+#: As whom services log in where their cluster asks for it; applications are configured by their own keys.
+LOGIN = {"kafka_rest_user": "proxy", "kafka_rest_password": "secret-7"}
+FLOW_LOGIN = {"source_user": "proxy", "source_password": "secret-7"}
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+STREAMS_LOGIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.jaas.config": f'{MODULE} required username="proxy" password="secret-7";',
+}
 SERVICES = ("kafka_broker", "kafka_rest", "rest_balancer", "mirror_maker", "streams_app")
 
 
@@ -47,6 +60,10 @@ class Case:
     brokers: tuple[str, ...] = ("leaf1", "leaf2", "leaf3")
     broker_version: str = "4.3.1"
     broker_threads: int = 8
+    one_controller: bool = False
+    secured: bool = False
+    topic_partitions: int = 12
+    retention_ms: int = 86_400_000
 
 
 def hosts(prefix: str, most: int, least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
@@ -67,7 +84,7 @@ CASES = st.builds(
     mirrors=hosts("mm", 3),
     partitions=st.sampled_from([4, 20]),
     streams=hosts("st", 2),
-    tls=st.booleans(),
+    tls=st.sampled_from([False, False, True]),
     version=st.sampled_from(["8.3.1", "7.9.9"]),
     balancer_port=st.sampled_from([8080, 9000]),
     # Brokers of somebody else's, one, or a quorum.
@@ -76,7 +93,17 @@ CASES = st.builds(
     ),
     broker_version=st.sampled_from(["4.2.0", "4.3.1"]),
     broker_threads=st.sampled_from([8, 12]),
+    # What a running cluster, its topics and its proxies' ports cannot become is drawn seldom.
+    one_controller=st.sampled_from([True, True, True, False]),
+    secured=st.sampled_from([False, False, False, True]),
+    topic_partitions=st.sampled_from([12, 12, 12, 12, 12, 24]),
+    retention_ms=st.sampled_from([86_400_000, 3_600_000]),
 )
+
+
+def asks_for_logins(case: Case) -> bool:
+    """Return whether the brokers are Kedge's own, and ask their clients for a login."""
+    return case.secured and bool(case.brokers)
 
 
 def encrypted(case: Case) -> bool:
@@ -107,19 +134,31 @@ def inventory(case: Case) -> Inventory:
     common = {"advice": "measured"}
     if case.mirrors:
         flow = METRICS | {"largest_topic_partitions": case.partitions, "processes": min(4, case.partitions)}
+        flow |= FLOW_LOGIN if asks_for_logins(case) else {}
         parts.append(mirrors(list(case.mirrors), flows={"metrics": flow}, common=common))
     if case.streams:
-        parts.append(streams(list(case.streams), common=common))
+        login = STREAMS_LOGIN if asks_for_logins(case) else None
+        parts.append(streams(list(case.streams), common=common, settings=login))
     every = {host: dict(variables) for part in parts for host, variables in part.hosts.items()}
     groups = {name: members for part in parts for name, members in part.groups.items()}
     if case.brokers:
-        leaf = {"version": case.broker_version, "brokers": "kafka_leaf"}
+        leaf: dict[str, Any] = {"version": case.broker_version, "brokers": "kafka_leaf"}
+        leaf |= {"security": LOGINS} if asks_for_logins(case) else {}
         own = {"host_cores": 8, "host_memory_mib": 32_768, "advice": "measured"}
         own |= {"kafka_broker_settings": {"num.io.threads": case.broker_threads}}
         every |= {host: dict(own) for host in case.brokers}
+        for host in case.brokers[1:] if case.one_controller else ():
+            every[host]["kafka_broker_controller"] = False
         groups |= {"kafka_leaf": case.brokers, "kafka_broker": case.brokers}
         for variables in every.values():
             variables["kafka_clusters"] = CLUSTERS | {"leaf": leaf}
+    for host in case.proxies if asks_for_logins(case) else ():
+        every[host].update(LOGIN)
+    topic = {"name": "orders", "cluster": "leaf", "partitions": case.topic_partitions, "keyed": False}
+    topic |= {"settings": {"retention.ms": case.retention_ms}}
+    declared = [topic, {"name": case.topic, "cluster": "leaf", "partitions": 1}]
+    for variables in every.values():
+        variables["kafka_topics"] = declared
     return Inventory(every, groups)
 
 
@@ -134,6 +173,8 @@ class Release:
     servers: frozenset[str] = frozenset()
     id: str = ""
     tls: bool = False
+    #: What a broker runs, as plan.yml compares it.
+    instance: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 Running = dict[tuple[str, str, str], Release]
@@ -144,6 +185,7 @@ class Planned(NamedTuple):
 
     runs: Mapping[tuple[str, str, str], Release]
     refused: tuple[str, ...] = ()
+    topics: Mapping[str, Mapping[str, str]] = {}
 
 
 @lru_cache(maxsize=4096)
@@ -153,11 +195,14 @@ def planned(case: Case) -> Planned:
     if plan.has_errors:
         return Planned({}, tuple(sorted({f.rule for f in plan.findings if f.severity == "error"})))
     found = {}
-    for host, services in plan.to_json()["hosts"].items():
+    as_json = plan.to_json()
+    for host, services in as_json["hosts"].items():
         for service, has in services["services"].items():
             for one in has["instances"] if service in SERVICES else ():
                 found[host, service, one["name"]] = release(service, one, case)
-    return Planned(found)
+    leaf = as_json["topics"].get("leaf", {})
+    topics = {name: {s["key"]: s["value"] for s in one["settings"]} for name, one in leaf.items()}
+    return Planned(found, topics=topics)
 
 
 def release(service: str, one: Mapping[str, Any], case: Case) -> Release:
@@ -173,7 +218,8 @@ def release(service: str, one: Mapping[str, Any], case: Case) -> Release:
     servers = frozenset(key.split()[1] for key in keys if key.startswith("server "))
     tls = "default-server options" in keys or (service == "kafka_rest" and encrypted(case))
     id_ = next((keys[key] for key in ("id", "bridge.id", "node.id") if key in keys), "")
-    return Release(files, one["port"], asks, logs_in, servers, id_, tls)
+    instance = one if service == "kafka_broker" else {}
+    return Release(files, one["port"], asks, logs_in, servers, id_, tls, instance)
 
 
 @dataclass
@@ -340,7 +386,33 @@ def refused(old: Planned, new: Planned) -> tuple[str, ...]:
     kept = [at for at in old.runs.keys() & new.runs.keys() if at[1] == "kafka_rest"]
     if any(old.runs[at].tls != new.runs[at].tls for at in kept):
         return (KEPT_PORT,)
-    return (old.refused or new.refused)[:1]
+    if old.refused or new.refused:
+        return (old.refused or new.refused)[:1]
+    brokers = [at for at in old.runs.keys() & new.runs.keys() if at[1] == "kafka_broker"]
+    noticed = [notice.name for at in brokers for notice in of_broker(old.runs[at], new.runs[at])]
+    return tuple(noticed[:1]) or tuple(["topics"] if topics_refused(old, new) else [])
+
+
+def of_broker(old: Release, new: Release) -> list[Notice]:
+    texts = [render_instance("kafka-broker", dict(one.instance))["server.properties"] for one in (old, new)]
+    where = "/etc/kafka-broker/leaf/server.properties"
+    diff = {"before": texts[0], "after": texts[1], "before_header": where}
+    answer = {"instances": [{"current": "1", "in_force": []}], "diff": [diff]}
+    return notices(answer, "kafka-broker", [new.instance])
+
+
+def topics_refused(old: Planned, new: Planned) -> list[str]:
+    """Return what the cluster's topics cannot become; a change that they can is made once."""
+    counts = {name: int(values["partitions"]) for name, values in old.topics.items()}
+    _, wrong = compare(as_dicts(new), counts, as_dicts(old))
+    after = {name: {**values, **new.topics.get(name, {})} for name, values in as_dicts(old).items()}
+    counts = {name: int(values["partitions"]) for name, values in (after | as_dicts(new)).items()}
+    assert wrong or compare(as_dicts(new), counts, after | as_dicts(new)) == ({}, [])
+    return wrong
+
+
+def as_dicts(planned: Planned) -> dict[str, dict[str, str]]:
+    return {name: dict(values) for name, values in planned.topics.items()}
 
 
 def transition(before: Case, after: Case) -> tuple[str, ...]:
