@@ -13,45 +13,37 @@ import os
 import random
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pytest
+import yaml
 
 from tests.awaiting import await_that
-from tests.e2e.playing import begin, deployed_fleet, load_alone, play
+from tests.e2e.playing import ROOT, begin, deployed_fleet, load_alone, play
 
-INVENTORY = "inventories/local"
 LOAD_S = int(os.environ.get("KEDGE_LOAD_S", "900"))
 SEED = int(os.environ.get("KEDGE_SEED", "20261124"))
-#: At-least-once allows a record twice, and out of order, where its answer was lost. Nothing allows these.
-NEVER = {"lost", "corrupted", "misplaced", "unexpected", "undelivered"}
-#: A load that the changes do not disturb.
-VERIFY = {
-    "min_s": LOAD_S,
-    "max_s": LOAD_S + 300,
-    "min_records": 1,
-    "kafka": {"records_per_s": 2000},
-    "rest": {"records_per_s": 500, "records_per_request": 10},
-}
-#: A task of a deploy, of some 150, at which it is killed.
+#: A task of a deploy at which it is killed.
 TASKS = range(40, 150)
-
-pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(2 * LOAD_S + 1200)]
+#: A load that the changes do not disturb.
+VERIFY: Final = {"min_s": LOAD_S, "max_s": LOAD_S + 300, "min_records": 1}
 
 Variables = dict[str, Any]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def deployed() -> Iterator[None]:
-    """The demo's fleet, deployed; it is removed at the end."""
-    with deployed_fleet(INVENTORY):
-        yield
+class Subject(NamedTuple):
+    """A fleet, what of its inventory is drawn, and what its check may never find."""
+
+    inventory: str
+    verify: Variables
+    drawn: Callable[[random.Random], Variables]
+    check: str
+    never: frozenset[str]
 
 
-def drawn(chance: random.Random) -> Variables:
-    """Return what an inventory may say: several variables change together."""
+def of_proxies(chance: random.Random) -> Variables:
     variables: Variables = {
         "advice": chance.choice(["measured", "measured", "documented"]),
         "kafka_rest_instances_per_host": chance.choice([1, 2, 2, 3]),
@@ -63,14 +55,69 @@ def drawn(chance: random.Random) -> Variables:
     return variables
 
 
-def deploy(variables: Variables) -> subprocess.CompletedProcess[str]:
-    return play("deploy.yml", "-e", json.dumps(variables), inventory=INVENTORY)
+def of_mirrors(chance: random.Random) -> Variables:
+    role = yaml.safe_load((ROOT / "inventories/local-mirror/group_vars/mirror_maker/main.yml").read_text())
+    (flow,) = role["mirror_maker_flows"].values()
+    flow |= {"processes": chance.choice([2, 3, 4, 6]), "latency_budget_ms": chance.choice([3000, 5000])}
+    if chance.random() < 0.5:
+        flow["consumer_settings"] = {"fetch.max.wait.ms": chance.choice(["100", "500"])}
+    return {"mirror_maker_flows": role["mirror_maker_flows"]}
 
 
-def killed(variables: Variables, at: int) -> bool:
+def of_applications(chance: random.Random) -> Variables:
+    variables: Variables = {"streams_app_threads": chance.choice([1, 2])}
+    if chance.random() < 0.5:
+        variables["streams_app_settings"] = {"commit.interval.ms": chance.choice(["5000", "10000"])}
+    return variables
+
+
+#: At-least-once allows a record twice, and out of order, where its answer was lost. It allows nothing of these.
+SUBJECTS = {
+    "proxies": Subject(
+        "inventories/local",
+        {
+            "kafka": {"records_per_s": 2000},
+            "rest": {"records_per_s": 500, "records_per_request": 10},
+        },
+        of_proxies,
+        "delivery",
+        frozenset({"lost", "corrupted", "misplaced", "unexpected", "undelivered"}),
+    ),
+    "mirrors": Subject(
+        "inventories/local-mirror",
+        {"kafka": {"records_per_s": 3000}},
+        of_mirrors,
+        "mirror",
+        frozenset({"missing", "unexpected", "altered_key", "altered_value", "altered_headers"}),
+    ),
+    "applications": Subject(
+        "inventories/local-streams",
+        {},
+        of_applications,
+        "outputs",
+        frozenset({"missing", "unexpected"}),
+    ),
+}
+
+pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(2 * LOAD_S + 1200)]
+
+
+@pytest.fixture(params=SUBJECTS)
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    """A fleet, deployed; it is removed at the end."""
+    found = SUBJECTS[request.param]
+    with deployed_fleet(found.inventory):
+        yield found
+
+
+def deploy(inventory: str, variables: Variables) -> subprocess.CompletedProcess[str]:
+    return play("deploy.yml", "-e", json.dumps(variables), inventory=inventory)
+
+
+def killed(inventory: str, variables: Variables, at: int) -> bool:
     """Deploy, and kill all of it without notice at a task; return whether it got as far."""
     tasks = 0
-    with begin("deploy.yml", "-e", json.dumps(variables), inventory=INVENTORY, own_group=True) as process:
+    with begin("deploy.yml", "-e", json.dumps(variables), inventory=inventory, own_group=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             tasks += line.startswith("TASK [")
@@ -80,14 +127,16 @@ def killed(variables: Variables, at: int) -> bool:
     return False
 
 
-def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
+def test_no_record_is_lost_whatever_changes_under_load(subject: Subject, tmp_path: Path) -> None:
+    inventory = subject.inventory
     chance = random.Random(SEED)
     now: Variables = {}
     done: list[str] = []
     output = tmp_path / "verify.log"
+    verify = VERIFY | subject.verify
     with (
         output.open("w") as file,
-        begin(*load_alone(INVENTORY, tmp_path / "runs", VERIFY), inventory=INVENTORY, to=file) as load,
+        begin(*load_alone(inventory, tmp_path / "runs", verify), inventory=inventory, to=file) as load,
     ):
         await_that(
             lambda: "Wait until every record" in output.read_text() or load.poll() is not None,
@@ -95,7 +144,7 @@ def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
             limit_s=300,
         )
         while load.poll() is None and not ended(tmp_path / "runs"):
-            after = drawn(chance)
+            after = subject.drawn(chance)
             kill = chance.random() < 0.2
             back = chance.random() < 0.5
             at = chance.choice(TASKS)
@@ -103,23 +152,23 @@ def test_no_record_is_lost_whatever_changes_under_load(tmp_path: Path) -> None:
                 f"change {len(done)}: {now} -> {after}" + f", killed at task {at}, back {back}" * kill,
                 flush=True,
             )
-            if kill and killed(after, at) and back:
+            if kill and killed(inventory, after, at) and back:
                 after = now
-            one = deploy(after)
+            one = deploy(inventory, after)
             if one.returncode and ended(tmp_path / "runs"):
                 break  # the load's groups went while a gate asked for them
             assert one.returncode == 0, one.stdout[-6000:] + one.stderr[-2000:]
             done.append("killed" if kill else "whole")
             now = after
         load.wait()
-    last = deploy(now)
+    last = deploy(inventory, now)
     assert last.returncode == 0, last.stdout[-6000:]
     report = tmp_path / "runs/latest/report/verdicts.json"
     assert report.exists(), output.read_text()[-6000:]
-    (delivery,) = [c for c in json.loads(report.read_text())["checks"] if c["name"] == "delivery"]
-    print(f"{len(done)} changes, {done.count('killed')} of them killed; seed {SEED}; {delivery['because']}")
-    assert delivery["verdict"] in ("pass", "fail"), delivery
-    assert not NEVER & delivery["anomalies"].keys(), delivery
+    (check,) = [c for c in json.loads(report.read_text())["checks"] if c["name"] == subject.check]
+    print(f"{len(done)} changes, {done.count('killed')} of them killed; seed {SEED}; {check['because']}")
+    assert check["verdict"] in ("pass", "fail"), check
+    assert not subject.never & check["anomalies"].keys(), check
     assert len(done) >= LOAD_S // 200
 
 
