@@ -33,7 +33,7 @@ ERRORS = re.findall(r"^### (.*`.*)$", TEXT, flags=re.MULTILINE)
 LINES = [line for heading in ERRORS for line in re.findall(r"`([^`]+)`", heading)]
 #: What stands for a value in the runbook's lines.
 EXAMPLES = re.compile(
-    r"(?:rest/)?rest\d(?::\d+)?|mirror1|leaf1:9092|\b(?:3|60|8082)\b|\bDOWN\b|\.\.\.|classic|mirror_maker_2|"
+    r"(?:rest/)?rest\d(?::\d+)?|mirror1|leaf1:9092|\b(?:3|60|120|8082)\b|\bDOWN\b|\.\.\.|classic|mirror_maker_2|"
     r"kafka_rest(?= (?:8082|deployed))|\(10.0.0.3\)|(?<=deployed and )|/\S+/(?:kafka-rest/.lock|admin.sock)"
 )
 #: Lines that other programs print.
@@ -69,7 +69,8 @@ KNOWN = {
     "without --limit": ["tests/unit/test_waves_played.py::test_a_limit_that_mixes_waves_is_refused"],
     "Servers of a balancer": ["tests/unit/test_runbook.py::test_servers_are_shown_and_put_back_by_hand"],
     "Is Ctrl-C safe?": ["tests/e2e/test_deploys.py::test_a_deploy_that_was_killed_is_finished_by_the_next", "tests/e2e/test_trials.py::test_a_search_goes_on_after_ctrl_c_and_tells_the_plan"],
-    "Force a rollback": ["tests/unit/test_former.py::test_the_previous_release_is_the_one_that_ran_before_and_a_second_rollback_goes_forward", "tests/unit/test_releases.py::test_a_release_is_named_alike_on_one_host_and_otherwise_on_another", "tests/unit/test_runbook.py::test_the_commands_of_a_rollback_by_hand_put_an_earlier_release_and_its_unit_back"],
+    "Force a rollback": ["tests/unit/test_former.py::test_the_previous_release_is_the_one_that_ran_before_and_a_second_rollback_goes_forward", "tests/unit/test_releases.py::test_a_release_is_named_alike_on_one_host_and_otherwise_on_another", "tests/unit/test_runbook.py::test_the_commands_of_a_rollback_by_hand_put_an_earlier_release_and_its_unit_back", "tests/unit/test_runbook.py::test_an_instance_is_drained_and_put_back_by_hand_where_the_control_machine_is_gone"],
+    "A stale lock": ["tests/unit/test_modules.py::test_a_second_hand_on_the_same_service_waits_and_gives_up_with_the_locks_name"],
     "Stop a load": ["tests/kafka/test_kafka_load.py::test_signal_ends_the_load_in_order", "tests/kafka/test_kafka_load.py::test_every_record_is_acked_and_delivered_exactly_once"],
 }  # fmt: skip
 
@@ -281,6 +282,38 @@ def test_a_balancer_that_does_not_run_is_named(tmp_path: Path) -> None:
     assert "HAProxy does not answer. rest/rest1:8082 was not stopped" in told["msg"]
 
 
+def test_the_runbook_has_the_seconds_that_a_run_waits_for_the_lock() -> None:
+    def constant(module: str, name: str) -> str:
+        found = re.search(rf"^{name} = (\d+)$", (ROOT / "plugins/modules" / module).read_text(), re.MULTILINE)
+        assert found, name
+        return found[1]
+
+    (seconds,) = {constant(module, "LOCK_SECONDS") for module in ("kedge_release.py", "kedge_cleared.py")}
+    assert f".lock is held by another run after {seconds} s.`" in TEXT
+    entry = " ".join(TEXT.partition("### A stale lock\n")[2].partition("\n### ")[0].split())
+    assert f"A run waits {seconds} s for the lock" in entry
+    assert f"{constant('kedge_instance.py', 'MOST_TIMES')} times `ready_seconds`" in entry
+
+
+def test_an_instance_is_drained_and_put_back_by_hand_where_the_control_machine_is_gone(
+    balancer: Balancer,
+) -> None:
+    by_hand = [line for line in blocks("Force a rollback") if line.startswith("ask")]
+    define, drain, show, put_back = (
+        line.replace("/run/rest-balancer/haproxy/admin.sock", balancer.socket) for line in by_hand
+    )
+
+    def run(line: str) -> str:
+        command = ["sh", "-c", f"{define}\n{line}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    run(drain)
+    assert run(show).splitlines() == ["rest,rest1:8082,0,MAINT"]
+    assert balancer.status("rest1:8083").startswith("UP")
+    run(put_back)
+    await_that(lambda: balancer.status("rest1:8082").startswith("UP"), "it serves again")
+
+
 def test_the_commands_of_a_rollback_by_hand_put_an_earlier_release_and_its_unit_back(tmp_path: Path) -> None:
     home, etc, systemd, tools = (
         tmp_path / name for name in ("kedge/kafka-rest/8082", "kafka-rest", "systemd", "tools")
@@ -298,7 +331,7 @@ def test_the_commands_of_a_rollback_by_hand_put_an_earlier_release_and_its_unit_
     )
     stub.chmod(0o755)
     places = {"/var/lib/kedge": tmp_path / "kedge", "/etc/kafka-rest": etc, "/etc/systemd/system": systemd}
-    for line in blocks("Force a rollback")[2:]:
+    for line in [line for line in blocks("Force a rollback")[2:] if not line.startswith("ask")]:
         here = line.replace("RELEASE", "old")
         for place, there in places.items():
             here = here.replace(place, str(there))
