@@ -133,6 +133,14 @@ def test_a_fleet_of_all_kinds_is_planned_as_it_runs(tmp_path: Path) -> None:
     assert set(common["kafka_clusters"]) == {"east", "west"}
 
 
+def test_the_sandbox_is_planned_as_itself(tmp_path: Path) -> None:
+    main = "io.kedge.sandbox.SandboxRestMain"
+    proxy = process(main, {"/srv/kafka-rest.properties": PROXY}, jars=["kafka-clients-4.3.1.jar"])
+    report = written(tmp_path, rest1=[proxy])
+    assert [one.title for one in report.judgements] == ["Kedge's sandbox, a stub of kafka-rest"]
+    assert planned(tmp_path, "rest1", "kafka_rest")["consumer.request.max.bytes"] == "33554432"
+
+
 def test_identical_proxies_are_reported_once_with_their_hosts(tmp_path: Path) -> None:
     proxy = rest(PROXY + "acks=1\n", unit="confluent-kafka-rest.service")
     report = written(tmp_path, rest1=[proxy], rest2=[proxy], rest3=[proxy])
