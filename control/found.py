@@ -25,6 +25,7 @@ from sizing.review.showing import markdown, text
 
 #: The parts of what is written: the inventory alone is one that Ansible reads.
 FILES, INVENTORY = "files", "inventory"
+_NONE: Final[Mapping[str, str]] = {}
 _KERNEL: Final = "sysctl.conf"
 #: What a value that nobody writes by mistake may end in: the others are reviewed all the same.
 _ODD: Final = (ValueError, LookupError, RecursionError, OverflowError)
@@ -54,10 +55,10 @@ def empty(folder: Path) -> str:
     return ""
 
 
-def write(folder: Path, hosts: Mapping[str, Running], missing: Sequence[str] = ()) -> FoundReport:
+def write(folder: Path, hosts: Mapping[str, Running], missing: Mapping[str, str] = _NONE) -> FoundReport:
     """Write all of it into a folder that holds nothing yet; return what there is to report.
 
-    ``missing`` are the hosts of which nothing is known.
+    ``missing`` are the hosts of which nothing is known, each with the reason.
     """
     found: list[FoundProcess] = []
     judged: list[tuple[str, Judgement]] = []
@@ -99,7 +100,7 @@ def write(folder: Path, hosts: Mapping[str, Running], missing: Sequence[str] = (
         others += [f"{host}: {other}" for other in runs.others]
         if not runs.processes:
             others.append(f"{host}: no REST proxy, mirror or Streams application runs")
-    others += [f"{host}: did not answer as it should; the playbook said why" for host in missing]
+    others += [f"{plain(host)}: {why}" for host, why in missing.items()]
     try:
         _write_inventory(folder / INVENTORY, found)
     except _ODD as error:

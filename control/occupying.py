@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.review.kinds import MIRROR_MAINS, SIGNS
 
 #: Services whose instances have no port of their own.
 _UNITS: Final = ("mirror_maker", "streams_app")
 #: The main classes of the processes of a service, whoever starts them.
 _MAINS: Final = {
-    "kafka_rest": sorted({signs.main for signs in SIGNS.values()}),
+    "kafka_rest": sorted({signs.main for name, signs in SIGNS.items() if not DISTRIBUTIONS[name].fleet_only}),
     "mirror_maker": list(MIRROR_MAINS.values()),
 }
 

@@ -16,6 +16,9 @@ from evidence.plain import plain
 _ROOT = Path(__file__).resolve().parents[2]
 display = Display()
 
+#: Hosts whose reasons are shown where none answered.
+_NAMED = 5
+
 
 class ActionModule(ActionBase):
     """Argument and answer: see plugins/modules/kedge_review.py."""
@@ -34,17 +37,18 @@ class ActionModule(ActionBase):
         if self._task.args.get("check"):
             return result
         known = task_vars["hostvars"]
-        answers = {
-            host: dict(known[host]["kedge_found"])["running"]
-            for host in task_vars["groups"]["all"]
-            if "running" in (known[host].get("kedge_found") or {})
-        }
-        if not answers:
-            raise AnsibleActionFail(
-                "No host answered, and nothing was written. See above why, then run the playbook again"
-            )
         # A host that --limit leaves out was not asked.
-        missing = [h for h in task_vars["groups"]["all"] if "kedge_found" in known[h] and h not in answers]
+        asked = {
+            h: dict(known[h]["kedge_found"]) for h in task_vars["groups"]["all"] if "kedge_found" in known[h]
+        }
+        answers = {host: said["running"] for host, said in asked.items() if "running" in said}
+        missing = {host: _why(said) for host, said in asked.items() if "running" not in said}
+        if not answers:
+            reasons = "; ".join([f"{plain(host)}: {why}" for host, why in missing.items()][:_NAMED])
+            raise AnsibleActionFail(
+                f"No host answered as it should, and nothing was written. {reasons or 'No host was asked'}. "
+                "Then run the playbook again"
+            )
         report = write(folder, {plain(host): running(said) for host, said in answers.items()}, missing)
         display.display(report.shown())
         display.display(
@@ -52,3 +56,8 @@ class ActionModule(ActionBase):
             f"plans what runs. Next: python -m sizing -i {folder / INVENTORY}"
         )
         return result | {"errors": report.errors}
+
+
+def _why(said: dict[str, Any]) -> str:
+    """Return why a host gave no account of what runs."""
+    return str(said.get("refused") or "was not reached; the playbook said why")

@@ -8,11 +8,15 @@ from ansible.plugins.action import ActionBase
 
 from border.foreign import ForeignError
 from border.running import running
+from evidence.plain import plain
 from evidence.secrets import PATTERNS
 from sizing.host.planner import PLANNED
 from sizing.review.kinds import MIRROR_MAINS, SIGNS
 
 _MAINS = sorted({*(signs.main for signs in SIGNS.values()), *MIRROR_MAINS.values()})
+
+#: Letters of a module's failure that are shown.
+_REASON = 500
 
 
 class ActionModule(ActionBase):
@@ -22,7 +26,7 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset[str]()
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module; what is no account of what runs is refused in a line that names the host."""
+        """Run the module; why there is no account of what runs is an answer too, and fails no play."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         keys, values = PATTERNS
         given = {
@@ -34,15 +38,22 @@ class ActionModule(ActionBase):
         answer: dict[str, Any] = self._execute_module(
             "kedge_running", module_args=given, task_vars=task_vars or {}
         )
-        if answer.get("failed") or answer.get("unreachable"):
-            return {**result, **answer}
+        if answer.get("unreachable"):
+            return result | answer
+        if answer.get("failed"):
+            return result | {"changed": False, "refused": _failure(answer)}
         try:
             found = running(answer.get("running"))
         except ForeignError as error:
-            host = (task_vars or {})["inventory_hostname"]
-            message = (
-                f"{host}: its answer was not taken: {error}. Nothing was changed. See what runs there as java"
-            )
-            return result | {"failed": True, "msg": message}
+            return result | {
+                "changed": False,
+                "refused": f"its answer was not taken: {error}. See what runs there as java",
+            }
         # Long, and shown in the report.
         return result | {"changed": False, "running": found.model_dump(), "_ansible_no_log": True}
+
+
+def _failure(answer: dict[str, Any]) -> str:
+    """Return why a module failed, as the host says it, fit to be shown."""
+    said = next((line for line in str(answer.get("msg", "")).splitlines() if line.strip()), "no reason given")
+    return f"kedge_running failed there: {plain(said)[:_REASON]}"

@@ -30,6 +30,10 @@ running:
   description: What runs (C(cores), C(memory_kib), C(kernel), C(processes), C(others)).
   returned: success
   type: dict
+refused:
+  description: Why there is no account of what runs, in the place of C(running). The play goes on.
+  returned: when the module failed on the host, or its answer is none
+  type: str
 """
 
 import contextlib

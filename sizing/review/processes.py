@@ -141,6 +141,7 @@ def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
     ]
     commands = [p for p in commands if p.kind not in ("environment", "haproxy", "sysctl")]
     configured = [part for part in parts if part.values and part.kind not in ("haproxy", "sysctl", "other")]
+    configured = [_as_started(part, commands) for part in configured]
     found = [_process(part, _for(part, commands, configured)) for part in _paired(configured, commands)]
     alone = [part for part in commands if not any(_same(part, one) for one in found)]
     found += [_process(part, []) for part in alone]
@@ -160,6 +161,16 @@ def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
         if fitting:
             found[found.index(fitting[0])] = _with(fitting[0], part)
     return [flow for one in found for flow in _flows(one)]
+
+
+def _as_started(part: FileFindings, commands: Sequence[FileFindings]) -> FileFindings:
+    """Return a REST proxy's configuration as that of the proxy whose command names it.
+
+    Builds of kafka-rest read one file, so that its keys and name do not tell them apart.
+    """
+    name = part.where.rpartition("/")[2]
+    kinds = {one.kind for one in commands if one.kind in SIGNS and name in one.files.values()}
+    return replace(part, kind=kinds.pop()) if part.kind in SIGNS and len(kinds) == 1 else part
 
 
 def _paired(configured: Sequence[FileFindings], commands: Sequence[FileFindings]) -> list[FileFindings]:
@@ -390,6 +401,8 @@ def inventory_of(
         }
         if DISTRIBUTIONS[process.kind].software.ways[0] == "archive":
             variables |= ARCHIVE
+        if DISTRIBUTIONS[process.kind].fleet_only:
+            variables["fleet"] = True
         if alone:
             variables["kafka_rest_instances_per_host"] = 1
         return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)})

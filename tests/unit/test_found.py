@@ -17,6 +17,7 @@ from sizing.core.plan import Plan
 from sizing.inventory.reading import read_archives, read_inventory
 from sizing.plan import make_plan
 from sizing.services import SERVICES
+from tests.e2e.playing import recap
 
 REST, MM2 = "io.confluent.kafkarest.KafkaRestMain", "org.apache.kafka.connect.mirror.MirrorMaker"
 CLASSIC = "kafka.tools.MirrorMaker"
@@ -130,6 +131,14 @@ def test_a_fleet_of_all_kinds_is_planned_as_it_runs(tmp_path: Path) -> None:
     # All three name brokers of one cluster, which MirrorMaker 2 calls east.
     common = yaml.safe_load((tmp_path / INVENTORY / "group_vars" / "all" / "main.yml").read_text())
     assert set(common["kafka_clusters"]) == {"east", "west"}
+
+
+def test_the_sandbox_is_planned_as_itself(tmp_path: Path) -> None:
+    main = "io.kedge.sandbox.SandboxRestMain"
+    proxy = process(main, {"/srv/kafka-rest.properties": PROXY}, jars=["kafka-clients-4.3.1.jar"])
+    report = written(tmp_path, rest1=[proxy])
+    assert [one.title for one in report.judgements] == ["Kedge's sandbox, a stub of kafka-rest"]
+    assert planned(tmp_path, "rest1", "kafka_rest")["consumer.request.max.bytes"] == "33554432"
 
 
 def test_identical_proxies_are_reported_once_with_their_hosts(tmp_path: Path) -> None:
@@ -254,19 +263,26 @@ def test_the_playbook_asks_each_host_once_and_goes_on_without_one_that_says_some
     host = {"cores": 4, "memory_kib": 16 << 20, "kernel": {}, "others": [], "processes": [rest()]}
     says = tmp_path / "says.json"
     wrong = {**host, "processes": [rest(unit="\x1b[2J", pid="../../7")]}
-    says.write_text(
-        json.dumps({f"{n} kedge_running": {"running": r} for n, r in (("rest1", host), ("rest2", wrong))})
-    )
+    answers = {"rest1": {"running": host}, "rest2": {"running": wrong}}
+    answers["lb1"] = {"failed": True, "msg": "no \x1b[2Jpassword\nmore"}
+    says.write_text(json.dumps({f"{name} kedge_running": answer for name, answer in answers.items()}))
     found = tmp_path / "found"
     arguments = ["review.yml", "-e", f"found={found}"]
     calls = played(tmp_path, arguments, KEDGE_SAYS=str(says))["calls"]
     assert calls == {"kedge_running": 3}
     said = (tmp_path / "output").read_text()
-    assert "rest2: its answer was not taken: no account of what runs: processes.0.pid" in said
-    assert "rest2: did not answer as it should" in (found / "review.md").read_text()
+    for report in (said, (found / "review.md").read_text()):
+        assert "rest2: its answer was not taken: no account of what runs: processes.0.pid" in report
+        assert r"lb1: kedge_running failed there: no \x1b[2Jpassword" in report
+    # A refusal is an answer: it fails nothing, and nothing has to be ignored.
+    assert {(c["failed"], c["ignored"]) for c in recap(said).values()} == {(0, 0)}
     assert "\x1b[2J" not in said
     assert "rest1 pid-7" in said
     assert planned(found, "rest1", "kafka_rest")["bootstrap.servers"].startswith("k1:9092")
     with pytest.raises(RuntimeError, match="holds something already"):
         played(tmp_path, arguments, KEDGE_SAYS=str(says))
     assert (tmp_path / "calls").read_text() == ""
+    says.write_text(json.dumps({"lb1 kedge_running": answers["lb1"]}))
+    with pytest.raises(RuntimeError, match=r"nothing was written\. .*lb1: kedge_running failed there"):
+        played(tmp_path, [*arguments[:2], f"found={tmp_path / 'none'}"], KEDGE_SAYS=str(says))
+    assert not (tmp_path / "none").exists()

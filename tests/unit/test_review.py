@@ -178,6 +178,26 @@ def test_a_unit_and_an_environment_belong_to_the_proxy_that_they_start(tmp_path:
     assert about(judgement, "LimitNOFILE").rule == "review.files"
 
 
+@pytest.mark.parametrize(
+    ("jar", "main", "title"),
+    [
+        ("sandbox-rest-1.0.0.jar", "io.kedge.sandbox.SandboxRestMain", "Kedge's sandbox, a stub of kafka-rest"),
+        ("/opt/mapr/kafka-rest/kafka-rest-5.1.2.jar", "io.confluent.kafkarest.KafkaRestMain",
+         "kafka-rest, MapR's build of it"),
+    ],
+)  # fmt: skip
+def test_a_command_says_whose_build_reads_the_file_that_it_names(
+    tmp_path: Path, jar: str, main: str, title: str
+) -> None:
+    line = f"/usr/bin/java -cp {jar} {main} /etc/kafka-rest.properties\n"
+    text = "id=a\nlisteners=http://0.0.0.0:8082\nthread.pool.maxx=5\n"
+    files = written(tmp_path, ps__txt=line)
+    (tmp_path / "kafka-rest.properties").write_text(text)
+    (judgement,), _ = review([tmp_path / "kafka-rest.properties", *files])
+    assert judgement.title == title
+    assert "thread.pool.maxx" in about(judgement, "thread.pool.maxx").message
+
+
 def test_flags_of_a_running_jvm_are_those_of_its_variables(tmp_path: Path) -> None:
     line = (
         "/usr/lib/jvm/java-17/bin/java -Xmx1G -XX:+UseZGC -cp /usr/share/java/kafka-rest-lib/* "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sizing.core.settings import Sheet
-from sizing.rest.distribution import Distribution, Groups, Java, RestProcess, Software, Versions
+from sizing.rest.distribution import Distribution, Groups, Java, RestProcess, Signs, Software, Versions
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
 
 _FACTS: Final = "REST proxy facts"
@@ -33,4 +33,10 @@ SANDBOX: Final = Distribution(
     environment=ENVIRONMENT,
     clients=lambda _: "4.3",
     fleet_only=True,
+    signs=Signs(
+        "Kedge's sandbox, a stub of kafka-rest",
+        ("1.0.0",),
+        r"io\.kedge\.sandbox\.SandboxRestMain",
+        "io.kedge.sandbox.SandboxRestMain",
+    ),
 )
