@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from comparison.permutation import FALSE_ALARM, Difference, PairedSamples, corrected, difference
+from comparison.permutation import Difference, PairedSamples, corrected, difference
+from comparison.thresholds import FALSE_ALARM, SAME_LOAD, SINGLE_RUN_NOISE
 
 Change = Literal["better", "worse", "same", "new", "gone"]
 
@@ -37,9 +38,6 @@ _SPENT: Final = re.compile(r"^cost\.|^rebalance\.(until_ready_s|steps_s\.(drain|
 _ASKED: Final = re.compile(
     r"offered_records_per_s$|target_records_per_s$|\.partitions$|^rebalance\.restarts$"
 )
-_ASKED_DIFFERS: Final = 0.05
-#: A share of the value, taken for noise where nothing was repeated.
-NOISE: Final = 0.1
 
 #: Whether a repetition collapsed, 1 or 0.
 COLLAPSED: Final = "load_tests.collapsed"
@@ -76,7 +74,7 @@ def collapsed(run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "verdict": "fail", "checks": [], "collapsed": True}
 
 
-def compare(sides: Mapping[str, Blocks], noise: float = NOISE) -> dict[str, list[Compared]]:
+def compare(sides: Mapping[str, Blocks], noise: float = SINGLE_RUN_NOISE) -> dict[str, list[Compared]]:
     """Compare several sides with one, those figures first that changed.
 
     Args:
@@ -198,7 +196,7 @@ def asked_otherwise(before: Documents, after: Documents) -> list[str]:
     for name in ours:
         if _ASKED.search(name) and name in theirs:
             one, two = statistics.median(ours[name]), statistics.median(theirs[name])
-            if abs(two - one) > _ASKED_DIFFERS * max(abs(one), abs(two)):
+            if abs(two - one) > SAME_LOAD * max(abs(one), abs(two)):
                 lines.append(f"{name} was {one:,.6g} and is {two:,.6g}")
     return lines
 

@@ -19,11 +19,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from comparison.thresholds import FALSE_ALARM
+
 #: A block: what both sides measured close to each other in time.
 PairedSamples = tuple[Sequence[float], Sequence[float]]
 
-#: The chance, over all figures together, that at least one is called different though both sides are alike.
-FALSE_ALARM: Final = 0.05
 #: So many orders are looked at one by one; of more, as many are drawn.
 _ORDERS: Final = 20_000
 #: Sums of the same values in another order differ by rounding.

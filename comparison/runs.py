@@ -15,8 +15,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from comparison.figures import NOISE, Compared, Documents, asked_otherwise, compare, judged_otherwise
+from comparison.figures import Compared, Documents, asked_otherwise, compare, judged_otherwise
 from comparison.table import how_sure, row
+from comparison.thresholds import SINGLE_RUN_NOISE
 from evidence.errors import EvidenceError, one_line
 
 #: What was only measured is neither better nor worse than what passed.
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--noise",
         type=float,
-        default=NOISE,
+        default=SINGLE_RUN_NOISE,
         help="share of a value taken for chance where nothing was repeated (default: %(default)s)",
     )
     parser.add_argument("--all", action="store_true", help="show what stayed the same, too")

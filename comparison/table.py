@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
-from comparison.figures import NOISE, Blocks, Compared
-from comparison.permutation import FALSE_ALARM, Difference, enough
+from comparison.figures import Blocks, Compared
+from comparison.permutation import Difference, enough
+from comparison.thresholds import FALSE_ALARM, SINGLE_RUN_NOISE
 
 #: Ends of an interval, and where each is when it is open.
 _ENDS: Final = {"low": -1, "high": 1}
@@ -37,7 +38,7 @@ def row(one: Compared) -> ComparedFigure:
     )
 
 
-def how_sure(found: Sequence[Compared], blocks: Blocks, noise: float = NOISE) -> str:
+def how_sure(found: Sequence[Compared], blocks: Blocks, noise: float = SINGLE_RUN_NOISE) -> str:
     """Say what a verdict of a comparison is worth; ``blocks`` are what was compared."""
     runs = [(len(one), len(two)) for one, two in blocks]
     if min(map(sum, zip(*runs, strict=True))) < 2:

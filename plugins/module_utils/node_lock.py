@@ -10,10 +10,12 @@ from pathlib import Path
 
 ROOT = Path("/var/lib/kedge")
 POLL_SECONDS = 0.2
+#: How long a run waits for another that is at work on the service, unless it knows how long that may take.
+WAIT_SECONDS = 120
 
 
 @contextmanager
-def held(unit: str, seconds: float, root: Path = ROOT) -> Iterator[None]:
+def held(unit: str, seconds: float = WAIT_SECONDS, root: Path = ROOT) -> Iterator[None]:
     """Hold the lock of a service.
 
     Raises:

@@ -48,7 +48,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.probes import systemctl
 
-LOCK_SECONDS = 120
 #: What every unit of Kedge has; a host without any is none of its hosts any more.
 SHARED = (".release-key", ".deployed.json")
 #: What a unit's name is; it becomes part of paths that are removed.
@@ -113,7 +112,7 @@ def main() -> None:
         module.exit_json(changed=bool(stopped or found), stopped=stopped, removed=removed)
     try:
         for unit in units:
-            with held(unit, LOCK_SECONDS):
+            with held(unit):
                 stop(module, unit)
         for path in found:
             remove(path)

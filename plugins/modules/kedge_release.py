@@ -28,7 +28,7 @@ options:
   units: {type: dict, default: {}, description: "Unit files, name to content."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
   kit: {type: str, default: "", description: "The version of Kedge; an older one is warned of."}
-  keep_releases: {type: int, default: 5, description: "How many releases an instance keeps."}
+  keep_releases: {type: int, default: 0, description: "How many releases an instance keeps; 0 for all."}
 author: Kedge
 """
 
@@ -89,7 +89,6 @@ from ansible.module_utils.releases import (
 )
 from ansible.module_utils.service_control import is_active
 
-LOCK_SECONDS = 120
 SYSTEMD = Path("/etc/systemd/system")
 #: The file of a service that names the version of Kedge that staged its releases last.
 KIT = "kit-version"
@@ -269,7 +268,7 @@ def main() -> None:
             "units": {"type": "dict", "default": {}},
             "controls": {"type": "dict", "default": {}},
             "kit": {"type": "str", "default": ""},
-            "keep_releases": {"type": "int", "default": 5},
+            "keep_releases": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
@@ -286,7 +285,7 @@ def main() -> None:
     try:
         if module.check_mode:
             module.exit_json(**stage_all(module, group))
-        with held(unit, LOCK_SECONDS):
+        with held(unit):
             module.exit_json(**stage_all(module, group))
     except TimeoutError as error:
         module.fail_json(msg=str(error))
@@ -306,7 +305,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
         state, diff = stage(module, instance, group)
         states.append(state)
         diffs += diff
-        if not module.check_mode:
+        if module.params["keep_releases"] and not module.check_mode:
             keep = {state["release"], state["current"], *(marked(unit, instance["name"], m) for m in MARKERS)}
             # What is staged may never become ready, and rollback.yml goes back from what runs.
             keep |= set(ready_before(unit, instance["name"])[:1])

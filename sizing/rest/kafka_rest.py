@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from sizing.core.settings import Choice, Sheet
-from sizing.keys.catalogue import every_key
+from sizing.keys.catalogue import every_key, known_keys
 from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import (
     plan_client_keys,
@@ -71,7 +71,6 @@ class Build:
         listeners: its rest-utils knows listeners, not a port alone.
         advertises: a new consumer can be told any URL, by advertised.listeners.
         deprecates_host_name: it calls host.name deprecated.
-        zookeeper: it reads zookeeper.connect.
     """
 
     current: bool = True
@@ -79,7 +78,6 @@ class Build:
     listeners: bool = True
     advertises: bool = True
     deprecates_host_name: bool = True
-    zookeeper: bool = False
 
 
 def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties: str = "") -> None:
@@ -195,7 +193,8 @@ def _identity(sheet: Sheet, file: str, process: RestProcess, build: Build) -> No
     )
     if variables.zookeeper_connect is None:
         return
-    if build.zookeeper:
+    keys = process.distribution.keys
+    if "zookeeper.connect" in known_keys(keys.components[0], keys.version(variables.version)):
         put(
             "zookeeper.connect",
             "zookeeper",
@@ -209,8 +208,8 @@ def _identity(sheet: Sheet, file: str, process: RestProcess, build: Build) -> No
     else:
         sheet.warning(
             "rest.zookeeper",
-            f"kafka_rest_zookeeper_connect is set, and kafka-rest {variables.version} reads "
-            "zookeeper.connect no more",
+            f"kafka_rest_zookeeper_connect is set, and {process.distribution.title} {variables.version} no "
+            "longer reads zookeeper.connect",
             "take it out: bootstrap.servers is what 8.0 and later read",
         )
 

@@ -206,7 +206,7 @@ def test_an_instance_that_was_down_restarts_first_and_not_again(
     given = {
         "instances_service": "kafka_rest",
         "instances_planned": [{"name": name} for name in names],
-        "instances_restart": names,
+        "instances_due": names,
         "instances_down": ["8083"],
         "instances_revived": {"kafka_rest": revived},
         "instances_part": part,

@@ -258,10 +258,10 @@ def test_deploy_has_for_each_service_a_play_that_deploys_it_and_one_that_restart
     deployed = [p for p in plays("deploy.yml") if "roles" in p]
     roles = {p["hosts"]: [role["role"] for role in p["roles"]] for p in deployed}
     restarted = {
-        p["hosts"]: task["ansible.builtin.include_role"]
+        p["hosts"]: task["ansible.builtin.include_role"]["name"]
         for p in plays("deploy.yml")
         for task in p.get("tasks", ())
-        if p["hosts"].startswith("restart_")
+        if p["hosts"].startswith("restart_") and task["vars"] == {"instances_task": "restart"}
     }
     # Those of which several may go at once have their waves in a playbook of its own.
     for p in (
@@ -269,11 +269,11 @@ def test_deploy_has_for_each_service_a_play_that_deploys_it_and_one_that_restart
     ):
         assert p["vars"]["rollout_due"] == "staged"
         name = p["vars"]["rollout_service"]
-        restarted[f"restart_{name}"] = {"name": name, "tasks_from": "restart"}
+        restarted[f"restart_{name}"] = name
     for service in (one for one in SERVICES if one.plan is not None):
         expected = ["java", service.name] if service.java else [service.name]
         assert roles[service.name] == expected, service.name
-        assert restarted[f"restart_{service.name}"] == {"name": service.name, "tasks_from": "restart"}
+        assert restarted[f"restart_{service.name}"] == service.name
     assert roles["all"] == ["host_tuning"]
 
 
@@ -293,7 +293,7 @@ def test_each_role_has_the_variables_of_its_record(service: Service) -> None:
     asked = set(specs["argument_specs"]["main"]["options"])
     assert asked <= {*service.fields(), *service.of_role}
     assert (role / "tasks/drift.yml").is_file()
-    assert (role / "tasks/restart.yml").is_file() == service.restarted
+    assert (role / "tasks/instances.yml").is_file() == service.restarted
 
 
 @pytest.mark.parametrize("service", [s for s in SERVICES if s.variables], ids=lambda service: service.name)

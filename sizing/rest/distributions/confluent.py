@@ -14,8 +14,7 @@ _FACTS: Final = "REST proxy facts"
 
 
 def _plan(sheet: Sheet, process: RestProcess) -> None:
-    modern = _since_8(process.variables.version)
-    plan_kafka_rest(sheet, process, Build(since_8=modern, zookeeper=not modern))
+    plan_kafka_rest(sheet, process, Build(since_8=_since_8(process.variables.version)))
 
 
 def _since_8(version: str) -> bool:

@@ -65,7 +65,6 @@ def _plan(sheet: Sheet, process: RestProcess) -> None:
         listeners=listeners,
         advertises=False,
         deprecates_host_name=False,
-        zookeeper=True,
     )
     plan_kafka_rest(sheet, process, build, properties)
 

@@ -12,7 +12,7 @@ _FACTS: Final = "REST proxy facts"
 
 
 def _plan(sheet: Sheet, process: RestProcess) -> None:
-    plan_kafka_rest(sheet, process, Build(deprecates_host_name=False, zookeeper=True))
+    plan_kafka_rest(sheet, process, Build(deprecates_host_name=False))
 
 
 SANDBOX: Final = Distribution(
