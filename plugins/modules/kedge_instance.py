@@ -220,7 +220,7 @@ class InstanceUnit:
         name, port = predecessor.name_of(adopted), adopted["port"]
         answered = self.taking.read_text() == ANSWERED
         systemctl("disable", self.unit)
-        self.unlink()
+        self.link.unlink(missing_ok=True)
         began, deadline = now_us(), time.monotonic() + self.module.params["ready_seconds"]
         done = predecessor.start(adopted)
         self.act("start", began, done.returncode == 0)
@@ -255,11 +255,6 @@ class InstanceUnit:
         """Return what the probe complains of; whoever holds the port answers it."""
         wrong: str | None = PROBES[self.probe.get("kind", "none")](self.probe | {"unit": self.unit})
         return wrong
-
-    def unlink(self) -> None:
-        """Have no release in force."""
-        self.link.unlink(missing_ok=True)
-        shutil.rmtree(SYSTEMD / f"{self.unit}.d", ignore_errors=True)
 
     def start(self) -> str | None:
         """Start the process and wait until it is ready; return what went wrong, if anything."""
@@ -531,7 +526,8 @@ class InstanceUnit:
         """Stop the instance for good and take its configuration away; its data and logs stay."""
         self.stop()
         systemctl("disable", self.unit)
-        self.unlink()
+        self.link.unlink(missing_ok=True)
+        shutil.rmtree(SYSTEMD / f"{self.unit}.d", ignore_errors=True)
         shutil.rmtree(self.home)
 
 

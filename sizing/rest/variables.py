@@ -222,14 +222,10 @@ class KafkaRest(Strict):
 
     @model_validator(mode="after")
     def _each_is_adopted_once(self) -> KafkaRest:
-        for what, values in (
-            ("port", [one.port for one in self.adopt]),
-            ("unit", [one.unit for one in self.adopt if one.unit]),
-        ):
-            if twice := [value for value in values if values.count(value) > 1]:
-                raise contradiction(
-                    "adopt", f"{what} {twice[0]} is in two of its entries", "name each predecessor once"
-                )
+        ports = [f"port {one.port}" for one in self.adopt]
+        units = [f"unit {one.unit}" for one in self.adopt if one.unit]
+        if twice := [one for each in (ports, units) for one in each if each.count(one) > 1]:
+            raise contradiction("adopt", f"{twice[0]} is in two of its entries", "name each predecessor once")
         return self
 
 

@@ -153,6 +153,7 @@ class Host:
         self.home = folder / "kafka-rest" / "8082"
         (self.home / "releases" / "new").mkdir(parents=True)
         (self.home / "releases" / "new" / "unit.service").write_text("")
+        self.link = folder / "in-force"
         monkeypatch.setattr(kedge_instance, "ROOT", folder)
         monkeypatch.setattr(kedge_instance, "SYSTEMD", folder)
         monkeypatch.setattr(kedge_instance, "POLL_SECONDS", 0.001)
@@ -161,11 +162,8 @@ class Host:
         monkeypatch.setattr(kedge_instance.predecessor, "run", lambda *words: self.done(*words[1:]))
         monkeypatch.setattr(kedge_instance.predecessor, "serves", lambda adopted: adopted["unit"] in self.up)
         monkeypatch.setattr(kedge_instance.InstanceUnit, "journal", lambda _: "its last words")
-        monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: None)
+        monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: self.link.touch())
         monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: self.probe())
-        monkeypatch.setattr(
-            kedge_instance.InstanceUnit, "unlink", lambda _: self.did.append("unlink"), raising=False
-        )
 
     def probe(self) -> str | None:
         return None if self.up & self.answers else "nobody answers"
@@ -197,6 +195,7 @@ class Host:
         } | more
         module = SimpleNamespace(params=params, warn=self.warned.append)
         instance = kedge_instance.InstanceUnit(module, "8082", "new")
+        instance.link = self.link
         return instance.run(), instance
 
 
@@ -238,7 +237,8 @@ def test_where_the_instance_does_not_become_ready_its_predecessor_serves_again(u
     unit.answers.discard(OURS)
     wrong, _ = unit.run()
     assert unit.up == {"theirs.service"}
-    assert unit.did[-4:] == [f"stop {OURS}", f"disable {OURS}", "unlink", "start theirs.service"]
+    assert unit.did[-3:] == [f"stop {OURS}", f"disable {OURS}", "start theirs.service"]
+    assert not unit.link.exists()
     assert "disable theirs.service" not in unit.did
     assert wrong == (
         "not ready after 0.1 s: nobody answers; theirs.service runs and serves on port 8082 as before. "
