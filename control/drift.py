@@ -47,6 +47,8 @@ def describe(
             if path not in unknown and path != "unit.service"
             for line in (path, *indented(change(before, after, hidden)))
         ]
+        if state.get("predecessor"):
+            lines = [f"from {state['predecessor']}, which holds its port now"]
         changed = set(own) - set(unknown)
         described[instance["name"]] = {"state": _state(state, changed, unknown), "lines": lines}
     units = [
@@ -74,6 +76,8 @@ def describe_files(differences: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> str:
+    if state.get("predecessor"):
+        return "adopt"
     if state["current"] is None:
         return "new"
     if state.get("comments"):
@@ -194,6 +198,7 @@ def indented(lines: Iterable[str], by: int = 2) -> Iterator[str]:
 
 _STATES = {
     "new": "not deployed yet; a deploy would start it",
+    "adopt": "a deploy would take it over",
     "differs": "differs; a deploy would restart it",
     "off": "differs and does not run; a deploy would start it as planned",
     "edited": "was edited on the host; a deploy would put back what is planned",

@@ -163,5 +163,5 @@ def turning_tls(staged: Mapping[str, Any], planned: Iterable[Mapping[str, Any]])
     return [
         str(i["name"])
         for i in staged["instances"]
-        if i["active"] and (LISTENER in i["in_force"]) != tls[i["name"]]
+        if i["active"] and not i.get("predecessor") and (LISTENER in i["in_force"]) != tls[i["name"]]
     ]

@@ -37,6 +37,7 @@ def occupying(plan: Mapping[str, Any], host: str) -> list[dict[str, Any]]:
                 "mains": [] if controlled else _MAINS.get(service, []),
                 "instances": [
                     {"name": i["name"], "port": None if i["name"] in controlled else i.get("port")}
+                    | ({"adopt": i["software"]["adopt"]} if "adopt" in i.get("software", {}) else {})
                     for i in instances
                 ],
             }

@@ -83,6 +83,11 @@ def vendor_controls(instances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {i["name"]: i["software"]["control"] for i in instances if "control" in i["software"]}
 
 
+def adopted(instances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return instance name to the predecessor that it takes over from, of those that have one."""
+    return {i["name"]: i["software"]["adopt"] for i in instances if "adopt" in i["software"]}
+
+
 def reached(plan: Mapping[str, Any], cluster: str) -> dict[str, Any]:
     """Return how a client of the kit reaches a cluster."""
     found = plan["clusters"][cluster]

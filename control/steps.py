@@ -8,10 +8,11 @@ from typing import Any, Final, Literal
 
 from sizing.core.naming import fold
 
-Do = Literal["start", "drain", "stop", "restart", "reload", "serve both", "serve planned"]
+Do = Literal["start", "drain", "stop", "adopt", "restart", "reload", "serve both", "serve planned"]
 #: What is done to an instance by its state, as ``control.drift.describe`` names states.
 _STARTED: Final = frozenset({"new", "off", "stopped"})
 _RESTARTED: Final = frozenset({"differs", "edited", "older"})
+_ADOPTED: Final = frozenset({"adopt"})
 _REST: Final = "kafka_rest"
 _BALANCER: Final = "rest_balancer"
 #: The order of deploy.yml; of mirrors an instance that moves stops before it starts elsewhere.
@@ -21,6 +22,7 @@ _SAID: Final[Mapping[Do, str]] = {
     "start": "start",
     "drain": "drain at the balancers",
     "stop": "stop for good",
+    "adopt": "take over from what runs there, behind the gates, one at a time or as the waves say",
     "restart": "restart behind the gates, one at a time or as the waves say",
     "reload": "reload",
     "serve both": "reload with a health check that former and new proxies pass",
@@ -29,6 +31,7 @@ _SAID: Final[Mapping[Do, str]] = {
 #: What clients notice of a step, whatever changes.
 _COSTS: Final[Mapping[tuple[Do, str], str]] = {
     ("stop", _REST): "a rebalance of groups with consumers there",
+    ("adopt", _REST): "a rebalance of groups with consumers there",
     ("restart", _REST): "a rebalance of groups with consumers there",
     ("stop", "mirror_maker"): "a delay of the flow; some records are repeated",
     ("restart", "mirror_maker"): "a delay of the flow; some records are repeated",
@@ -62,7 +65,7 @@ def steps(states: States, order: Mapping[str, Sequence[str]] | None = None) -> l
     found = _Found(states, order or {})
     done = [*found.each("start", "kafka_broker"), *found.each("restart", "kafka_broker")]
     done += found.each("start", _REST)
-    restarts = list(found.each("restart", _REST))
+    restarts = [*found.each("adopt", _REST), *found.each("restart", _REST)]
     balanced = found.has(_BALANCER)
     done += found.each("drain", _REST) if balanced else ()
     started, changed = (list(found.each(do, _BALANCER)) for do in ("start", "restart"))
@@ -97,7 +100,7 @@ class _Found:
 def _names(do: Do, about: Mapping[str, Any]) -> Iterable[str]:
     if do in ("drain", "stop"):
         return list(about.get("stale", ()))
-    wanted = _STARTED if do == "start" else _RESTARTED
+    wanted = {"start": _STARTED, "adopt": _ADOPTED}.get(do, _RESTARTED)
     return [name for name, one in about.get("instances", {}).items() if one["state"] in wanted]
 
 

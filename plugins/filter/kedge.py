@@ -13,6 +13,7 @@ from control.notices import Notice, turning_tls
 from control.notices import refusal as unannounced
 from control.occupying import occupying
 from control.planned import (
+    adopted,
     brokers_of,
     instance_names,
     named,
@@ -90,6 +91,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return name to filter."""
         filters: tuple[Callable[..., Any], ...] = (
+            adopted,
             brokers_of,
             disagreed,
             instance_names,

@@ -23,6 +23,7 @@ options:
     required: true
     description: "What the unit template needs (description, exec_start)."
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
+  adopts: {type: dict, default: {}, description: "Instance name to its predecessor, as of C(kedge_release)."}
 author: Kedge
 """
 

@@ -30,6 +30,13 @@ options:
       - Members of groups (group, name). Those that a REST proxy has are deleted through it before it stops.
   foreign: {type: str, default: "", description: "A release whose unit holds this text is no way back."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
+  adopts:
+    type: dict
+    default: {}
+    description:
+      - Instance name to the predecessor whose port it takes over (port, and unit or holder, stop, start).
+      - One that holds the port is stopped in its place. It is started again where the instance does not
+        become ready, and its unit is disabled where it does.
   at_once:
     type: int
     default: 0
@@ -87,7 +94,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible.module_utils import haproxy, haproxy_trial
+from ansible.module_utils import haproxy, haproxy_trial, predecessor
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.owners import not_own
@@ -105,6 +112,8 @@ JOURNAL_LINES = 25
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
 STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
+#: What is noted of a predecessor that answered the probe before it was stopped, and has to answer it again.
+ANSWERED = "answered"
 #: Settings of a unit that a running process takes.
 TAKEN = {"TimeoutStopSec", "MemoryMax", "LimitNOFILE"}
 #: Those that give an instance a release which another plan made.
@@ -126,6 +135,9 @@ class InstanceUnit:
         self.unit = f"{module.params['unit']}@{name}.service"
         self.control = module.params["controls"].get(name, {})
         self.home = ROOT / module.params["unit"] / name
+        self.adopted: dict[str, Any] | None = module.params.get("adopts", {}).get(name)
+        # There from before the predecessor stops until one of the two serves: also after a kill in between.
+        self.taking = self.home / "predecessor"
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
         self.former: str | None = None  # the release that it ran before, where that was another one
@@ -187,6 +199,62 @@ class InstanceUnit:
         began = now_us()
         done = act("stop", self.unit, self.control)
         self.act("stop", began, done.returncode == 0)
+
+    def stop_predecessor(self, adopted: dict[str, Any]) -> str | None:
+        """Stop the process that this instance takes over from; return what went wrong, if anything."""
+        self.taking.write_text("" if self.asked() else ANSWERED)
+        if self.module.params["members"]:
+            delete_members(self.probe, self.module.params["members"])
+        began, deadline = now_us(), time.monotonic() + self.module.params["ready_seconds"]
+        done = predecessor.stop(adopted)
+        while (serves := predecessor.serves(adopted)) and not done.returncode and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        self.act("stop", began, not (serves or done.returncode))
+        if not serves and not done.returncode:
+            return None
+        why = done.stderr.strip() or f"it still holds port {adopted['port']}"
+        return f"{predecessor.name_of(adopted)}, from which it takes over, cannot be stopped: {why}"
+
+    def give_back(self, adopted: dict[str, Any]) -> str:
+        """Have the predecessor serve again, as if nothing had been taken over; return what came of it."""
+        name, port = predecessor.name_of(adopted), adopted["port"]
+        answered = self.taking.read_text() == ANSWERED
+        systemctl("disable", self.unit)
+        self.link.unlink(missing_ok=True)
+        began, deadline = now_us(), time.monotonic() + self.module.params["ready_seconds"]
+        done = predecessor.start(adopted)
+        self.act("start", began, done.returncode == 0)
+        wrong: str | None = done.stderr.strip() or "its start failed"
+        while not done.returncode:
+            wrong = "it does not hold the port"
+            if predecessor.serves(adopted):
+                wrong = self.asked() if answered else None
+            if wrong is None or time.monotonic() > deadline:
+                break
+            time.sleep(POLL_SECONDS)
+        self.act("ready", began, wrong is None)
+        if wrong:
+            return (
+                f"{name} was started again and does not serve on port {port}: {wrong}. Nobody serves there: "
+                f"start it by hand on this host (`{predecessor.by_hand(adopted)}`)"
+            )
+        self.taking.unlink()
+        return f"{name} runs and serves on port {port} as before"
+
+    def leave_predecessor(self, adopted: dict[str, Any]) -> None:
+        """Keep the predecessor from starting with the host, now that this instance does its job."""
+        done = predecessor.disable(adopted)
+        if done and done.returncode:
+            self.module.warn(
+                f"{predecessor.name_of(adopted)} was taken over and cannot be disabled: "
+                f"{done.stderr.strip()}. See that nothing starts it with the host"
+            )
+        self.taking.unlink()
+
+    def asked(self) -> str | None:
+        """Return what the probe complains of; whoever holds the port answers it."""
+        wrong: str | None = PROBES[self.probe.get("kind", "none")](self.probe | {"unit": self.unit})
+        return wrong
 
     def start(self) -> str | None:
         """Start the process and wait until it is ready; return what went wrong, if anything."""
@@ -382,7 +450,10 @@ class InstanceUnit:
         (self.home / "running").unlink(missing_ok=True)
         self.former = before if before != release else None
         gently = self.reloads() and self.takes(release)
-        if state != "started" and not gently:
+        if self.adopted and predecessor.serves(self.adopted):
+            if wrong := self.stop_predecessor(self.adopted):
+                return f"{wrong}; {self.give_back(self.adopted)}. {NEXT}"
+        elif state != "started" and not gently:
             self.stop()
         if state in FORMER:
             self.restore(release)
@@ -392,6 +463,8 @@ class InstanceUnit:
         if wrong is None:
             if not self.control:
                 systemctl("enable", self.unit)
+            if self.adopted and self.taking.exists():
+                self.leave_predecessor(self.adopted)
             self.mark(release)
             if state == "back" and self.former:
                 (self.home / "releases" / self.former / PROBE).unlink(missing_ok=True)
@@ -413,6 +486,8 @@ class InstanceUnit:
         """Put the last release that became ready back and have it run; return what came of it."""
         if not gently:
             act("stop", self.unit, self.control)
+        if self.adopted and self.taking.exists():
+            return self.give_back(self.adopted)
         marker = self.home / "good"
         good = marker.read_text().strip() if marker.exists() else None
         if good is None or not (self.home / "releases" / good).is_dir():
@@ -484,6 +559,7 @@ def main() -> None:
             "members": {"type": "list", "elements": "dict", "default": []},
             "foreign": {"type": "str", "default": ""},
             "controls": {"type": "dict", "default": {}},
+            "adopts": {"type": "dict", "default": {}},
             "at_once": {"type": "int", "default": 0},
             "ready_seconds": {"type": "int", "default": 60},
             "state": {"type": "str", "choices": STATES, "default": "started"},

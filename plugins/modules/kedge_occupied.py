@@ -16,7 +16,7 @@ options:
     required: true
     description:
       - What is planned on the host. Each has C(unit), C(user) (empty where none is made), C(mains) (main
-        classes of its JVMs) and C(instances) (name, port).
+        classes of its JVMs) and C(instances) (name, port, and in C(adopt) its predecessor, if any).
   known:
     type: list
     elements: str
@@ -62,6 +62,7 @@ from ansible.module_utils.owners import (
     unseen,
     words_of,
 )
+from ansible.module_utils.predecessor import belongs, serves
 from ansible.module_utils.service_control import is_active
 
 ETC = Path("/etc")
@@ -83,23 +84,26 @@ def is_ours(unit: str, known: list[str]) -> bool:
 def in_the_way(service: dict[str, Any], known: list[str], stays: Collection[str] = ()) -> Iterator[str]:
     """Yield what is in the way of one service; ``stays`` names neighbours that may run beside it."""
     unit, seen = service["unit"], set()
+    adopted = [i["adopt"] for i in service["instances"] if i.get("adopt")]
     for instance in service["instances"]:
         port = int(instance.get("port") or 0)
         held = f"port {port} of {unit}@{instance['name']} is held by"
         for pid in holders(port) if port else ():
             if not is_ours(unit_of(pid), known):
                 seen.add(pid)
-                yield f"{held} {told(pid)}"
+                if not (instance.get("adopt") and belongs(instance["adopt"], pid)):
+                    yield f"{held} {told(pid)}"
         # Without the rights of root, the processes of our own units are not shown either.
         runs = unit in known and is_active(f"{unit}@{instance['name']}.service", {})
         if port and not runs and unseen(port):
             yield f"{held} {UNSEEN}: see what `ss -ltnp` says as root, and what containers publish"
+        yield from _moved(f"{unit}@{instance['name']}", instance.get("adopt") or {})
         yield from _folder(unit, instance["name"])
     for pid in processes() if service["mains"] else ():
         words = words_of(pid)
         if main_class(words) not in service["mains"] or pid in seen or is_ours(unit_of(pid), known):
             continue
-        if not {unit_of(pid), *words} & set(stays):
+        if not {unit_of(pid), *words} & set(stays) and not any(belongs(named, pid) for named in adopted):
             yield f"{told(pid)} is of the kind of {unit}, and Kedge did not start it"
     if unit in known:
         return
@@ -108,6 +112,15 @@ def in_the_way(service: dict[str, Any], known: list[str], stays: Collection[str]
             yield f"{folder}/{unit}@.service is there, and is not Kedge's"
             break
     yield from _user(service["user"], unit)
+
+
+def _moved(instance: str, named: dict[str, Any]) -> Iterator[str]:
+    """Yield a predecessor that runs and has not the port on which it is to be taken over."""
+    if named.get("unit") and is_active(named["unit"], {}) and not serves(named):
+        yield (
+            f"{named['unit']} runs, from which {instance} takes over (kafka_rest_adopt), and does not hold "
+            f"port {named['port']}"
+        )
 
 
 def _folder(unit: str, name: str) -> Iterator[str]:

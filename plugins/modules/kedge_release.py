@@ -27,6 +27,11 @@ options:
   secrets: {type: dict, default: {}, description: "What stands for each mark in the files; never shown."}
   units: {type: dict, default: {}, description: "Unit files, name to content."}
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
+  adopts:
+    type: dict
+    default: {}
+    description: >-
+      Instance name to the predecessor whose port it takes over (port, and unit or holder, stop, start).
   kit: {type: str, default: "", description: "The version of Kedge; an older one is warned of."}
   keep_releases: {type: int, default: 0, description: "How many releases an instance keeps; 0 for all."}
 author: Kedge
@@ -45,7 +50,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: The instances, each with name, release, and whether it runs (C(active)).
+  description:
+    - The instances, each with name, release, and whether it, or its C(predecessor), runs (C(active)).
+    - One whose predecessor runs is among those to restart.
   returned: success
   type: list
   elements: dict
@@ -75,6 +82,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
+from ansible.module_utils.predecessor import name_of, serves
 from ansible.module_utils.releases import (
     MARK,
     MARKED,
@@ -187,14 +195,21 @@ def stage(
             (ROOT / unit / name / "running").unlink(missing_ok=True)
         write_release(folder, instance, group)
     in_force_id = in_force.name if in_force else None
+    adopted = module.params.get("adopts", {}).get(name)
+    predecessor = name_of(adopted) if adopted and serves(adopted) else ""
     state = {
         "name": name,
         "release": wanted,
         "current": in_force_id,
-        "pending": edited or wanted != in_force_id or marked(unit, name, "running") != wanted,
+        "pending": bool(predecessor)
+        or edited
+        or wanted != in_force_id
+        or marked(unit, name, "running") != wanted,
         "comments": there and bool(differs) and not edited,
         "in_force": sorted(f.name for f in in_force.iterdir()) if in_force else [],
-        "active": is_active(f"{unit}@{name}.service", module.params["controls"].get(name, {})),
+        "active": bool(predecessor)
+        or is_active(f"{unit}@{name}.service", module.params["controls"].get(name, {})),
+        "predecessor": predecessor,
     }
     return state, differs
 
@@ -267,6 +282,7 @@ def main() -> None:
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "units": {"type": "dict", "default": {}},
             "controls": {"type": "dict", "default": {}},
+            "adopts": {"type": "dict", "default": {}},
             "kit": {"type": "str", "default": ""},
             "keep_releases": {"type": "int", "default": 0},
         },

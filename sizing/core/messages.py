@@ -32,6 +32,7 @@ _FORMS: Final = {
     r"^\d+\.\d+": "numbers with dots, such as 8.3.1",
     "^[a-zA-Z0-9._-]": "it in this form: letters, digits, dots, _ and - alone",
     "^[A-Za-z0-9._@-]": "it in this form: letters, digits, dots, _, @ and - alone",
+    "^[A-Za-z0-9:_": "the unit's name with its ending, such as confluent-kafka-rest.service",
     "^[a-z][a-z0-9-]": "it in this form: small letters, digits and - alone, a letter first",
     "^[A-Za-z_$]": "a class with its package, such as org.example.Main",
     "^https?://": "http://host:port or https://host:port, without a path",

@@ -238,7 +238,7 @@ class Distribution:
         runs the instance; ``tls`` says whether its listener is encrypted, ``kafka_groups`` whether its
         consumers form groups of its Kafka cluster, ``leaves_groups`` whether they leave these when it stops;
         ``jvm_options`` are the variables whose words are flags of its JVM; ``dialect`` is what is otherwise
-        than of kafka-rest.
+        than of kafka-rest; ``adopt`` names the predecessor from which it takes over its port, if any.
         """
         software, way = self.software, self.way(variables)
         found: dict[str, object] = {
@@ -262,6 +262,9 @@ class Distribution:
             found["home"] = software.package_home.format(version=variables.version)
         if software.control and number == 0:
             found["control"] = {"service": software.control, "node": variables.node or host}
+        for adopted in variables.adopt:
+            if adopted.port == variables.first_port + number:
+                found["adopt"] = adopted.model_dump(exclude_defaults=True)
         return found
 
 

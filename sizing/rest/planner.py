@@ -89,6 +89,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
             findings += sheet.findings
             software = distribution.deployed(host, number, variables)
             instances.append(PlannedInstance(str(process.port), sheet.by_file(), process.port, software))
+        findings += _adopted(host, variables, instances)
         check_cores(about, variables, facts, at_once=instances[0].value("fetch.min.bytes") == "1")
         findings += about.findings
         services[host] = {SERVICE: tuple(instances)}
@@ -197,6 +198,28 @@ def _wrong(
             f"is set, and {name} has topics, not streams",
             f"take it out, or set kafka_rest_distribution to {others}",
         )
+
+
+def _adopted(host: str, variables: KafkaRest, instances: Iterable[PlannedInstance]) -> Iterator[Finding]:
+    """Find predecessors from which no instance takes over: on a port that moved, or one of Warden's."""
+    ports = {instance.port: instance for instance in instances}
+    for number, adopted in enumerate(variables.adopt):
+        name = f"{SERVICE}_adopt[{number}].port"
+        if adopted.port not in ports:
+            have = ", ".join(map(str, ports))
+            yield wrong_variable(
+                name,
+                host,
+                f"is {adopted.port}, where no instance is planned: this host has {have}",
+                f"write a port that it has, or set {SERVICE}_first_port to that of the predecessor",
+            )
+        elif "control" in ports[adopted.port].software:
+            yield wrong_variable(
+                name,
+                host,
+                f"is {adopted.port}, whose instance Warden runs: no unit of Kedge takes over there",
+                "take the entry out",
+            )
 
 
 def _check_place(

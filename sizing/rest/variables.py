@@ -83,6 +83,42 @@ class OtherBalancer(Strict):
         return self
 
 
+class Adopted(Strict):
+    """A proxy that Kedge did not start and that one of its instances takes over from, on one port."""
+
+    port: Port
+    """Port of the instance that takes over; its predecessor holds it until then."""
+    unit: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]+\.service$")] | None = None
+    """Unit of the predecessor, such as confluent-kafka-rest.service."""
+    holder: str | None = None
+    """Without a unit: who holds the port, by one argument of its command line or by its unit."""
+    stop: list[str] = Field(default_factory=list)
+    """Without a unit: command on the host that stops it, and keeps it from starting with the host."""
+    start: list[str] = Field(default_factory=list)
+    """Without a unit: command on the host that starts it again."""
+
+    @model_validator(mode="after")
+    def _is_named_one_way(self) -> Adopted:
+        ways = {"holder": self.holder, "stop": self.stop, "start": self.start}
+        given = [name for name, value in ways.items() if value]
+        if self.unit and given:
+            raise contradiction(
+                given[0], "is set beside unit", "name the unit alone, or holder, stop and start"
+            )
+        missing = [name for name in ways if name not in given]
+        if not self.unit and missing:
+            raise contradiction(
+                missing[0],
+                "is missing, and no unit is named",
+                "name the predecessor's unit, or give holder, stop and start",
+            )
+        if self.unit == f"kafka-rest@{self.port}.service":
+            raise contradiction(
+                "unit", f"{self.unit} is the instance that takes over", "name its predecessor"
+            )
+        return self
+
+
 class MeasuredCapacity(Measured):
     """What proxies of this kind carry, as capacity.yml measured it."""
 
@@ -118,6 +154,8 @@ class KafkaRest(Strict):
     """Profile of the clients inside the proxy, as of kafka_clients; without it as the proxy makes them."""
     balancer: OtherBalancer | None = None
     """A balancer of your own in front of the proxies, in place of the group rest_balancer."""
+    adopt: list[Adopted] = Field(default_factory=list)
+    """Proxies of the host that Kedge did not start, each taken over by the instance of its port."""
     schema_registry_url: str = ""
     """The schema registry; without it the proxies look for none."""
     zookeeper_connect: str | None = None
@@ -180,6 +218,14 @@ class KafkaRest(Strict):
             raise contradiction(
                 "first_port", f"{self.instances_per_host} instances from it would need port {last}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _each_is_adopted_once(self) -> KafkaRest:
+        ports = [f"port {one.port}" for one in self.adopt]
+        units = [f"unit {one.unit}" for one in self.adopt if one.unit]
+        if twice := [one for each in (ports, units) for one in each if each.count(one) > 1]:
+            raise contradiction("adopt", f"{twice[0]} is in two of its entries", "name each predecessor once")
         return self
 
 

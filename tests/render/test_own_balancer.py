@@ -17,7 +17,7 @@ OTHER = {"url": "http://lb:80", "sticky": True}
 STUB = """#!/usr/bin/python
 import json, os
 from ansible.module_utils.basic import AnsibleModule
-names = "unit service instances ready secrets foreign controls members ready_seconds state"
+names = "unit service instances ready secrets foreign controls adopts members ready_seconds state"
 module = AnsibleModule(argument_spec={name: {"type": "raw"} for name in names.split()})
 with open(os.environ["STEPS"], "a") as steps:
     steps.write("restart\\n")
