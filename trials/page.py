@@ -89,10 +89,10 @@ def _page(
         "p99_title": _DRAWN[settings.service][1],
         "chart_title": "Latency over load",
         "trials": [_trial(run_dir, one, settings.service) for one in done],
-        "figures_json": embedded({"latency": latency}),
+        "figures_json": embedded({"latency-load": latency}),
         "plotly": plotly(),
     }
-    return environment("trials", "").get_template("page.html.j2").render(**{**given, **more})
+    return environment("trials").get_template("page.html.j2").render(**{**given, **more})
 
 
 def stolen(done: Sequence[TrialResult]) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from bench.clients.cases import POLL, STOCK
 
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 #: A change of the throughput that is taken for none.
 _SAME: Final = 0.10
 #: How often an interval may miss what it is of.

@@ -18,7 +18,6 @@ from local import children
 from local.paths import PROJECT, VENV
 from local.problem import Problem
 
-BASE = "requirements.txt"
 _UV, _BUILD = "requirements/uv.txt", "requirements/build.txt"
 #: What pip is told, by the name under which uv is told the same.
 _UV_NAMES = {

@@ -24,20 +24,10 @@ _WHERE = ("bootstrap_servers", "client", "secrets", "groups", "positions", "posi
 
 
 class ActionModule(ActionBase):
-    """Arguments.
-
-    - ``bootstrap_servers``, ``client``, ``secrets``: how the cluster is reached.
-    - ``groups``: their names; all with members by default. ``positions`` is a flow of MirrorMaker 2 in their
-      place, which commits to no group of the source cluster: ``flow``, ``topics`` (patterns), and ``topic``
-      on ``bootstrap_servers`` with ``client``, for its offsets; ``positions_secrets`` are keys for that.
-    - ``baseline``: group to lag in records before the restart; without it groups only have to be stable, and
-      the answer's ``lags`` are the baseline. Lag breathes with the commits, so a baseline is the most seen in
-      ``baseline_ms``; a group that has one from an instance before is not watched as long again.
-    - ``max_lag``: lag in records that is always good enough; ``seconds``: how long to wait.
-    - ``hold``: for how many seconds they have to stay so, instead of becoming so.
-    - ``service``, ``instance``: for whom, in the evidence.
+    """Arguments and answer: see plugins/modules/kafka_group_gate.py.
 
     A process of the playbook keeps one connection to the cluster and looks all the time (control.gate_watch).
+    A group that has a baseline from an instance before is not watched as long again.
     """
 
     _requires_connection = False

@@ -83,8 +83,6 @@ kedge_actions:
 """
 
 import json
-import re
-import resource
 import shutil
 import subprocess
 import time
@@ -94,12 +92,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible.module_utils import haproxy, haproxy_trial, predecessor
+from ansible.module_utils import haproxy, haproxy_trial, predecessor, reload
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.owners import not_own
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
-from ansible.module_utils.releases import PROBE, effective
+from ansible.module_utils.releases import PROBE
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, run, warden_state
 
@@ -114,8 +112,6 @@ MOST_TIMES = 3
 STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
 #: What is noted of a predecessor that answered the probe before it was stopped, and has to answer it again.
 ANSWERED = "answered"
-#: Settings of a unit that a running process takes.
-TAKEN = {"TimeoutStopSec", "MemoryMax", "LimitNOFILE"}
 #: Those that give an instance a release which another plan made.
 FORMER = ("former", "back")
 
@@ -308,48 +304,24 @@ class InstanceUnit:
         return state == "reloaded" or (state in FORMER and self.probe.get("kind") == "haproxy")
 
     def takes(self, release: str) -> bool:
-        """Return whether the process can take a release without a new start: its unit is the same.
-
-        Comments do not count. systemd takes other limits of memory, and of the time of a stop, by itself;
-        that of open files is raised here.
-        """
-        marker = self.home / "started"
-        if not marker.exists() or systemctl("is-active", "--quiet", self.unit).returncode:
+        """Return whether the running process can take a release without a new start."""
+        before = self.started_with()
+        if before is None or systemctl("is-active", "--quiet", self.unit).returncode:
             return False
-        before = marker.read_text().strip()
-        return self._unit_of(before) == self._unit_of(release) and self._may_open(before, release)
+        return bool(reload.takes(before, self.home / "releases" / release))
 
-    def _unit_of(self, release: str) -> dict[str, list[str]]:
-        return {
-            name: [line for line in text.splitlines() if line.partition("=")[0] not in TAKEN]
-            for name, text in self._unit_files(release).items()
-        }
-
-    def _unit_files(self, release: str) -> dict[str, str]:
-        folder = self.home / "releases" / release
-        files = [folder / "unit.service", *folder.glob("systemd/*")]
-        texts: dict[str, str] = effective({file.name: file.read_text() for file in files if file.is_file()})
-        return texts
-
-    def _may_open(self, before: str, release: str) -> bool:
-        """Return whether the process may open as many files as a release says; its limit is raised to it."""
-        was, wanted = (
-            re.findall(r"^LimitNOFILE=(.*)$", "\n".join(self._unit_files(name).values()), re.M)[-1:]
-            for name in (before, release)
-        )
-        if was == wanted:
+    def raise_limits(self, release: str) -> bool:
+        """Let the running process open as many files as a release says; return whether it may."""
+        before, after = self.started_with(), self.home / "releases" / release
+        if before is None or reload.open_files(before) == reload.open_files(after):
             return True
         pid = int(main_pid(self.unit) or 0)
-        if not pid or not wanted or not wanted[0].isdigit():
-            return False
-        most = int(wanted[0])
-        try:
-            if not 0 <= resource.prlimit(pid, resource.RLIMIT_NOFILE)[1] < most:
-                return True
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
-        except OSError:  # it has ended, or this host keeps root from raising limits
-            return False
-        return True
+        return bool(pid and reload.raise_open_files(pid, int(reload.open_files(after))))
+
+    def started_with(self) -> Path | None:
+        """Return the release with which the process was started; it may have taken others since."""
+        marker = self.home / "started"
+        return self.home / "releases" / marker.read_text().strip() if marker.exists() else None
 
     def wait_ready(self, killed: str | None = None, **more: Any) -> str | None:
         """Poll the probe until it holds; return its last complaint when time is up or the process ends.
@@ -449,7 +421,7 @@ class InstanceUnit:
             )
         (self.home / "running").unlink(missing_ok=True)
         self.former = before if before != release else None
-        gently = self.reloads() and self.takes(release)
+        gently = self.reloads() and self.takes(release) and self.raise_limits(release)
         if self.adopted and predecessor.serves(self.adopted):
             if wrong := self.stop_predecessor(self.adopted):
                 return f"{wrong}; {self.give_back(self.adopted)}. {NEXT}"
@@ -503,7 +475,8 @@ class InstanceUnit:
             )
         self.restore(good)
         self.put_in_force(good)
-        wrong = self.reload() if gently and self.takes(good) else self.start()
+        gently = gently and self.takes(good) and self.raise_limits(good)
+        wrong = self.reload() if gently else self.start()
         if wrong is not None:
             return f"the previous release {good} was put back and does not become ready either ({wrong})"
         self.mark(good)

@@ -10,8 +10,6 @@ from typing import Any, Final
 from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.inventory import Inventory
 
-#: What stands in the place of a secret, until a file is written on its host.
-MARK: Final = re.compile(r"<secret [0-9a-f]{16}>")
 #: As short as a password may be.
 SHORTEST: Final = 8
 _NAMED: Final = re.compile(r"(?i)(password|passwd|passphrase|secret|api[._-]?key|(^|_)users)$")
@@ -19,7 +17,10 @@ _SEEN: Final = re.compile(r"(?i)(^|_)(user|username|servers|host|address)$")
 
 
 def mark(*names: str) -> str:
-    """Return the mark of the secret that these names tell from all others; it tells nothing of its value."""
+    """Return the mark that stands in the place of a secret until a file is written on its host.
+
+    ``names`` tell the secret from all others; the mark tells nothing of its value.
+    """
     return f"<secret {hashlib.sha256(chr(0).join(names).encode()).hexdigest()[:16]}>"
 
 

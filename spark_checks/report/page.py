@@ -29,10 +29,7 @@ _SUMMARY = 220
 
 def render(audit: Audit) -> str:
     """Return the page."""
-    page = environment("spark_checks.report", "")
-    page.filters["figures"] = lambda value: list(figures(value))
-    page.filters["number"] = number
-    page.filters["table"] = columns
+    page = environment("spark_checks.report")
     page.filters["prose"] = prose
     page.filters["summary"] = lambda result: summary(result, _SUMMARY)
     run = audit.evidence.run
@@ -49,10 +46,10 @@ def render(audit: Audit) -> str:
             {
                 "timeline": charts.timeline(audit),
                 "ownership": owners,
-                "latency": charts.percentiles(audit),
-                "memory": charts.memory(audit),
-                "fill": fill,
-                "compression": compression,
+                "latency-chart": charts.percentiles(audit),
+                "memory-chart": charts.memory(audit),
+                "fill-chart": fill,
+                "compression-chart": compression,
             }
         ),
         owners=owners,
@@ -63,15 +60,17 @@ def render(audit: Audit) -> str:
     )
 
 
-def environment(package: str, folder: str) -> Environment:
-    """Return the templates of a package; the style and the drawing of figures are shared by all pages."""
-    return Environment(
-        loader=ChoiceLoader([PackageLoader(package, folder), PackageLoader("spark_checks.report", "")]),
+def environment(package: str) -> Environment:
+    """Return the templates of a package; its pages share a frame and macros with that of an audit."""
+    templates = Environment(
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("spark_checks.report", "")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters |= {"figures": lambda value: list(figures(value)), "number": number, "table": columns}
+    return templates
 
 
 def plotly() -> str:

@@ -19,14 +19,14 @@ from control import kafka_admin
 from control.load_spec import load_spec
 from control.rendering import render_instance, secrets_of
 from evidence.secrets import SecretsError, from_environment, merged
-from plugins.module_utils.releases import hidden
+from plugins.module_utils.releases import MARK, hidden
 from plugins.modules.kedge_release import filled
 from sizing.balancer.security import token
 from sizing.broker.security import scram_users
 from sizing.core.plan import Plan
 from sizing.inventory.clusters import clusters
 from sizing.inventory.reading import read_inventory
-from sizing.inventory.secrets import MARK, private, public, seal
+from sizing.inventory.secrets import private, public, seal
 from sizing.inventory.security import Security
 from sizing.plan import make_plan
 from sizing.services import SERVICES

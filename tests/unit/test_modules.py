@@ -147,9 +147,11 @@ def test_a_running_process_may_open_more_files_unless_the_host_refuses(
         return limits
 
     monkeypatch.setattr(kedge_instance, "main_pid", lambda _: "4711")
-    monkeypatch.setattr(kedge_instance.resource, "prlimit", prlimit)
+    monkeypatch.setattr(kedge_instance.reload.resource, "prlimit", prlimit)
     unit = unit_with(tmp_path, monkeypatch, "LimitNOFILE=50", "LimitNOFILE=80")
-    assert unit.takes("new") is not refused
+    assert unit.takes("new")
+    assert raised == []  # asking changes nothing
+    assert unit.raise_limits("new") is not refused
     assert raised == ([] if refused else [(80, 80)])
 
 

@@ -59,7 +59,11 @@ PRINTING = ("sizing", "spark_checks", "comparison", "border", "trials", "local",
 NAMES = re.compile(
     r"`[^`]*`|-m [\w.]+|roles/\w+|[\w./]+\.(?:yml|py|md|json)|(?:-e )?\b[\w.]+=\S*|\w+_\w+|--[\w-]+"
 )
-TEMPLATES = [ROOT / "spark_checks/report/page.html.j2", ROOT / "sizing/page.html.j2"]
+TEMPLATES = [
+    *sorted((ROOT / "spark_checks/report").glob("*.j2")),
+    ROOT / "verify/measure/page.html.j2",
+    ROOT / "sizing/page.html.j2",
+]
 #: Words that a page may use, with the reason.
 ALLOWED = {
     ("docs/architecture.md", "trials"): "the package's name",

@@ -2,71 +2,53 @@
 
 from __future__ import annotations
 
-from html import escape
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
+from spark_checks.report.charts import COLOURS, document
+from spark_checks.report.page import embedded, environment, plotly
 from spark_checks.results import Result
 
-_COLOURS: Final = {"production": "#0072B2", "consumption": "#D55E00"}
-_STYLE: Final = (
-    "body{font:15px system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem} "
-    "td,th{padding:.2rem 1rem;text-align:right}"
-)
+_CURVES: Final = ("production", "consumption")
+_CONDITIONS: Final = ("record_bytes", "codec", "acks", "replication", "clients")
 
 
 def page(result: Result, run_id: str) -> str:
-    """Return the page of a measurement's result."""
+    """Return the page of a measurement's result; where nothing came of it, the page says why alone."""
     measured = result.measured
-    title = f"Partitions measured: {run_id}"
-    parts = [f"<h1>{escape(title)}</h1><p><b>{result.verdict}</b>: {escape(result.because)}</p>"]
-    if measured:
-        conditions = ", ".join(f"{key.replace('_', ' ')} {measured[key]}" for key in
-                               ("record_bytes", "codec", "acks", "replication", "clients"))  # fmt: skip
-        parts += [f"<p>{escape(conditions)}</p>", _figure(result), *_lines(result)]
-    parts.append(f"<h2>What was measured</h2><p>{escape(result.definition)}</p>")
+    curves = {name: measured[name] for name in _CURVES} if measured else {}
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
+        environment("verify.measure")
+        .get_template("page.html.j2")
+        .render(
+            result=result,
+            run_id=run_id,
+            conditions={key: measured[key] for key in _CONDITIONS} if measured else {},
+            curves=curves,
+            targets=measured["targets"] if measured else [],
+            figures_json=embedded({"curve": _figure(curves)} if curves else {}),
+            plotly=plotly(),
+        )
     )
 
 
-def _figure(result: Result) -> str:
+def _figure(curves: dict[str, Any]) -> dict[str, Any]:
     figure = go.Figure()
-    for name, colour in _COLOURS.items():
-        curve = result.measured[name]
-        counts = list(curve["curve_mb_per_s"])
-        rates = list(curve["curve_mb_per_s"].values())
-        error = [curve["curve_spread"][count] * curve["curve_mb_per_s"][count] / 2 for count in counts]
-        figure.add_scatter(x=counts, y=rates, name=name, mode="lines+markers", line={"color": colour},
-                           error_y={"type": "data", "array": error})  # fmt: skip
-    figure.update_layout(xaxis={"title": "partitions", "type": "category"}, height=420,
-                         yaxis={"title": "MB/s", "rangemode": "tozero"})  # fmt: skip
-    html: str = figure.to_html(full_html=False, include_plotlyjs=True)
-    return html
-
-
-def _lines(result: Result) -> list[str]:
-    lines = []
-    for name in _COLOURS:
-        curve = result.measured[name]
-        end = (
-            f"stops growing at {curve['stops_at']} partitions"
-            if curve["stops_at"]
-            else "still grows at its end"
+    for (name, curve), colour in zip(curves.items(), COLOURS, strict=False):
+        rates = curve["curve_mb_per_s"]
+        error = [curve["curve_spread"][count] * rate / 2 for count, rate in rates.items()]
+        figure.add_scatter(
+            x=list(rates),
+            y=list(rates.values()),
+            name=name,
+            mode="lines+markers",
+            line={"color": colour},
+            error_y={"type": "data", "array": error},
         )
-        lines.append(
-            f"<p>{name}: one partition {curve['one_mb_per_s']:,.1f} MB/s (spread {curve['spread']:.0%} of "
-            f"{curve['repetitions']} repetitions); the curve {end}; limited by "
-            f"{escape(curve['limited_by'])}</p>"
-        )
-    rows = "".join(
-        f"<tr><td>{escape(t['topic'])}</td><td>{t['target_mb_per_s']:g}</td><td>{t['growth']:g}</td>"
-        f"<td>{t['needed_partitions']}</td></tr>"
-        for t in result.measured["targets"]
+    figure.update_layout(
+        xaxis={"title": "partitions", "type": "category"},
+        yaxis={"title": "MB/s", "rangemode": "tozero"},
+        height=420,
     )
-    if rows:
-        head = "<tr><th>topic</th><th>target MB/s</th><th>growth</th><th>partitions needed</th></tr>"
-        lines.append(f"<h2>Targets</h2><table>{head}{rows}</table>")
-    return lines
+    return document(figure)
