@@ -69,13 +69,18 @@ def environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"figures": lambda value: list(figures(value)), "number": number, "table": columns}
+    templates.filters |= {"figures": listed, "number": number, "table": columns}
     return templates
 
 
 def plotly() -> str:
     """Return the library that draws, to stand in a page that works offline."""
     return resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8")
+
+
+def listed(measured: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the figures of a measured tree, as a template loops over them."""
+    return list(figures(measured))
 
 
 def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
