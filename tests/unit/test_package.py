@@ -14,7 +14,7 @@ from importlib import resources
 import spark_checks.__main__
 from jinja2 import PackageLoader
 print(spark_checks.__file__)
-print(PackageLoader("spark_checks.report", "").get_source(None, "page.html.j2")[0][:15])
+print(PackageLoader("spark_checks.report", "").get_source(None, "frame.html.j2")[0][:15])
 with resources.as_file(resources.files("spark_checks.engine") / "log4j2.properties") as file:
     print(file.stat().st_size > 0)
 """
