@@ -261,7 +261,7 @@ def test_deploy_has_for_each_service_a_play_that_deploys_it_and_one_that_restart
         p["hosts"]: task["ansible.builtin.include_role"]["name"]
         for p in plays("deploy.yml")
         for task in p.get("tasks", ())
-        if p["hosts"].startswith("restart_") and task["vars"] == {"instances_task": "restart"}
+        if p["hosts"].startswith("restart_") and p["vars"] == {"instances_task": "restart"}
     }
     # Those of which several may go at once have their waves in a playbook of its own.
     for p in (
