@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evidence.dialect import Dialect
-from evidence.record import PREFIX_BYTES
+from evidence.prefix import PREFIX_BYTES
 from evidence.secrets import SecretsError, from_environment, holds_secret, looks_secret, merged
 
 Client = dict[str, str | int | float | bool]

@@ -1,18 +1,4 @@
-"""The identity of a record: a fixed binary prefix of its value that survives every hop.
-
-Layout, big-endian (``PREFIX_BYTES`` = 36 bytes, then the payload):
-
-====== ===== ==========================================================================
-offset bytes field
-====== ===== ==========================================================================
-0      4     magic ``KDG1``
-4      8     run: the first 8 bytes of SHA-256 of the run id
-12     4     producer, less than 2^31
-16     8     seq, from 0 without gaps per producer, less than 2^63
-24     8     intended send time, microseconds since the epoch
-32     4     CRC-32 (zlib) of bytes 0-31 followed by the payload
-====== ===== ==========================================================================
-"""
+"""The identity of a record: a binary prefix (:mod:`evidence.prefix`) of its value that survives every hop."""
 
 from __future__ import annotations
 
@@ -20,22 +6,15 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-MAGIC: Final = b"KDG1"
-#: The fields in their order, as struct writes them.
-_FIELDS: Final = {"magic": "4s", "run": "8s", "producer": "I", "seq": "Q", "intended_us": "Q", "crc": "I"}
-_ENDS: Final = [*accumulate(struct.calcsize(f">{kind}") for kind in _FIELDS.values())]
-#: Where each field stands in a value; ``MARK`` is magic and run, by which a run's records are known.
-PRODUCER, SEQ, INTENDED_US, CRC = (slice(*ends) for ends in pairwise(_ENDS[1:]))
-MARK: Final = slice(0, PRODUCER.start)
-PREFIX_BYTES: Final = _ENDS[-1]
-_HEAD: Final = struct.Struct(">" + "".join([*_FIELDS.values()][:-1]))
-_CRC: Final = struct.Struct(f">{_FIELDS['crc']}")
+from evidence.prefix import CRC, FIELDS, INTENDED_US, MAGIC, MARK, PREFIX_BYTES, PRODUCER, SEQ
+
+_HEAD: Final = struct.Struct(">" + "".join([*FIELDS.values()][:-1]))
+_CRC: Final = struct.Struct(f">{FIELDS['crc']}")
 
 
 class Identity(NamedTuple):

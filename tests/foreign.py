@@ -24,7 +24,8 @@ import border.load_generator
 import border.proxy
 import border.running
 from control.mirror_positions import parse_position
-from evidence.record import PREFIX_BYTES, encode, identities, run_tag
+from evidence.prefix import PREFIX_BYTES
+from evidence.record import encode, identities, run_tag
 from tests.hostile_agent import NAME, OVER, ROW, file, line, load
 from tests.unit.test_watch_processes import UNITS
 from tests.unit.test_watch_processes import line as sample_line

@@ -37,14 +37,16 @@ refused:
 """
 
 import contextlib
+import ctypes
 import os
 import re
 import shlex
 import signal
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible.module_utils import owners
 from ansible.module_utils.basic import AnsibleModule
@@ -58,6 +60,8 @@ PROCESSES = 64
 JARS = 40
 PORTS = 40
 READ_SECONDS = 5
+#: Over all processes of a host: what is not reached by then is named, so that none keeps the others waiting.
+HOST_SECONDS = 60
 #: What stands in the place of a secret on a command line or in a variable: it still has the form of one, so
 #: that the review says that one stands there.
 TAKEN_OUT = "password=TAKEN-OUT"
@@ -77,9 +81,20 @@ KAFKAS = re.compile(r"(kafka|org\.apache|io\.confluent)\.")
 OF_KAFKA = re.compile(r"kafka|connect-mirror|bridge")
 
 
-#: User, group and groups with which a process reads files.
-Rights = tuple[int, int, list[int]]
-UNKNOWN: Rights = (-1, -1, [])
+#: Of _LINUX_CAPABILITY_VERSION_3, which has two words of 32 bits each.
+CAPABILITIES = 0x20080522
+
+
+class Rights(NamedTuple):
+    """With what a process reads files; a container's root may lack most capabilities of the host's."""
+
+    user: int
+    group: int
+    groups: list[int]
+    capabilities: int
+
+
+UNKNOWN = Rights(-1, -1, [], 0)
 
 
 class Secrets:
@@ -116,6 +131,7 @@ def _replaced(value: Any, seen: re.Pattern[str]) -> Any:
 def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any]:
     """Return what the module answers."""
     processes, others = [], []
+    ends = time.monotonic() + HOST_SECONDS
     for pid in sorted(owners.processes(), key=int):
         rights, words = _seen(pid)
         main = owners.main_class(words)
@@ -124,8 +140,13 @@ def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any
         jars = jars_of(pid, words)
         application = not KAFKAS.match(main) and any(jar.startswith("kafka-streams-") for jar in jars)
         if main in mains or application:
+            if time.monotonic() > ends:
+                others.append(
+                    f"{owners.told(pid)}: {main}: not read, as {HOST_SECONDS} s of the host are over"[:300]
+                )
+                continue
             with contextlib.suppress(ProcessLookupError):  # ended meanwhile
-                processes.append(process(pid, rights, words, main, jars, secrets))
+                processes.append(process(pid, rights, words, main, jars, secrets, ends))
         elif jars:
             others.append(f"{owners.told(pid)}: {main or 'a jar'}"[:300])
     found = {
@@ -153,13 +174,13 @@ def _seen(pid: str) -> tuple[Rights, list[str]]:
 
 
 def process(
-    pid: str, rights: Rights, words: list[str], main: str, jars: list[str], secrets: Secrets
+    pid: str, rights: Rights, words: list[str], main: str, jars: list[str], secrets: Secrets, ends: float
 ) -> dict[str, Any]:
-    """Return one process; raises ProcessLookupError where it has ended."""
+    """Return one process, its files as far as there is time; raises ProcessLookupError where it has ended."""
     files, missed = [], []
     for name in configurations(words, main)[:FILES]:
         try:
-            lines = list(masked(text_of(pid, name, rights), secrets))
+            lines = list(masked(text_of(pid, name, rights, ends), secrets))
         except (OSError, ValueError) as error:
             missed.append(f"{name}: {getattr(error, 'strerror', None) or error}"[:500])
         else:
@@ -197,7 +218,7 @@ def configurations(words: list[str], main: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def text_of(pid: str, name: str, rights: Rights) -> str:
+def text_of(pid: str, name: str, rights: Rights, ends: float) -> str:
     """Return a file as the process itself could read it: in its container, with its rights and no others.
 
     Whoever may start a process could else have root read any file of the host by naming it.
@@ -207,16 +228,19 @@ def text_of(pid: str, name: str, rights: Rights) -> str:
     """
     if rights == UNKNOWN:
         raise ValueError("the rights of its process are not to be seen")
+    seconds = min(READ_SECONDS, ends - time.monotonic())
+    if seconds <= 0:
+        raise ValueError(f"not read, as {HOST_SECONDS} s of the host are over")
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(pid, name, rights, into)
+        _child(pid, name, rights, into, seconds)
     os.close(into)
     with os.fdopen(out, "rb") as pipe:
         data = pipe.read(FILE_BYTES + 100)
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):
-        raise ValueError(f"could not be read within {READ_SECONDS} s")
+        raise ValueError(f"could not be read within {seconds:.1g} s")
     if os.WEXITSTATUS(status):
         raise ValueError(data.decode(errors="replace"))
     text = data.decode()  # UnicodeDecodeError is a ValueError
@@ -225,11 +249,11 @@ def text_of(pid: str, name: str, rights: Rights) -> str:
     return text
 
 
-def _child(pid: str, name: str, rights: Rights, into: int) -> None:
+def _child(pid: str, name: str, rights: Rights, into: int, seconds: float) -> None:
     """Write a file, or why it is not to be had, into a pipe; never returns."""
     status = 1
     try:
-        signal.alarm(READ_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         os.write(into, _read(pid, name, rights))
         status = 0
     except OSError as error:
@@ -242,13 +266,14 @@ def _child(pid: str, name: str, rights: Rights, into: int) -> None:
 
 def _read(pid: str, name: str, rights: Rights) -> bytes:
     place = owners.PROC / pid
-    user, group, groups = rights
     os.chdir(place / "cwd")
     if os.geteuid() == 0:
         os.chroot(place / "root")
-        os.setgroups(groups)
-        os.setgid(group)
-        os.setuid(user)
+        os.setgroups(rights.groups)
+        os.setgid(rights.group)
+        os.setuid(rights.user)
+        if rights.user == 0:  # every other user has none left
+            _keep(rights.capabilities)
     elif str((place / "root").readlink()) != "/":
         raise ValueError("it lies in a container, which only root may look into")
     file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -261,15 +286,39 @@ def _read(pid: str, name: str, rights: Rights) -> bytes:
     return data
 
 
+def _keep(capabilities: int) -> None:
+    """Give up all capabilities but these: root without them reads no more than its own files.
+
+    Raises:
+        OSError: where the kernel refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, sets = (ctypes.c_uint32 * 2)(CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
+    failed = libc.capget(header, sets)
+    for at, kept in ((0, capabilities & 0xFFFFFFFF), (3, capabilities >> 32)):
+        # Effective, permitted and inheritable ones; none is there that the reader itself has not.
+        sets[at] &= kept
+        sets[at + 1] &= kept
+        sets[at + 2] = 0
+    if failed or libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _status(place: Path) -> dict[str, str]:
+    lines = (place / "status").read_text(errors="replace").splitlines()
+    return {key: value for key, _, value in (line.partition(":") for line in lines)}
+
+
 def _rights(place: Path) -> Rights:
-    said = dict(
-        line.partition(":")[::2] for line in (place / "status").read_text(errors="replace").splitlines()
-    )
+    said = _status(place)
+    # In a user namespace of its own a process has capabilities over that alone.
+    same = (place / "ns" / "user").readlink() == (owners.PROC / "self" / "ns" / "user").readlink()
     # Of the four ids, the one that decides which files may be read.
-    return (
+    return Rights(
         int(said["Uid"].split()[3]),
         int(said["Gid"].split()[3]),
         [int(n) for n in said.get("Groups", "").split()],
+        int(said["CapEff"], 16) if same else 0,
     )
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.record import PREFIX_BYTES, decode, encode, identities, run_tag
+from evidence.prefix import PREFIX_BYTES
+from evidence.record import decode, encode, identities, run_tag
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 
 TAG = run_tag("a run")

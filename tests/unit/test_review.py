@@ -519,3 +519,9 @@ def test_a_login_that_only_gates_of_a_deploy_lack_is_no_finding_of_a_review(tmp_
     text = "id=a\nclient.security.protocol=SASL_SSL\nclient.sasl.mechanism=OAUTHBEARER\n"
     judgement = one(tmp_path, kafka_rest__properties=text)
     assert not [f for f in judgement.findings if "OAUTHBEARER" in f.message]
+
+
+def test_a_plan_and_a_review_start_without_numpy() -> None:
+    """It takes a tenth of a second, and only what counts records needs it."""
+    asked = "import sys, sizing.__main__; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], cwd=ROOT, check=False).returncode == 0

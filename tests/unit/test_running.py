@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from plugins.modules.kedge_running import Secrets, find, masked
 
 MAIN = "io.confluent.kafkarest.KafkaRestMain"
 MAINS = [MAIN, "org.apache.kafka.connect.mirror.MirrorMaker", "kafka.tools.MirrorMaker"]
+ALL, NONE = "000001ffffffffff", "0000000000000000"
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 
 
@@ -27,6 +29,8 @@ class Host:
         self.folder = folder
         self.proc = folder / "proc"
         (self.proc / "net").mkdir(parents=True)
+        (self.proc / "self" / "ns").mkdir(parents=True)
+        (self.proc / "self" / "ns" / "user").symlink_to("user:[1]")
         (self.proc / "meminfo").write_text("MemFree: 1 kB\nMemTotal:       16384000 kB\n")
 
     def process(self, pid: int, *words: str, user: int | None = None, **files: str | bytes) -> Path:
@@ -34,11 +38,14 @@ class Host:
         place = self.proc / str(pid)
         (place / "fd").mkdir(parents=True)
         (place / "net").mkdir()
+        (place / "ns").mkdir()
+        (place / "ns" / "user").symlink_to("user:[1]")
         given: dict[str, str | bytes] = {
             "cmdline": "\0".join((*words, "")),
             "cgroup": f"0::/system.slice/kafka-{pid}.service\n",
             "status": f"Name:\tjava\nUid:\t{'	'.join([str(os.getuid() if user is None else user)] * 4)}\n"
-            f"Gid:\t{'	'.join([str(os.getgid() if user is None else user)] * 4)}\nGroups:\t\n",
+            f"Gid:\t{'	'.join([str(os.getgid() if user is None else user)] * 4)}\nGroups:\t\n"
+            f"CapEff:\t{ALL}\n",
         }
         for name, content in (given | files).items():
             (place / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -206,6 +213,48 @@ def test_no_file_is_read_that_the_process_itself_may_not_read(host: Host, tmp_pa
     found = host.one()
     assert (found["files"], len(found["missed"])) == ([], 1)
     assert "Permission denied" in found["missed"][0]
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize(
+    ("capabilities", "namespace", "read"),
+    [(ALL, "user:[1]", True), (NONE, "user:[1]", False), (ALL, "user:[2]", False)],
+)
+def test_root_of_a_container_has_no_file_read_with_capabilities_that_it_lacks(
+    host: Host, tmp_path: Path, capabilities: str, namespace: str, read: bool
+) -> None:
+    """Root without capabilities may read what is root's, as in a container, and no other user's file."""
+    for name, owner in (("own", 0), ("other", 65_534)):
+        file = tmp_path / f"{name}.properties"
+        file.write_text("a=1\n")
+        file.chmod(0o600)
+        os.chown(file, owner, owner)
+    place = host.process(7, "java", MAIN, "own.properties", "other.properties", user=0)
+    (place / "status").write_text((place / "status").read_text().replace(ALL, capabilities))
+    (place / "ns" / "user").unlink()
+    (place / "ns" / "user").symlink_to(namespace)
+    found = host.one()
+    assert [file["path"] for file in found["files"]] == ["own.properties", *["other.properties"] * read]
+    assert found["missed"] == ([] if read else ["other.properties: Permission denied"])
+
+
+def test_a_file_that_hangs_keeps_the_other_processes_of_its_host_waiting_no_longer_than_their_time(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.process(7, "java", MAIN, "one.properties", "two.properties")
+    host.process(8, "java", MAIN)
+    monkeypatch.setattr(kedge_running, "HOST_SECONDS", 0.2)
+    monkeypatch.setattr(kedge_running, "_read", lambda *_: signal.pause())
+    found = host.found()
+    (one,) = found["processes"]
+    assert one["missed"] == [
+        "one.properties: could not be read within 0.2 s",
+        "two.properties: not read, as 0.2 s of the host are over",
+    ]
+    assert [other.partition(": ")[2] for other in found["others"]] == [
+        f"{MAIN}: not read, as 0.2 s of the host are over"
+    ]
+    assert running(found)
 
 
 @ROOT_ONLY

@@ -17,7 +17,8 @@ import numpy as np
 from confluent_kafka import KafkaError, Producer
 
 from evidence.load import Client, LoadSpec
-from evidence.record import SEQ, run_tag
+from evidence.prefix import SEQ
+from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head

@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from evidence.record import CRC, INTENDED_US, PREFIX_BYTES, SEQ, encode
+from evidence.prefix import CRC, INTENDED_US, PREFIX_BYTES, SEQ
+from evidence.record import encode
 
 KEYS: Final = 4000
 _PAYLOADS: Final = 256
