@@ -47,6 +47,11 @@ def disable(named: Mapping[str, Any]) -> Done | None:
     return run("systemctl", "disable", named["unit"]) if named.get("unit") else None
 
 
+def enable(named: Mapping[str, Any]) -> Done | None:
+    """Have the predecessor's unit start with the host again."""
+    return run("systemctl", "enable", named["unit"]) if named.get("unit") else None
+
+
 def by_hand(named: Mapping[str, Any]) -> str:
     """Return the command that starts the predecessor, as a person types it."""
     return " ".join(["systemctl", "start", named["unit"]] if named.get("unit") else named["start"])

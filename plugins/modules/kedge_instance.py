@@ -112,6 +112,8 @@ MOST_TIMES = 3
 STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
 #: What is noted of a predecessor that answered the probe before it was stopped, and has to answer it again.
 ANSWERED = "answered"
+#: What stands for a former release where an instance took over from a predecessor.
+PREDECESSOR = "predecessor"
 #: Those that give an instance a release which another plan made.
 FORMER = ("former", "back")
 
@@ -133,7 +135,7 @@ class InstanceUnit:
         self.home = ROOT / module.params["unit"] / name
         self.adopted: dict[str, Any] | None = module.params.get("adopts", {}).get(name)
         # There from before the predecessor stops until one of the two serves: also after a kill in between.
-        self.taking = self.home / "predecessor"
+        self.taking = self.home / PREDECESSOR
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
         self.former: str | None = None  # the release that it ran before, where that was another one
@@ -210,6 +212,22 @@ class InstanceUnit:
             return None
         why = done.stderr.strip() or f"it still holds port {adopted['port']}"
         return f"{predecessor.name_of(adopted)}, from which it takes over, cannot be stopped: {why}"
+
+    def back(self) -> str | None:
+        """Go back to the former release, or go out for the predecessor; return what is wrong, if anything."""
+        adopted = self.adopted
+        if not adopted or self.release != PREDECESSOR:
+            return self.run()
+        self.stop()
+        self.taking.write_text("")
+        for name in ("running", "good"):
+            (self.home / name).unlink(missing_ok=True)
+        said = self.give_back(adopted)
+        if self.taking.exists():
+            return f"{said}. {NEXT}"
+        if (done := predecessor.enable(adopted)) and done.returncode:
+            return f"{said}, and cannot be enabled: {done.stderr.strip()}. {NEXT}"
+        return None
 
     def give_back(self, adopted: dict[str, Any]) -> str:
         """Have the predecessor serve again, as if nothing had been taken over; return what came of it."""
@@ -437,6 +455,7 @@ class InstanceUnit:
                 systemctl("enable", self.unit)
             if self.adopted and self.taking.exists():
                 self.leave_predecessor(self.adopted)
+                self.former = PREDECESSOR
             self.mark(release)
             if state == "back" and self.former:
                 (self.home / "releases" / self.former / PROBE).unlink(missing_ok=True)
@@ -549,9 +568,8 @@ def main() -> None:
                     instance.remove() if module.params["state"] == "absent" else instance.stop()
                 outcomes: list[str | None] = [None] * len(instances)
             else:
-                act = {"killed": InstanceUnit.kill, "held": InstanceUnit.hold}.get(
-                    module.params["state"], InstanceUnit.run
-                )
+                ways = {"killed": InstanceUnit.kill, "held": InstanceUnit.hold, "back": InstanceUnit.back}
+                act = ways.get(module.params["state"], InstanceUnit.run)
                 outcomes = in_groups(act, instances, module.params["at_once"] or len(instances))
     except TimeoutError as error:
         module.fail_json(msg=str(error))

@@ -90,6 +90,13 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
             software = distribution.deployed(host, number, variables)
             instances.append(PlannedInstance(str(process.port), sheet.by_file(), process.port, software))
         findings += _adopted(host, variables, instances)
+        if variables.adopt and not (balancer or (variables.balancer and variables.balancer.drain)):
+            about.warning(
+                "rest.adopt",
+                "kafka_rest_adopt takes running proxies over, and no balancer drains them first: requests in "
+                "flight fail when a predecessor stops",
+                "give kafka_rest_balancer its commands drain and undrain, or add a host to rest_balancer",
+            )
         check_cores(about, variables, facts, at_once=instances[0].value("fetch.min.bytes") == "1")
         findings += about.findings
         services[host] = {SERVICE: tuple(instances)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,14 @@ from tests.rest_inventories import of_rule, rest
 from tests.roles import play_role
 
 
-def played(tmp_path: Path, tasks: str, wanted: str, installed: list[str], state: str = "inactive") -> str:
+def played(
+    tmp_path: Path,
+    tasks: str,
+    wanted: str,
+    installed: list[str],
+    state: str = "inactive",
+    adopt: dict[str, Any] | None = None,
+) -> str:
     """Play tasks of the role on this machine, with a stub of systemctl; return what was printed."""
     stub = tmp_path / "bin" / "systemctl"
     stub.parent.mkdir()
@@ -21,6 +29,8 @@ def played(tmp_path: Path, tasks: str, wanted: str, installed: list[str], state:
     stub.chmod(0o755)
     software = {"package": "confluent-kafka-rest", "package_version": wanted}
     variables = {"_kafka_rest_software": software, "_kafka_rest_installed": installed, "_kafka_rest_file": ""}
+    instance = {"name": "8082", "software": {"adopt": adopt} if adopt else {}}
+    variables |= {"_kafka_rest_planned": [instance]}
     path = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
     done = play_role(tmp_path, "kafka_rest", tasks, variables, path)
     said = " ".join(done.stdout.split())
@@ -32,6 +42,22 @@ def test_a_vendors_unit_that_serves_is_refused_before_anything_is_installed(tmp_
     said = played(tmp_path, "install_package", "8.3.1*", [], state="active")
     assert "confluent-kafka-rest.service runs, and Kedge would stop it in mid-request" in said
     assert "Install the proxy" not in said
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("confluent-kafka-rest.service", "is installed as nothing, and the plan is for 8.3.1*"),
+        ("theirs.service", "and Kedge would stop it in mid-request"),
+    ],
+)
+def test_a_vendors_unit_that_is_taken_over_serves_on_and_its_package_is_not_changed_under_it(
+    tmp_path: Path, unit: str, said: str
+) -> None:
+    adopt = {"port": 8082, "unit": unit}
+    found = played(tmp_path, "install_package", "8.3.1*", [], state="active", adopt=adopt)
+    assert said in found
+    assert "Install the proxy" not in found
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from tests.rest_inventories import of_rule, rest
 from tests.unit.test_occupied import MAIN, found, running
 
 UNIT = {"port": 8082, "unit": "theirs.service"}
+OTHER = {"url": "http://lb:80", "sticky": True}
 COMMANDS = {"port": 8082, "holder": "/usr/bin/docker-proxy", "stop": ["stop", "it"], "start": ["start", "it"]}
 
 
@@ -65,6 +66,23 @@ def test_an_entry_that_names_nothing_to_take_over_is_an_error(
     assert [e.where for e in errors] == [f"rest1: kafka_rest_{name}"]
     assert said in errors[0].message
     assert fix in errors[0].fix
+
+
+@pytest.mark.parametrize(
+    ("role", "groups", "warned"),
+    [
+        ({}, {}, True),
+        ({"balancer": OTHER}, {}, True),
+        ({"balancer": OTHER | {"drain": ["lb", "{port}"], "undrain": ["lb", "{port}"]}}, {}, False),
+        ({}, {"rest_balancer": ("lb1",)}, False),
+    ],
+)
+def test_a_take_over_that_nothing_drains_is_warned_of(
+    role: dict[str, Any], groups: dict[str, Any], warned: bool
+) -> None:
+    plan = make_plan(rest(adopt=[UNIT], groups=groups, **role))
+    assert bool(of_rule(plan, "rest.adopt", "warning")) is warned
+    assert not of_rule(make_plan(rest(groups=groups, **role)), "rest.adopt")
 
 
 def test_an_entry_whose_port_moved_away_is_an_error() -> None:
@@ -180,7 +198,9 @@ class Host:
         ended = what == "is-active" and unit not in self.up
         return subprocess.CompletedProcess((), int(refused or ended), "", "refused" if refused else "")
 
-    def run(self, state: str = "restarted", **more: Any) -> tuple[str | None, kedge_instance.InstanceUnit]:
+    def run(
+        self, state: str = "restarted", release: str | None = "new"
+    ) -> tuple[str | None, kedge_instance.InstanceUnit]:
         params = {
             "unit": "kafka-rest",
             "service": "kafka_rest",
@@ -192,11 +212,11 @@ class Host:
             "ready_seconds": 0.05,
             "state": state,
             "foreign": "",
-        } | more
+        }
         module = SimpleNamespace(params=params, warn=self.warned.append)
-        instance = kedge_instance.InstanceUnit(module, "8082", "new")
+        instance = kedge_instance.InstanceUnit(module, "8082", release)
         instance.link = self.link
-        return instance.run(), instance
+        return (instance.back if state == "back" else instance.run)(), instance
 
 
 @pytest.fixture
@@ -295,6 +315,19 @@ def test_a_predecessor_that_somebody_started_again_is_what_serves_after_a_failur
     unit.answers.discard(OURS)
     wrong, _ = unit.run()
     assert "theirs.service runs and serves" in str(wrong)
+
+
+def test_an_instance_that_fails_its_soak_goes_out_for_its_predecessor(unit: Host) -> None:
+    wrong, instance = unit.run()
+    assert (wrong, instance.former) == (None, "predecessor")
+    unit.did.clear()
+    assert unit.run("back", release=instance.former)[0] is None
+    assert unit.did == [f"stop {OURS}", f"disable {OURS}", "start theirs.service", "enable theirs.service"]
+    assert unit.up == {"theirs.service"}
+    assert not unit.link.exists()
+    # The next deploy takes over again, as the first did.
+    assert sorted(path.name for path in unit.home.iterdir()) == ["releases", "started"]
+    assert unit.run()[1].former == "predecessor"
 
 
 def test_a_unit_that_cannot_be_disabled_is_warned_of(unit: Host) -> None:
