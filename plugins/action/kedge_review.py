@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from border.running import running
-from control.found import INVENTORY, empty, write
+from control.host_review import INVENTORY, empty, write
 from evidence.plain import plain
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -427,6 +427,14 @@ def inventory_of(
     return _mirror(process, version, own, said, variables)
 
 
+def variables_of(
+    process: RunningProcess, own: Mapping[str, str], machine: ReviewedMachine
+) -> Mapping[str, Any]:
+    """Return the variables of the host of the one process, with these values of its own."""
+    version, _ = versions_of(process)
+    return inventory_of(process, version, own, machine, alone=True).hosts[HOST]
+
+
 def _mirror(
     process: RunningProcess,
     version: str,

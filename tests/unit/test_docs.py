@@ -28,7 +28,7 @@ ELSEWHERE = {
     "make bench-clients": "tests/kafka/test_three_brokers.py, its phases one by one",
     "make test-fast": "make test calls it",
     ".venv/bin/python -m sizing review FILE...": "tests/unit/test_review.py",
-    ".venv/bin/ansible-playbook -i HOSTS review.yml": "tests/unit/test_found.py, on stubs of hosts",
+    ".venv/bin/ansible-playbook -i HOSTS review.yml": "tests/unit/test_host_review.py, on stubs of hosts",
     ".venv/bin/ansible-playbook -i inventories/mine plan.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/ansible-playbook -i inventories/mine deploy.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/ansible-playbook -i inventories/mine rolling_restart.yml": "verify.yml imports it",

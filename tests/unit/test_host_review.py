@@ -12,7 +12,7 @@ import yaml
 
 from bench.hosts.__main__ import played, write_inventory
 from border.running import running
-from control.found import FILES, INVENTORY, FoundReport, empty, write
+from control.host_review import FILES, INVENTORY, FoundReport, empty, write
 from sizing.core.plan import Plan
 from sizing.inventory.reading import read_archives, read_inventory
 from sizing.plan import make_plan

@@ -15,7 +15,7 @@ from border.running import JvmProcess, Running
 from evidence.plain import plain, plain_lines
 from sizing.core.naming import fold
 from sizing.review.command import review
-from sizing.review.found import FoundProcess, documents, inventory_from
+from sizing.review.found_inventory import FoundProcess, documents, inventory_from
 from sizing.review.judging import Judgement
 from sizing.review.kinds import SIGNS, parts_of
 from sizing.review.page import page

@@ -12,15 +12,13 @@ from sizing.review.judging import Judgement
 from sizing.review.kinds import SIGNS
 from sizing.review.processes import (
     FLOW,
-    HOST,
     SOURCE,
     TARGET,
     ReviewedMachine,
     RunningProcess,
-    inventory_of,
     own_values,
     shown_value,
-    versions_of,
+    variables_of,
 )
 from sizing.review.reading import comes_later
 
@@ -117,8 +115,7 @@ def _planned(made: FoundInventory, one: FoundProcess) -> dict[str, Any]:
             made.remark(one.host, f"{one.name}: {why}")
         elif not _PLACES.search(key) and key not in one.process.unit:
             own[key] = value.text
-    version, _ = versions_of(one.process)
-    planned = inventory_of(one.process, version, own, one.machine, alone=True).hosts[HOST]
+    planned = variables_of(one.process, own, one.machine)
     return {k: v for k, v in planned.items() if k not in ("kafka_clusters", "host_cores", "host_memory_mib")}
 
 
