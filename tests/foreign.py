@@ -274,7 +274,7 @@ READERS: Final[Mapping[str, str]] = {
     "border/load_generator.py": _HOST,
     "border/table.py": _HOST,
     "control/changelogs.py": _CLUSTER,
-    "control/found.py": _HOST,
+    "control/host_review.py": _HOST,
     "control/gate_watch.py": _OWN,
     "control/generator_bundle.py": _OWN,
     "control/group_gate.py": _CLUSTER,

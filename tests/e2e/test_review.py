@@ -98,5 +98,9 @@ def test_a_host_set_up_by_hand_is_reviewed_and_planned_and_left_as_it_is(tmp_pat
     assert "consumer.request.max.bytes=33554432" in planned.stdout
     written = [path.read_text() for path in found.rglob("*") if path.is_file()]
     assert any("client.sasl.jaas.config=***" in text for text in written)
-    for text in (*written, done.stdout, done.stderr, planned.stdout):
+    # Together with the inventory that says how the host is reached, as the page has it.
+    shown = play("-i", str(found / "inventory"), "plan.yml", inventory=INVENTORY)
+    assert "of orders.service)" in " ".join(shown.stdout.split()), shown.stdout + shown.stderr
+    assert on_node(FLEET, HOST, STATE) == before
+    for text in (*written, done.stdout, done.stderr, planned.stdout, shown.stdout, shown.stderr):
         assert not any(secret in text for secret in SECRETS)

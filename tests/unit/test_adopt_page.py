@@ -1,0 +1,61 @@
+"""The commands of the page on adoption are real: those on files are run here, those on hosts by the tests named."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_docs import ELSEWHERE, ROOT, commands
+from tests.unit.test_host_review import rest, written
+from tests.unit.test_review import COMPOSE, CONSUMER, MIRROR, PRODUCER
+
+PAGE = ROOT / "docs" / "adopt.md"
+#: What a reader has gathered, under the names of the page.
+FILES = {
+    "kafka-rest.properties": "id=a\nlisteners=http://0.0.0.0:8082\nproducer.acks=1\n",
+    "kafka-rest.service": "[Service]\nExecStart=/usr/bin/kafka-rest-start /etc/kafka-rest/kafka-rest.properties\n",
+    "docker-compose.yml": COMPOSE,
+    "consumer.properties": CONSUMER,
+    "producer.properties": PRODUCER,
+    "mirror.sh": MIRROR,
+}
+REVIEWS = [command for command in commands(PAGE) if command not in ELSEWHERE]
+PLAN = "python -m sizing -i inventories/found/inventory"
+#: Commands within sentences that are whole, and where they are run.
+IN_TEXT = {
+    PLAN: "below",
+    "ansible-playbook -i HOSTS -i inventories/found/inventory plan.yml": "tests/e2e/test_review.py",
+}
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command of the page in a folder."""
+    words = [sys.executable, *shlex.split(command)[1:]]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_every_command_of_the_page_is_run_here_or_elsewhere() -> None:
+    assert all("-m sizing review " in command for command in REVIEWS)
+    text = re.findall(r"`((?:python|ansible-playbook) -\S+ [^`]+)`", PAGE.read_text())
+    assert [command for command in text if command != "python -m sizing review"] == list(IN_TEXT)
+
+
+@pytest.mark.parametrize("command", REVIEWS)
+def test_a_review_of_the_page_finds_what_is_wrong_with_its_files(tmp_path: Path, command: str) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    done = run(command, tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "clients.acks)" in done.stdout or "producer.acks)" in done.stdout
+
+
+def test_the_inventory_that_was_found_is_planned_by_the_command_of_the_page(tmp_path: Path) -> None:
+    written(tmp_path / "inventories" / "found", rest1=[rest()])
+    done = run(PLAN, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "consumer.request.max.bytes=33554432" in done.stdout
