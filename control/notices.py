@@ -109,8 +109,11 @@ def _listener(settings: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _spoken(settings: Mapping[str, str]) -> str:
-    mechanism = settings.get("sasl.mechanism.inter.broker.protocol", "")
-    return " ".join(filter(None, (_listener(settings)[0], mechanism)))
+    """Return protocol and login, and by which listener brokers reach each other where it is another one."""
+    protocol, mechanism = _listener(settings)[0], settings.get("sasl.mechanism.inter.broker.protocol", "")
+    among = settings.get("inter.broker.listener.name", protocol)
+    between = f"and {among} between brokers" if among != protocol else ""
+    return " ".join(filter(None, (protocol, mechanism, between)))
 
 
 def _of_balancer(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -47,8 +47,17 @@ def of_marks(secrets: Mapping[str, str], within: Any) -> dict[str, str]:
 def noticed_refusal(drift: Mapping[str, Mapping[str, Mapping[str, Any]]], allow: str) -> str:
     """Return why a deploy must not begin, for what clients would notice, or nothing.
 
-    ``drift`` is what hosts answered by service (``kedge_drift``), ``allow`` what was allowed by name.
+    ``drift`` is what hosts answered by service (``kedge_drift``), ``allow`` what was allowed by name. What
+    clients would notice of a service that could not be compared, nobody knows: that is refused always.
     """
+    unknown = [
+        f"{host} {service} cannot be compared with the plan: {why}"
+        for host, of_host in drift.items()
+        for service, compared in of_host.items()
+        if (why := compared.get("failed") or compared.get("unreachable"))
+    ]
+    if unknown:
+        return f"{'; '.join(unknown)}. Fix that, then run the playbook again"
     found = {
         f"{host} {service}": [Notice(*notice) for notice in compared.get("noticed", ())]
         for host, of_host in drift.items()

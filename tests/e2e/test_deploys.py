@@ -80,7 +80,7 @@ def test_a_broker_that_does_not_come_up_shows_its_journal_and_gets_its_old_relea
     broken = play(
         "deploy.yml",
         "-e",
-        '{"kafka_broker_settings": {"inter.broker.listener.name": "NOWHERE"}}',
+        '{"kafka_broker_settings": {"authorizer.class.name": "NOWHERE"}}',
         inventory=INVENTORY,
     )
     output = broken.stdout + broken.stderr

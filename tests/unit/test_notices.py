@@ -12,6 +12,7 @@ from bench.hosts.__main__ import played, write_inventory
 from control.notices import FIRST, KEPT_PORT, Notice, notices, refusal
 from control.rendering import render_instance
 from control.steps import Step, step_lines
+from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.rest_inventories import rest
@@ -136,6 +137,7 @@ def secured(**security: Any) -> dict[str, Any]:
         (secured(), {}, ["brokers_security"]),
         (secured(), secured(mechanism="SCRAM-SHA-256"), ["brokers_security"]),
         ({"hosts": 1}, {"hosts": 1} | secured(), ["cluster_security"]),
+        ({}, {"kafka_broker_settings": {"inter.broker.listener.name": "INTERNAL"}}, ["brokers_security"]),
     ],
     ids=[
         "settings",
@@ -148,6 +150,7 @@ def secured(**security: Any) -> dict[str, Any]:
         "no logins",
         "mechanism",
         "logins of an only broker",
+        "the listener between brokers",
     ],
 )
 def test_what_a_cluster_would_lose_by_a_change_of_its_brokers(
@@ -181,6 +184,18 @@ def test_what_cannot_be_done_at_a_kept_port_is_not_offered() -> None:
     said = refusal({"rest1 kafka_rest": [Notice("8082", KEPT_PORT, "speaks TLS at a port in use")]}, ["tls"])
     assert "Set kafka_rest_first_port to another port in the same deploy" in said
     assert "allow=" not in said
+
+
+@pytest.mark.parametrize("kind", ["failed", "unreachable"])
+def test_what_cannot_be_compared_is_refused_whatever_is_allowed(kind: str) -> None:
+    drift = {
+        "leaf1": {"kafka_broker": {kind: "no space left on device"}},
+        "leaf2": {"kafka_broker": {"noticed": []}},
+    }
+    assert noticed_refusal(drift, "login") == (
+        "leaf1 kafka_broker cannot be compared with the plan: no space left on device. "
+        "Fix that, then run the playbook again"
+    )
 
 
 def test_a_name_that_allows_nothing_is_named() -> None:
