@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: The chance, over all figures together, that at least one is called different though both sides are alike.
+#: The chance, over all figures together, that at least one is called different though both are identical.
 FALSE_ALARM: Final = 0.05
 #: From one run each nothing is known of chance: a share of the value is taken for noise.
 SINGLE_RUN_NOISE: Final = 0.1

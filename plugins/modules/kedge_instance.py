@@ -133,7 +133,7 @@ class InstanceUnit:
         self.unit = f"{module.params['unit']}@{name}.service"
         self.control = module.params["controls"].get(name, {})
         self.home = ROOT / module.params["unit"] / name
-        self.adopted: dict[str, Any] | None = module.params.get("adopts", {}).get(name)
+        self.adopted: dict[str, Any] | None = module.params["adopts"].get(name)
         # There from before the predecessor stops until one of the two serves: also after a kill in between.
         self.taking = self.home / PREDECESSOR
         self.link = Path("/etc") / module.params["unit"] / name

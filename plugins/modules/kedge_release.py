@@ -195,7 +195,7 @@ def stage(
             (ROOT / unit / name / "running").unlink(missing_ok=True)
         write_release(folder, instance, group)
     in_force_id = in_force.name if in_force else None
-    adopted = module.params.get("adopts", {}).get(name)
+    adopted = module.params["adopts"].get(name)
     predecessor = name_of(adopted) if adopted and serves(adopted) else ""
     state = {
         "name": name,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
-import httpx
 import pytest
 
 from tests.awaiting import await_that
+from tests.e2e.asking import asking, none_failed
 from tests.e2e.playing import deployed_fleet, on_node, play, recap
 
 INVENTORY: Final = "tests/e2e/inventory_adopt"
@@ -20,8 +17,6 @@ FLEET: Final = "kedge-e2e-adopt"
 HOSTS: Final = ("rest1", "rest2")
 BALANCER: Final = "http://10.78.16.31:8080"
 ADOPT: Final = ("-e", json.dumps({"kafka_rest_adopt": [{"port": 8082, "unit": "theirs.service"}]}))
-#: At least so many requests have to have been answered for a change to have been seen.
-SEEN: Final = 100
 
 pytestmark = [
     pytest.mark.fleet,
@@ -49,47 +44,6 @@ systemctl daemon-reload
 systemctl enable --now theirs
 """
 BROKEN: Final = "/etc/systemd/system/kafka-rest@.service.d"
-
-
-def produced() -> str:
-    """Produce a record through the balancer; return what is wrong with the answer, if anything."""
-    try:
-        said = httpx.post(
-            f"{BALANCER}/topics/kedge-ready",
-            headers={"Content-Type": "application/vnd.kafka.binary.v2+json"},
-            json={"records": [{"value": "a2VkZ2U="}]},
-            timeout=70,
-        )
-        entry = said.json().get("offsets", [{}])[0]
-    except (httpx.HTTPError, ValueError) as error:
-        return repr(error)
-    return "" if isinstance(entry.get("offset"), int) else said.text[:200]
-
-
-@contextmanager
-def asking() -> Iterator[Counter[str]]:
-    """Produce through the balancer all the while, a connection a request; count the answers."""
-    answers: Counter[str] = Counter()
-    done = threading.Event()
-
-    def ask() -> None:
-        while not done.wait(0.05):
-            answers[produced()] += 1
-
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield answers
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-
-
-def none_failed(answers: Counter[str]) -> None:
-    assert list(answers) == [""], answers
-    assert answers[""] >= SEEN
 
 
 def runs(host: str, unit: str) -> str:
@@ -140,7 +94,7 @@ def test_an_instance_that_does_not_become_ready_gives_the_port_back_without_a_fa
     for host in HOSTS:
         on_node(FLEET, host, f"mkdir -p {BROKEN} && printf '{lines}' > {BROKEN}/broken.conf")
     try:
-        with asking() as answers:
+        with asking(BALANCER) as answers:
             failed = play("deploy.yml", *ADOPT, inventory=INVENTORY)
     finally:
         for host in HOSTS:
@@ -155,7 +109,7 @@ def test_an_instance_that_does_not_become_ready_gives_the_port_back_without_a_fa
 
 
 def test_proxies_of_somebody_else_are_taken_over_without_a_failed_request() -> None:
-    with asking() as answers:
+    with asking(BALANCER) as answers:
         done = play("deploy.yml", *ADOPT, inventory=INVENTORY)
     assert done.returncode == 0, done.stdout
     none_failed(answers)

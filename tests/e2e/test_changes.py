@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import threading
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.e2e.asking import asking, none_failed
 from tests.e2e.playing import ROOT, begin, deployed_fleet, on_node, play, recap
 
 INVENTORY = "inventories/local"
 BALANCER = "http://10.77.0.31:8080"
 LOGIN = ("anna", "secret-1")
 USERS = ("-e", json.dumps({"kafka_rest_users": dict([LOGIN])}))
-#: At least so many requests have to have been answered for a change to have been seen.
-SEEN = 100
 
 # The fleet of inventories/local is that of test_deploys, which may run beside the others.
 pytestmark = [
@@ -39,46 +34,8 @@ def deployed() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def asking() -> Iterator[Counter[str]]:
-    """Produce through the balancer all the while, a connection a request; count the answers."""
-    answers: Counter[str] = Counter()
-    done = threading.Event()
-
-    def ask() -> None:
-        while not done.wait(0.05):
-            try:
-                said = httpx.post(
-                    f"{BALANCER}/topics/kedge-ready",
-                    headers={"Content-Type": "application/vnd.kafka.binary.v2+json"},
-                    json={"records": [{"value": "a2VkZ2U="}]},
-                    auth=LOGIN,
-                    timeout=70,
-                )
-                entry = said.json().get("offsets", [{}])[0]
-                answers["good" if isinstance(entry.get("offset"), int) else said.text[:200]] += 1
-            except (httpx.HTTPError, ValueError) as error:
-                answers[repr(error)] += 1
-
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield answers
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-
-
-def none_failed(answers: Counter[str]) -> None:
-    good = answers["good"]
-    assert dict(answers) == {"good": good}
-    assert good >= SEEN
-
-
 def test_logins_are_taken_away_without_a_failed_request() -> None:
-    with asking() as answers:
+    with asking(BALANCER, LOGIN) as answers:
         done = play("deploy.yml", inventory=INVENTORY)
     assert done.returncode == 0, done.stdout
     none_failed(answers)
@@ -90,7 +47,7 @@ def test_logins_are_taken_away_without_a_failed_request() -> None:
 
 
 def test_a_change_that_was_killed_between_is_taken_back_by_the_next_deploy() -> None:
-    with asking() as answers:
+    with asking(BALANCER, LOGIN) as answers:
         with begin("deploy.yml", *USERS, "-e", "allow=login", inventory=INVENTORY) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -122,7 +79,7 @@ def test_a_changed_heap_is_rolled_back_and_forward_again_without_a_failed_reques
     assert asked.returncode == 0, asked.stdout
     assert "-Xmx768m" in asked.stdout
     assert heaps() == changed
-    with asking() as answers:
+    with asking(BALANCER, LOGIN) as answers:
         back = play("rollback.yml", *ROLLBACK, inventory=INVENTORY)
     assert back.returncode == 0, back.stdout
     none_failed(answers)
@@ -142,7 +99,7 @@ def test_a_node_restarts_for_a_boot_without_a_failed_request() -> None:
     command = [sys.executable, "-m", "local.fleet", "restart"]
     boot = ("-e", json.dumps({"reboot_command": command}), "--limit", "localhost,rest1")
     began = on_node("kedge", "rest1", "stat -c %Y /proc/1")
-    with asking() as answers:
+    with asking(BALANCER, LOGIN) as answers:
         done = play("reboot.yml", *boot, inventory=INVENTORY)
     assert done.returncode == 0, done.stdout
     none_failed(answers)
@@ -166,7 +123,7 @@ def without_rest2() -> Iterator[str]:
 
 
 def test_a_host_that_left_the_inventory_stops_the_deploy_until_it_is_removed(without_rest2: str) -> None:
-    with asking() as answers:
+    with asking(BALANCER, LOGIN) as answers:
         stopped = play("deploy.yml", inventory=without_rest2)
         assert stopped.returncode != 0
         said = " ".join((stopped.stdout + stopped.stderr).split())

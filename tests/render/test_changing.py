@@ -27,6 +27,7 @@ from tests.balancers import (
     planned_balancer,
     running,
 )
+from tests.instance_units import instance_unit
 from tests.rest_inventories import of_rule, rest
 
 SERVERS = ("rest1:8082", "rest1:8083")
@@ -202,12 +203,16 @@ class Balancer:
         monkeypatch.setattr(kedge_instance.haproxy, "keep_down", lambda *_: folder / "down.state")
         monkeypatch.setattr(kedge_instance.haproxy_trial, "refusal", lambda *_: refuses)
         self.did: list[str] = []
-        params = {
-            "unit": "rest-balancer", "service": "rest_balancer", "secrets": {}, "controls": {}, "foreign": "",
-            "members": [], "state": "reloaded", "ready_seconds": 0.1,
-            "ready": {"haproxy": {"kind": "haproxy", "socket": "/nowhere", "backend": "rest"}},
-        }  # fmt: skip
-        self.instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "haproxy", "new")
+        probes = {"haproxy": {"kind": "haproxy", "socket": "/nowhere", "backend": "rest"}}
+        self.instance = instance_unit(
+            "haproxy",
+            "new",
+            unit="rest-balancer",
+            service="rest_balancer",
+            ready=probes,
+            state="reloaded",
+            ready_seconds=0.1,
+        )
         self.instance.link = folder / "etc" / "haproxy"
         self.instance.put_in_force("old")
         self.did.clear()

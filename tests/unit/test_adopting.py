@@ -19,6 +19,7 @@ from control.steps import step_lines, steps
 from plugins.module_utils import predecessor
 from plugins.modules import kedge_instance, kedge_occupied, kedge_release
 from sizing.plan import make_plan
+from tests.instance_units import instance_unit
 from tests.rest_inventories import of_rule, rest
 from tests.unit.test_occupied import MAIN, found, running
 
@@ -201,20 +202,10 @@ class Host:
     def run(
         self, state: str = "restarted", release: str | None = "new"
     ) -> tuple[str | None, kedge_instance.InstanceUnit]:
-        params = {
-            "unit": "kafka-rest",
-            "service": "kafka_rest",
-            "ready": {},
-            "secrets": {},
-            "controls": {},
-            "members": [],
-            "adopts": {"8082": UNIT},
-            "ready_seconds": 0.05,
-            "state": state,
-            "foreign": "",
-        }
-        module = SimpleNamespace(params=params, warn=self.warned.append)
-        instance = kedge_instance.InstanceUnit(module, "8082", release)
+        adopts = {"8082": UNIT}
+        instance = instance_unit(
+            "8082", release, self.warned.append, adopts=adopts, ready_seconds=0.05, state=state
+        )
         instance.link = self.link
         return (instance.back if state == "back" else instance.run)(), instance
 

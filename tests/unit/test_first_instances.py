@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from plugins.modules import kedge_instance
 from plugins.modules.haproxy_compare import count, worse
+from tests.instance_units import instance_unit
 
 
 def server(requests: int, failed: int = 0, answer_ms: int = 5) -> dict[str, int]:
@@ -78,18 +78,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def instance(state: str, release: str | None) -> kedge_instance.InstanceUnit:
-    params = {
-        "unit": "kafka-rest",
-        "service": "kafka_rest",
-        "ready": {},
-        "secrets": {},
-        "controls": {},
-        "members": [],
-        "ready_seconds": 5,
-        "state": state,
-        "foreign": "",
-    }
-    return kedge_instance.InstanceUnit(SimpleNamespace(params=params), "8082", release)
+    return instance_unit("8082", release, state=state)
 
 
 def test_an_instance_goes_back_with_the_unit_of_its_former_release(node: Path) -> None:

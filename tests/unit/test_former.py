@@ -14,6 +14,7 @@ from ansible.module_utils import releases
 
 from control.rollback import refusal, steps
 from plugins.modules import kedge_former, kedge_instance, kedge_release
+from tests.instance_units import instance_unit
 
 UNIT = "[Service]\nExecStart=/usr/bin/java {}\n"
 MARK = "<secret 0123456789abcdef>"
@@ -57,11 +58,7 @@ class Host:
     def switch(self, release: str, state: str = "restarted", fails: str = "", **probe: str) -> str | None:
         """Give the instance a release as a restart does."""
         ready = {"8082": {"kind": "none", **probe}}
-        params = {
-            "unit": "kafka-rest", "service": "kafka_rest", "ready": ready, "secrets": {}, "controls": {},
-            "foreign": "", "members": [], "state": state, "ready_seconds": 0.1,
-        }  # fmt: skip
-        instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "8082", release)
+        instance = instance_unit("8082", release, ready=ready, state=state, ready_seconds=0.1)
         instance.link = self.folder / "etc" / "kafka-rest" / "8082"
         instance.journal = lambda: "last words"
         instance.wait_ready = lambda **_: "it answers 500" if instance.current() == fails else None
@@ -268,9 +265,10 @@ def test_the_release_before_the_one_that_runs_is_kept_however_many_are_staged(
         "instances": [instance],
         "secrets": {},
         "controls": {},
+        "adopts": {},
         "keep_releases": 3,
+        "kit": "",
     }
-    params |= {"kit": ""}
     kedge_release.stage_all(SimpleNamespace(params=params, check_mode=False), os.getgid())
     assert {"first", "second"} <= set(releases.kept("kafka-rest", "8082"))
     assert len(releases.kept("kafka-rest", "8082")) < 8

@@ -19,6 +19,7 @@ from plugins.modules import kedge_instance
 from sizing.core.inventory import Inventory
 from sizing.mirror.flows import flow_facts
 from sizing.plan import make_plan
+from tests.instance_units import instance_unit
 from tests.planned import instances, mirrors
 
 MM2 = {"kind": "mirror_maker_2", "version": "4.3.1"}
@@ -124,9 +125,7 @@ def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have
     (tmp_path / "systemd").mkdir()
     (home / "releases" / "old" / "unit.service").write_text(CLASSIC_UNIT)
     (home / "good").write_text("old\n")
-    params = {"unit": "mirror-maker", "service": "mirror_maker", "foreign": foreign, "ready": {}}
-    params |= {"ready_seconds": 1, "secrets": {}, "controls": {}}
-    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "metrics-0", "new")
+    instance = instance_unit("metrics-0", "new", unit="mirror-maker", service="mirror_maker", foreign=foreign)
     monkeypatch.setattr(instance, "put_in_force", lambda _: None)
     assert said in instance.go_back("new")
     assert (tmp_path / "systemd" / "mirror-maker@.service").exists() == is_back

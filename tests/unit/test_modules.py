@@ -20,6 +20,7 @@ from plugins.module_utils import haproxy, probes, rest_members
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
 from tests.answering import JsonHandler
+from tests.instance_units import instance_unit
 
 
 @pytest.fixture
@@ -86,9 +87,7 @@ def test_a_killed_instance_is_ready_when_another_process_is(
     monkeypatch.setattr(kedge_instance.InstanceUnit, "journal", lambda _: "last words")
     seen: list[str] = []
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: seen.append(systemd.pid))
-    seconds = {"ready_seconds": 5 if comes_back else 0.3}
-    params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, **seconds}
-    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
+    instance = instance_unit("one", None, ready_seconds=5 if comes_back else 0.3)
     wrong = instance.kill()
     assert systemd.killed
     assert [(a["action"], a["ok"]) for a in instance.actions] == [("kill", True), ("ready", comes_back)]
@@ -111,8 +110,7 @@ def unit_with(
         path.parent.mkdir(parents=True)
         path.write_text(f"[Service]\n{text}\n")
     (folder / "u" / "one" / "started").write_text("old\n")
-    params = {"unit": "u", "controls": {}, "ready": {}}
-    return kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", "new")
+    return instance_unit("one", "new", unit="u")
 
 
 @pytest.mark.parametrize(
@@ -176,10 +174,7 @@ def test_a_process_takes_a_release_by_reload_unless_its_unit_changed(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(release if name == changed else "same")
     (home / "started").write_text("old\n")
-    instance = kedge_instance.InstanceUnit(
-        SimpleNamespace(params={"unit": "u", "controls": {}, "ready": {}}), "one", "new"
-    )
-    assert instance.takes("new") is holds
+    assert instance_unit("one", "new", unit="u").takes("new") is holds
 
 
 def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
@@ -194,16 +189,8 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
     monkeypatch.setattr(kedge_instance, "act", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
 
     def instance(login: str) -> Any:
-        params = {
-            "unit": "u",
-            "service": "s",
-            "ready": {"one": {"kind": "none", "login": "mark"}},
-            "secrets": {"mark": login},
-            "controls": {},
-            "foreign": "",
-            "ready_seconds": 5,
-        }
-        return kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
+        ready = {"one": {"kind": "none", "login": "mark"}}
+        return instance_unit("one", None, unit="u", service="s", ready=ready, secrets={"mark": login})
 
     for release in ("old", "new"):
         (tmp_path / "u" / "one" / "releases" / release).mkdir(parents=True)
@@ -237,8 +224,7 @@ def test_a_process_that_still_starts_is_not_one_that_failed(
     monkeypatch.setattr(kedge_instance, "run", journal)
     monkeypatch.setattr(kedge_instance, "MOST_TIMES", 10_000)
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
-    params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, "ready_seconds": 0.2}
-    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
+    instance = instance_unit("one", None, ready_seconds=0.2)
     # It becomes ready when its time was up once.
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: None if journals else complaint)
     wrong = instance.wait_ready()
@@ -249,8 +235,7 @@ def test_a_process_that_starts_for_ever_is_given_up(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(kedge_instance.InstanceUnit, "is_starting", lambda *_: True)
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: kedge_instance.Starting("nothing listens"))
-    params = {"unit": "u", "service": "s", "ready": {}, "controls": {}, "ready_seconds": 0.1}
-    instance = kedge_instance.InstanceUnit(SimpleNamespace(params=params), "one", None)
+    instance = instance_unit("one", None, ready_seconds=0.1)
     assert "nothing listens" in str(instance.wait_ready())
 
 

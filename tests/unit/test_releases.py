@@ -131,7 +131,7 @@ class Staged:
     def stage(self, text: str, *, check: bool = False) -> dict[str, Any]:
         files = {"kafka-rest.properties": text}
         instance = {"name": "8082", "files": files, "marked": files, "links": {}}
-        params = {"unit": "kafka-rest", "controls": {}}
+        params = {"unit": "kafka-rest", "controls": {}, "adopts": {}}
         module = SimpleNamespace(params=params, check_mode=check)
         return dict(kedge_release.stage(module, instance, os.getgid())[0])
 
