@@ -12,6 +12,7 @@ import pytest
 
 from bench.rest.__main__ import report
 from sizing.plan import make_plan
+from sizing.topics.cluster import CLUSTER_PARTITIONS, LEADERS_NOTE, LEADERS_WARNING
 from tests.rest_inventories import of_rule, rest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +110,40 @@ def test_what_is_said_of_rest_proxies_is_what_the_bench_measured() -> None:
     (flags,) = (s for s in plan.services["rest1"]["kafka_rest"][0].settings if s.rule == "rest.gc")
     assert f"records/s were {region} times as many, within the spread" in flags.because
     assert f"reads {reads} times" in " ".join((ROOT / "README.md").read_text().split())
+
+
+def test_the_rules_page_has_the_gaps_of_drained_proxies_by_protocol() -> None:
+    row = re.compile(
+        r"^\| confluent-\S+ \| \d+ \| drain \| (\w+) \| \d+ \| [\d.]+ \| ([\d.]+) s", flags=re.MULTILINE
+    )
+    gaps: dict[bool, list[float]] = {True: [], False: []}
+    for group, gap in row.findall((ROOT / "bench/rebalance/proxies.md").read_text()):
+        gaps[group == "consumer"].append(float(gap))
+    (low, high), (least, most) = ((min(gaps[which]), max(gaps[which])) for which in (True, False))
+    said = f"a median delivery gap of {low} to {high} s instead of {least} to {most}"
+    assert said in (ROOT / "docs/rules.md").read_text()
+
+
+def test_pages_say_of_write_buffers_what_the_bench_measured() -> None:
+    cases = figures("streams/streams.json")["time"]["cases"]
+    rates = {name: case["records_per_s"] for name, case in cases.items()}
+    planned, large = (
+        f"{rates[name] / rates['defaults']:.0%}"[:-1] for name in ("planned", "2048 MiB, buffers of 8 MiB")
+    )
+    said = f"buffers of 4 MiB left {planned} percent of the throughput with defaults, buffers of 8 MiB {large} percent"
+    assert said in (ROOT / "docs/rules.md").read_text()
+    assert f"it kept {large} percent of the throughput" in " ".join(
+        (ROOT / "docs/streams.md").read_text().split()
+    )
+    assert f"Buffers of 8 MiB left {large} percent" in page("streams-memory.md")
+
+
+def test_the_pages_of_topics_have_the_limits_that_the_plan_applies() -> None:
+    note, warning, partitions = (f"{n:,}" for n in (LEADERS_NOTE, LEADERS_WARNING, CLUSTER_PARTITIONS))
+    assert f"| {warning}; the plan already notes more than {note} |" in (ROOT / "docs/topics.md").read_text()
+    assert f"| partitions of the cluster | {partitions} |" in (ROOT / "docs/topics.md").read_text()
+    assert f"| {note} (a note) and {warning} (a warning) |" in page("topics.md")
+    assert f"[more than {partitions} partitions]" in (ROOT / "docs/rules.md").read_text()
 
 
 def test_what_the_readme_says_of_mirrors_is_on_their_page() -> None:
