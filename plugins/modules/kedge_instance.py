@@ -94,8 +94,8 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils import haproxy, haproxy_trial, predecessor, reload
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.host_processes import not_own
 from ansible.module_utils.node_lock import ROOT, held
-from ansible.module_utils.owners import not_own
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
 from ansible.module_utils.releases import PROBE
 from ansible.module_utils.rest_members import delete_members

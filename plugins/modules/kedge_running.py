@@ -48,7 +48,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ansible.module_utils import owners
+from ansible.module_utils import host_processes
 from ansible.module_utils.basic import AnsibleModule
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -132,23 +132,22 @@ def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any
     """Return what the module answers."""
     processes, others = [], []
     ends = time.monotonic() + HOST_SECONDS
-    for pid in sorted(owners.processes(), key=int):
+    for pid in sorted(host_processes.processes(), key=int):
         rights, words = _seen(pid)
-        main = owners.main_class(words)
+        main = host_processes.main_class(words)
         if Path(words[0] if words else "").name != "java":
             continue
         jars = jars_of(pid, words)
         application = not KAFKAS.match(main) and any(jar.startswith("kafka-streams-") for jar in jars)
         if main in mains or application:
             if time.monotonic() > ends:
-                others.append(
-                    f"{owners.told(pid)}: {main}: not read, as {HOST_SECONDS} s of the host are over"[:300]
-                )
+                said = f"{main}: not read, as {HOST_SECONDS} s of the host are over"
+                others.append(f"{host_processes.told(pid)}: {said}"[:300])
                 continue
             with contextlib.suppress(ProcessLookupError):  # ended meanwhile
                 processes.append(process(pid, rights, words, main, jars, secrets, ends))
         elif jars:
-            others.append(f"{owners.told(pid)}: {main or 'a jar'}"[:300])
+            others.append(f"{host_processes.told(pid)}: {main or 'a jar'}"[:300])
     found = {
         "cores": len(os.sched_getaffinity(0)),
         "memory_kib": memory_kib(),
@@ -165,11 +164,11 @@ def _seen(pid: str) -> tuple[Rights, list[str]]:
     One that becomes another user's between the two looks would name files for rights that it has not.
     """
     try:
-        rights = _rights(owners.PROC / pid)
-        words = owners.words_of(pid)
-        same = _rights(owners.PROC / pid) == rights
+        rights = _rights(host_processes.PROC / pid)
+        words = host_processes.words_of(pid)
+        same = _rights(host_processes.PROC / pid) == rights
     except (OSError, LookupError, ValueError):  # ended meanwhile, or not to be seen
-        return UNKNOWN, owners.words_of(pid)
+        return UNKNOWN, host_processes.words_of(pid)
     return rights, words if same else []
 
 
@@ -188,7 +187,7 @@ def process(
     found = {
         "pid": int(pid),
         "main": main[:500],
-        "unit": owners.unit_of(pid)[:300],
+        "unit": host_processes.unit_of(pid)[:300],
         "command": command(words, secrets),
         "java": link(pid, "exe"),
         "jars": jars,
@@ -198,7 +197,7 @@ def process(
         "files": files,
         "missed": missed,
     }
-    if not (owners.PROC / pid).is_dir():
+    if not (host_processes.PROC / pid).is_dir():
         raise ProcessLookupError(pid)
     return found
 
@@ -265,7 +264,7 @@ def _child(pid: str, name: str, rights: Rights, into: int, seconds: float) -> No
 
 
 def _read(pid: str, name: str, rights: Rights) -> bytes:
-    place = owners.PROC / pid
+    place = host_processes.PROC / pid
     os.chdir(place / "cwd")
     if os.geteuid() == 0:
         os.chroot(place / "root")
@@ -312,7 +311,7 @@ def _status(place: Path) -> dict[str, str]:
 def _rights(place: Path) -> Rights:
     said = _status(place)
     # In a user namespace of its own a process has capabilities over that alone.
-    same = (place / "ns" / "user").readlink() == (owners.PROC / "self" / "ns" / "user").readlink()
+    same = (place / "ns" / "user").readlink() == (host_processes.PROC / "self" / "ns" / "user").readlink()
     # Of the four ids, the one that decides which files may be read.
     return Rights(
         int(said["Uid"].split()[3]),
@@ -351,7 +350,7 @@ def command(words: list[str], secrets: Secrets) -> str:
     kept = []
     rest = iter(word for word in words if word)
     for word in rest:
-        if word in owners.WITH_VALUE:
+        if word in host_processes.WITH_VALUE:
             next(rest, None)
             continue
         key, equals, value = word.partition("=")
@@ -362,7 +361,7 @@ def command(words: list[str], secrets: Secrets) -> str:
 def environment(pid: str, secrets: Secrets) -> dict[str, str]:
     """Return the variables that decide how a JVM runs, without secrets."""
     try:
-        with (owners.PROC / pid / "environ").open("rb") as file:
+        with (host_processes.PROC / pid / "environ").open("rb") as file:
             data = file.read(PROCESS_BYTES + 1)
     except OSError:
         return {}
@@ -386,7 +385,7 @@ def _options(value: str, secrets: Secrets) -> str:
 def link(pid: str, name: str) -> str:
     """Return where a link of a process leads; empty where that is not to be seen."""
     try:
-        return str((owners.PROC / pid / name).readlink())[:4096]
+        return str((host_processes.PROC / pid / name).readlink())[:4096]
     except OSError:
         return ""
 
@@ -394,14 +393,14 @@ def link(pid: str, name: str) -> str:
 def jars_of(pid: str, words: list[str]) -> list[str]:
     """Return the names of Kafka's jars that a process was given, or has open: they carry their versions."""
     given = [one for word in words for one in word.split(":")]
-    names = {Path(one).name for one in (*given, *owners.opened(pid)) if one.endswith(".jar")}
+    names = {Path(one).name for one in (*given, *host_processes.opened(pid)) if one.endswith(".jar")}
     return sorted(name for name in names if JAR.fullmatch(name) and OF_KAFKA.search(name))[:JARS]
 
 
 def ports(pid: str) -> list[int]:
     """Return the TCP ports on which a process listens, in its own network."""
-    opened = owners.opened(pid)
-    listens = owners.listening(owners.PROC / pid / "net")
+    opened = host_processes.opened(pid)
+    listens = host_processes.listening(host_processes.PROC / pid / "net")
     return sorted({port for inode, port in listens if f"socket:[{inode}]" in opened})[:PORTS]
 
 
@@ -409,7 +408,7 @@ def limits(pid: str) -> dict[str, str]:
     """Return the limits in force, as a unit writes them."""
     found = {}
     with contextlib.suppress(OSError, LookupError):
-        text = (owners.PROC / pid / "limits").read_text(errors="replace")
+        text = (host_processes.PROC / pid / "limits").read_text(errors="replace")
         found["LimitNOFILE"] = re.findall(r"(?m)^Max open files\s+(\d+)", text)[0]
     for name, directive in (("memory.max", "MemoryMax"), ("pids.max", "TasksMax"), ("cpu.max", "CPUQuota")):
         said = _of_group(pid, name).split()
@@ -424,7 +423,7 @@ def limits(pid: str) -> dict[str, str]:
 
 def _of_group(pid: str, name: str) -> str:
     with contextlib.suppress(OSError):
-        for line in (owners.PROC / pid / "cgroup").read_text(errors="replace").splitlines():
+        for line in (host_processes.PROC / pid / "cgroup").read_text(errors="replace").splitlines():
             number, _, path = line.rpartition(":")
             if number == "0:" and ".." not in path.split("/"):
                 text: str = (CGROUPS / path.lstrip("/") / name).read_text(errors="replace")
@@ -435,7 +434,7 @@ def _of_group(pid: str, name: str) -> str:
 def memory_kib() -> int:
     """Return the host's memory; 0 where the kernel does not say."""
     with contextlib.suppress(OSError, LookupError):
-        text = str((owners.PROC / "meminfo").read_text(errors="replace"))
+        text = str((host_processes.PROC / "meminfo").read_text(errors="replace"))
         return int(re.findall(r"(?m)^MemTotal:\s+(\d{1,15}) kB", text)[0])
     return 0
 
@@ -443,9 +442,9 @@ def memory_kib() -> int:
 def sysctl(key: str) -> str:
     """Return what the kernel has of a key; empty where it has none."""
     with contextlib.suppress(OSError):
-        return " ".join((owners.PROC / "sys" / key.replace(".", "/")).read_text(errors="replace").split())[
-            :200
-        ]
+        return " ".join(
+            (host_processes.PROC / "sys" / key.replace(".", "/")).read_text(errors="replace").split()
+        )[:200]
     return ""
 
 

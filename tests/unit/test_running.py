@@ -66,7 +66,7 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     made = Host(tmp_path)
-    monkeypatch.setattr(kedge_running.owners, "PROC", made.proc)
+    monkeypatch.setattr(kedge_running.host_processes, "PROC", made.proc)
     monkeypatch.setattr(kedge_running, "CGROUPS", tmp_path / "groups")
     return made
 
