@@ -312,7 +312,7 @@ READERS: Final[Mapping[str, str]] = {
     "spark_checks/report/output.py": _OWN,
     "spark_checks/topics.py": _CLUSTER,
     "trials/__main__.py": _OWN,
-    "trials/arms.py": _OWN,
+    "trials/compare.py": _OWN,
     "trials/capacity.py": _OWN,
     "trials/costs.py": _OWN,
     "trials/settings.py": _OWN,

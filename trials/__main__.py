@@ -23,7 +23,7 @@ import yaml
 
 from evidence.errors import EvidenceError
 from evidence.levels import Levels
-from trials import arms, capacity
+from trials import capacity, compare
 from trials.progress import Told
 from trials.settings import TrialsError, judging, of_load, read_file, read_settings, way_of
 from verify.process import Ending
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "cannot go on with"
             )
         _planned_still(options.run_dir)
-        run = capacity.capacity if options.what == "capacity" else arms.compare_arms
+        run = capacity.capacity if options.what == "capacity" else compare.compare_variants
         with _alone(options.run_dir.parent / ".trials.lock", ending, told):
             return run(settings, options.run_dir, ending, told)
     except (TrialsError, EvidenceError) as error:
@@ -129,7 +129,7 @@ def _described(what: str, document: dict[str, object]) -> list[str]:
     settings = of_load(settings, load)
     if what == "capacity":
         judging(Levels.model_validate(document["slo"]), way_of(load, settings.service), settings.service)
-    return (capacity.describe if what == "capacity" else arms.describe)(settings, load)
+    return (capacity.describe if what == "capacity" else compare.describe)(settings, load)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from trials.trial import TrialResult, counted
 #: Beside its load: processes that start, groups that form, evidence that is collected and audited, and an
 #: instance that restarts behind its gates. Measured on two busy cores; own trials of a condition replace it.
 _BESIDE_S: Final = {"healthy": 20.0, "restart": 60.0, "away": 20.0}
-#: Deploying an arm, its instances restarted one at a time.
+#: Deploying a variant, its instances restarted one at a time.
 DEPLOY_S: Final = 60.0
 
 

@@ -58,7 +58,7 @@ class TrialSpec:
         condition: healthy, restart or away.
         load: intended records/s.
         seconds: of steady load.
-        kind: short or full, or the arm.
+        kind: short or full, or the variant.
         plan: the folder with plan.json of the configuration that is deployed.
     """
 
@@ -162,7 +162,7 @@ def write_down(asked: TrialSpec, run_dir: Path, way: Literal["kafka", "rest"], w
         "min_s": least,
         "max_s": least + (_RESTART_S if asked.condition == "restart" else 0),
         "kill": False,
-        # Arms are compared over the same time.
+        # Variants are compared over the same time.
         "late_ms": getattr(given.latency, way).ack_p99_ms if asked.kind in ("short", "full") else None,
     }
     write_json(folder / "load.json", load)
@@ -219,7 +219,7 @@ def run(
         except EvidenceError as error:
             wrong, judged = str(error), False
     used = costs(folder)
-    # Pictures show them; they are no figures of an arm.
+    # Pictures show them; they are no figures of a variant.
     own = {"generator_own_share": max(share for share, _ in used.own.values())} if used.own else {}
     taken = {"stolen_share": max(of.get("stolen", 0.0) for of in used.shares.values())} if used.shares else {}
     figures = {**_figures(document, way), **used.figures, **own, **taken}
