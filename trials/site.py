@@ -76,7 +76,7 @@ class DeployedHosts:
         return bool(now)
 
     def deploy(self, variant: str, folder: Path) -> None:
-        """Deploy a variant, and write its plan and load into a folder; raises TrialsError if it does not start."""
+        """Deploy a variant, write plan and load into a folder; raises TrialsError if it does not start."""
         folder.mkdir(parents=True, exist_ok=True)
         self._note(arm=variant)
         self._play("trials/variant.yml", {"trials_variant_dir": str(folder)}, overlay(variant))
