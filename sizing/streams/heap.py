@@ -8,10 +8,7 @@ from typing import Final
 from sizing.core import jvm
 from sizing.core.settings import MIB, Choice, Setting, Sheet
 from sizing.streams.properties import MEASURED, App
-from sizing.streams.stores import (
-    changelogs_of,
-    partitions_read,
-)
+from sizing.streams.stores import changelogs_of, partitions_read
 
 _BASE_HEAP_MIB: Final = 256
 _THREAD_HEAP_MIB: Final = 32  # a thread's share of the record cache, and what it works on

@@ -12,9 +12,7 @@ from sizing.core.variables import basis_of
 from sizing.streams.heap import put_heap
 from sizing.streams.properties import CONFIG, GUIDE, MEASURED, UNIT, App
 from sizing.streams.rocksdb import put_rocksdb
-from sizing.streams.stores import (
-    InstanceState,
-)
+from sizing.streams.stores import InstanceState
 from sizing.streams.variables import StreamsApp
 
 HOST_MIB: Final = 512  # the system itself

@@ -26,7 +26,8 @@ from sizing.inventory.clusters import (
     message_max_bytes,
 )
 from sizing.inventory.service_levels import service_levels
-from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, every_key, known_keys, numbers
+from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, every_key, known_keys, numbers
+from sizing.keys.unread import check_keys
 from sizing.streams import stores as streams_stores
 from sizing.streams.capacity import application_headroom
 from sizing.streams.memory import HOST_MIB, plan_memory
