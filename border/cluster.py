@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from border.foreign import Foreign, Int, parsed, shown
+from border.untrusted import Int, Untrusted, parsed, shown
 
 #: Letters of a member's name: a client gives itself whatever name it likes.
 _NAME: Final = 300
 
 
-class _Told(Foreign):
+class _Told(Untrusted):
     """Connect's own versions write more than is asked for."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
@@ -39,7 +39,7 @@ def position(key: bytes, value: bytes, connector: str) -> tuple[str, int, int] |
     None for records of other connectors, and for those without an offset.
 
     Raises:
-        ForeignError: for what is no record of that topic.
+        UntrustedError: for what is no record of that topic.
     """
     if parsed(_OF, key, "key of an offset")[0] != connector:
         return None

@@ -24,7 +24,16 @@ from rich.table import Table
 from evidence.writing import EvidenceWriter
 from verify.addresses import PlaceError, add_arguments, chosen
 from verify.process import Ending, leave
-from verify.watch.topics import KafkaTopic, MaprTopic, Rate, Source, TopicReading, WatchError, rates, total
+from verify.watch.topic_growth import (
+    KafkaTopic,
+    MaprTopic,
+    Rate,
+    Source,
+    TopicReading,
+    WatchError,
+    rates,
+    total,
+)
 
 _TICK_S: Final = 0.1
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ansible.plugins.action import ActionBase
 
 from border.deployed import record
-from border.foreign import ForeignError, shown
+from border.untrusted import UntrustedError, shown
 from control.deployed import next_record, reported
 from sizing.services import SERVICES
 
@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
             return result | _failure(answer)
         try:
             kept = record(answer.get("record"), _SERVICES)
-        except ForeignError as error:
+        except UntrustedError as error:
             warning = (
                 f"{host}: its record of what is deployed where was not taken: {error}. The records of the "
                 "other hosts are used. If the host is still under your control, delete "

@@ -6,8 +6,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from border.foreign import ForeignError
 from border.running import running
+from border.untrusted import UntrustedError
 from evidence.plain import plain
 from evidence.secrets import PATTERNS
 from sizing.host.planner import PLANNED
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
             return result | {"changed": False, "refused": _failure(answer)}
         try:
             found = running(answer.get("running"))
-        except ForeignError as error:
+        except UntrustedError as error:
             return result | {
                 "changed": False,
                 "refused": f"its answer was not taken: {error}. See what runs there as java",

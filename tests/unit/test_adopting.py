@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from control.deploy_preview import step_lines, steps
 from control.drift import describe, lines_of
 from control.notices import turning_tls
 from control.occupying import occupying
 from control.planned import adopted, planned_instances
-from control.steps import step_lines, steps
 from plugins.module_utils import predecessor
 from plugins.modules import kedge_instance, kedge_occupied, kedge_release
 from sizing.plan import make_plan

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.hosts.__main__ import played, write_inventory
+from control.deploy_preview import Step, step_lines
 from control.notices import FIRST, KEPT_PORT, Notice, notices, refusal
 from control.rendering import render_instance
-from control.steps import Step, step_lines
 from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan

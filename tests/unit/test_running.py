@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from border.foreign import ForeignError
 from border.running import running
+from border.untrusted import UntrustedError
 from evidence.secrets import PATTERNS, holds_secret
 from plugins.modules import kedge_running
 from plugins.modules.kedge_running import Secrets, find, masked
@@ -303,5 +303,5 @@ def test_an_answer_that_is_no_account_is_refused(host: Host, change: dict[str, A
     host.process(7, "java", MAIN)
     found = host.found()
     found["processes"][0] |= change
-    with pytest.raises(ForeignError, match="no account of what runs"):
+    with pytest.raises(UntrustedError, match="no account of what runs"):
         running(found)

@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 import httpx
 import numpy as np
 
-from border.foreign import ForeignError, shown
 from border.proxy import ANSWER_BYTES, StrangePlaceError, may_log_in, most_bytes, place, records, refusal
+from border.untrusted import UntrustedError, shown
 from evidence.load import LoadSpec, RestLoad
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
@@ -157,7 +157,7 @@ class _Consumer:
                         failures = 0
                     await self._write_and_commit(session, base_uri)
                     self._positions, self._writing = {}, {}
-                except (httpx.HTTPError, InstanceGoneError, ForeignError) as error:
+                except (httpx.HTTPError, InstanceGoneError, UntrustedError) as error:
                     never = error.status in _NEVER if isinstance(error, InstanceGoneError) else False
                     if not self._began and (never or isinstance(error, StrangePlaceError)):
                         raise RefusedError(f"no consumer can begin: {error}") from error

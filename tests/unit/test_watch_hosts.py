@@ -16,8 +16,8 @@ import pytest
 from evidence.writing import write_json
 from tests.awaiting import await_that
 from verify.collect.hosts import to_access
-from verify.watch import on_host, processes
-from verify.watch.processes import HostWatcher, ended, main, planned_units, rows, ssh_command, watched
+from verify.watch import host_sampler, host_watcher
+from verify.watch.host_watcher import HostWatcher, ended, main, planned_units, rows, ssh_command, watched
 
 UNITS = {"kafka-rest@8082": ("kafka_rest", "8082"), "kafka-rest@8083": ("kafka_rest", "8083")}
 LIMIT_S = 20
@@ -67,17 +67,17 @@ def test_hosts_that_make_the_load_are_sampled_too(tmp_path: Path) -> None:
     write_json(tmp_path / "plan.json", plan(kafka_rest=["8082", "8083"]))
     write_json(tmp_path / "load.json", {"generators": ["load1", "rest1"]})
     assert watched(tmp_path) == {"load1": {}, "rest1": UNITS}
-    assert on_host.main_pids([]) == {}
+    assert host_sampler.main_pids([]) == {}
 
 
 def test_sample_tells_memory_cpu_time_and_open_files_of_a_process(tmp_path: Path) -> None:
-    before = on_host.sample("u", os.getpid())
+    before = host_sampler.sample("u", os.getpid())
     kept = b"x" * 64_000_000
     spun = time.process_time()
     while time.process_time() - spun < 0.1:
         pass
     with (tmp_path / "a").open("w"), (tmp_path / "b").open("w"):
-        after = on_host.sample("u", os.getpid())
+        after = host_sampler.sample("u", os.getpid())
     assert after[2] - before[2] > len(kept) // 2
     assert after[3] - before[3] >= 50_000
     assert after[4] - before[4] == 2
@@ -86,15 +86,15 @@ def test_sample_tells_memory_cpu_time_and_open_files_of_a_process(tmp_path: Path
 
 @pytest.mark.usefixtures("systemctl")
 def test_unit_without_a_process_has_no_sample() -> None:
-    assert on_host.main_pids(list(UNITS)) == {"kafka-rest@8082": os.getpid()}
-    assert on_host.main_pids(["kafka-rest@8083"]) == {}
+    assert host_sampler.main_pids(list(UNITS)) == {"kafka-rest@8082": os.getpid()}
+    assert host_sampler.main_pids(["kafka-rest@8083"]) == {}
 
 
 def test_process_that_ends_while_it_is_looked_at_ends_nothing(systemctl: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     systemctl.write_text(f"MainPID={gone.pid}\nId=kafka-rest@8082.service\n")
-    command = [sys.executable, on_host.__file__, *UNITS]
+    command = [sys.executable, host_sampler.__file__, *UNITS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         assert json.loads(program.stdout.readline())["units"] == []
@@ -103,7 +103,7 @@ def test_process_that_ends_while_it_is_looked_at_ends_nothing(systemctl: Path) -
 
 @pytest.mark.usefixtures("systemctl")
 def test_program_ends_once_nobody_reads_it() -> None:
-    command = [sys.executable, on_host.__file__, *UNITS]
+    command = [sys.executable, host_sampler.__file__, *UNITS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
         assert program.stdout is not None
         program.stdout.readline()
@@ -143,11 +143,11 @@ def test_interfaces_of_the_host_alone_are_counted(tmp_path: Path) -> None:
         if own:
             (tmp_path / name / "device").mkdir()
 
-    assert on_host.links(str(tmp_path)) == []
+    assert host_sampler.links(str(tmp_path)) == []
     interface("eth0", 100, 10, "-1", own=True)
     interface("podman0", 5000, 5000, "10000", own=False)
     interface("eth1", 1, 2, "10000", own=True)
-    assert on_host.links(str(tmp_path)) == [("eth0", 100, 10, None), ("eth1", 1, 2, 1_250_000_000)]
+    assert host_sampler.links(str(tmp_path)) == [("eth0", 100, 10, None), ("eth1", 1, 2, 1_250_000_000)]
 
 
 def test_a_processor_is_used_where_it_is_not_idle_and_not_the_disks_turn(tmp_path: Path) -> None:
@@ -155,11 +155,11 @@ def test_a_processor_is_used_where_it_is_not_idle_and_not_the_disks_turn(tmp_pat
     # user nice system idle iowait irq softirq steal; a guest's time is within the user's.
     stat.write_text("cpu  100 10 50 700 90 1 2 47 30 0\ncpu0 1 2 3\n")
     tick_us = 1_000_000 // os.sysconf("SC_CLK_TCK")
-    assert on_host.processors_us(str(stat)) == (210 * tick_us, 790 * tick_us, 47 * tick_us)
+    assert host_sampler.processors_us(str(stat)) == (210 * tick_us, 790 * tick_us, 47 * tick_us)
 
 
 def test_a_kernel_that_does_not_tell_what_waits_is_no_error() -> None:
-    assert on_host.waited_us("no such thing") is None
+    assert host_sampler.waited_us("no such thing") is None
 
 
 def test_command_follows_the_inventory_and_asks_no_question() -> None:
@@ -187,7 +187,7 @@ def test_command_follows_the_inventory_and_asks_no_question() -> None:
 def test_connection_that_ends_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(processes, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(host_watcher, "_AGAIN_S", 0.01)
     answer = line(["kafka-rest@8082", 5, 6, 7, 8]).decode()
     opened = tmp_path / "opened"
     script = f"echo x >> {opened}; echo '{answer}'; echo connection lost >&2"

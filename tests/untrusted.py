@@ -1,6 +1,6 @@
 """All that comes to the control machine from somebody else, and the one place where each enters.
 
-``SOURCES`` has every public function of the package ``border`` that takes something foreign whole, and every
+``SOURCES`` has every public function of the package ``border`` that takes something untrusted whole, and every
 parser behind it. ``READERS`` has every module that could read something, and whose word that is. A test holds
 both against the code: what is new has to be put here, and is then thrown at.
 """
@@ -27,15 +27,15 @@ from control.mirror_positions import parse_position
 from evidence.prefix import PREFIX_BYTES
 from evidence.record import encode, identities, run_tag
 from tests.hostile_agent import NAME, OVER, ROW, file, line, load
-from tests.unit.test_watch_processes import UNITS
-from tests.unit.test_watch_processes import line as sample_line
+from tests.unit.test_watch_hosts import UNITS
+from tests.unit.test_watch_hosts import line as sample_line
 from verify.collect import gc, reading, rocksdb, subject
 from verify.limits import broker_uses
 from verify.load.actors import processes
 from verify.load.board import WIDTH
 from verify.load.rest_producers import read_answer
 from verify.measure import utilization
-from verify.watch.processes import rows
+from verify.watch.host_watcher import rows
 
 PACKAGES: Final = ("border", "evidence", "control", "verify", "trials", "plugins", "spark_checks")
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -236,7 +236,7 @@ SOURCES: Final[Mapping[str, Source]] = {
         lambda data: read_answer(200, data, 1),
         b'{"offsets": [{"partition": 0, "offset": 1}]}',
     ),
-    "verify.watch.processes.rows": Source(
+    "verify.watch.host_watcher.rows": Source(
         "a host's processes",
         lambda data: rows("rest1", UNITS, data),
         sample_line(["kafka-rest@8082", 1, 2, 3, 4]),
@@ -245,13 +245,13 @@ SOURCES: Final[Mapping[str, Source]] = {
 
 #: What ``border`` offers beside the entrances, and why it is none.
 TOOLS: Final = {
-    "border.foreign.checked": "what entrances are made of",
-    "border.foreign.count": "what entrances are made of",
-    "border.foreign.only": "what entrances are made of",
-    "border.foreign.parsed": "what entrances are made of",
-    "border.foreign.read_as": "what entrances are made of",
-    "border.foreign.read_line": "bounds a line for clock, counted and sample",
-    "border.foreign.shown": "what entrances are made of",
+    "border.untrusted.checked": "what entrances are made of",
+    "border.untrusted.count": "what entrances are made of",
+    "border.untrusted.only": "what entrances are made of",
+    "border.untrusted.parsed": "what entrances are made of",
+    "border.untrusted.read_as": "what entrances are made of",
+    "border.untrusted.read_line": "bounds a line for clock, counted and sample",
+    "border.untrusted.shown": "what entrances are made of",
     "border.proxy.may_log_in": "asked of places that went through place",
     "border.proxy.most_bytes": "a number of ours",
     "border.table.look_into": "a process of its own, to which test_border_tables throws",
@@ -309,7 +309,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/modules/kedge_kernel.py": _NODE,
     "spark_checks/ingest.py": _OWN,
     "spark_checks/package.py": _OWN,
-    "spark_checks/report/output.py": _OWN,
+    "spark_checks/report/documents.py": _OWN,
     "spark_checks/topics.py": _CLUSTER,
     "trials/__main__.py": _OWN,
     "trials/compare.py": _OWN,
@@ -346,12 +346,12 @@ READERS: Final[Mapping[str, str]] = {
     "verify/state/test_refusals.py": _STATE,
     "verify/state/test_rest_balancer.py": _STATE,
     "verify/state/test_streams_app.py": _STATE,
-    "verify/watch/ends.py": _CLUSTER,
-    "verify/watch/on_host.py": _NODE,
-    "verify/watch/process.py": _OWN,
-    "verify/watch/processes.py": _HOST,
-    "verify/watch/sampler.py": _CLUSTER,
-    "verify/watch/topics.py": _CLUSTER,
+    "verify/watch/end_offsets.py": _CLUSTER,
+    "verify/watch/host_sampler.py": _NODE,
+    "verify/watch/watchers.py": _OWN,
+    "verify/watch/host_watcher.py": _HOST,
+    "verify/watch/groups.py": _CLUSTER,
+    "verify/watch/topic_growth.py": _CLUSTER,
 }
 
 #: Modules by which something is read: of the network, of another program, of a file in some format.

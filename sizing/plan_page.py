@@ -22,7 +22,7 @@ def page(plan: Plan, inventory: str) -> str:
     every = list(plan.settings())
     for where, setting in every:
         places.setdefault(where, {}).setdefault(setting.file, []).append(setting)
-    return environment.get_template("page.html.j2").render(
+    return environment.get_template("plan_page.html.j2").render(
         inventory=inventory,
         version=VERSION,
         shares=Counter(setting.basis for _, setting in every).most_common(),

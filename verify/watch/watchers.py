@@ -21,9 +21,9 @@ from verify.load.actors import WATCH, group_actor
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.cluster import partitions
 from verify.process import Ending, cpu_us
-from verify.watch.ends import EndWatcher
+from verify.watch.end_offsets import EndWatcher
+from verify.watch.groups import GroupWatcher
 from verify.watch.ownership import GroupSample, Owners, OwnershipChange, owners_from
-from verify.watch.sampler import GroupWatcher
 
 #: No more than this is lost when librdkafka aborts.
 _ROTATE_S: Final = 1.0

@@ -1,4 +1,4 @@
-"""What all foreign data has in common: lines and documents of a known size, and an error for the rest."""
+"""What all untrusted data has in common: lines and documents of a known size, and an error for the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from evidence.plain import plain
 
-#: Letters of foreign text that a message shows.
+#: Letters of untrusted text that a message shows.
 _SHOWN: Final = 200
 #: The number that a column of the evidence can hold.
 _LONG: Final = 2**63 - 1
@@ -23,11 +23,11 @@ Int = Annotated[int, Field(ge=0, le=2**31 - 1)]
 T = TypeVar("T")
 
 
-class ForeignError(ValueError):
-    """Something foreign that is not what was asked for; its text is one printable line."""
+class UntrustedError(ValueError):
+    """Something untrusted that is not what was asked for; its text is one printable line."""
 
 
-class Foreign(BaseModel):
+class Untrusted(BaseModel):
     """A document of somebody else; what its model does not name is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -41,38 +41,38 @@ class Lines(Protocol):
 
 
 def read_line(stream: Lines, most: int) -> bytes:
-    """Return the next line, empty at the end; raises ForeignError for one of more bytes."""
+    """Return the next line, empty at the end; raises UntrustedError for one of more bytes."""
     line = stream.readline(most + 1)
     if len(line) > most:
-        raise ForeignError(f"a line of more than {most:,} bytes, which begins {shown(line[:40])!r}")
+        raise UntrustedError(f"a line of more than {most:,} bytes, which begins {shown(line[:40])!r}")
     return line
 
 
 def parsed(kind: TypeAdapter[T], document: str | bytes, what: str) -> T:
-    """Return a JSON document as what it has to be; raises ForeignError."""
+    """Return a JSON document as what it has to be; raises UntrustedError."""
     try:
         return kind.validate_json(document)
     except ValidationError as error:
-        raise ForeignError(f"no {what}: {_first(error)}") from None
+        raise UntrustedError(f"no {what}: {_first(error)}") from None
 
 
 def checked(kind: TypeAdapter[T], value: Any, what: str) -> T:
-    """Return a value that somebody else has read already as what it has to be; raises ForeignError."""
+    """Return a value that somebody else has read already as what it has to be; raises UntrustedError."""
     try:
         return kind.validate_python(value)
     except (ValidationError, RecursionError) as error:
         why = _first(error) if isinstance(error, ValidationError) else "it is nested too deeply"
-        raise ForeignError(f"no {what}: {why}") from None
+        raise UntrustedError(f"no {what}: {why}") from None
 
 
 def only(names: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Raise ForeignError for a name that is not of our own list."""
+    """Raise UntrustedError for a name that is not of our own list."""
     if strange := sorted(set(names) - set(known)):
-        raise ForeignError(f"{what} that nobody asked for: {shown(', '.join(strange))!r}")
+        raise UntrustedError(f"{what} that nobody asked for: {shown(', '.join(strange))!r}")
 
 
 def shown(text: object, letters: int = _SHOWN) -> str:
-    """Return foreign text as a message shows it: one printable line, cut off where it is long."""
+    """Return untrusted text as a message shows it: one printable line, cut off where it is long."""
     told = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
     return plain(told.strip()[: letters + 1] if len(told) <= letters else f"{told.strip()[:letters]}...")
 
@@ -85,17 +85,17 @@ def _first(error: ValidationError) -> str:
 
 @contextmanager
 def read_as(what: str) -> Iterator[None]:
-    """Have a reader of foreign text that stumbles over it raise ForeignError."""
+    """Have a reader of untrusted text that stumbles over it raise UntrustedError."""
     try:
         yield
-    except ForeignError:
+    except UntrustedError:
         raise
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
-        raise ForeignError(f"no {what}: {shown(error)}") from None
+        raise UntrustedError(f"no {what}: {shown(error)}") from None
 
 
 def count(word: str) -> int:
-    """Return a number of at most 18 digits; raises ForeignError."""
+    """Return a number of at most 18 digits; raises UntrustedError."""
     if not re.fullmatch(r"[0-9]{1,18}", word):
-        raise ForeignError(f"no number: {shown(word)!r}")
+        raise UntrustedError(f"no number: {shown(word)!r}")
     return int(word)

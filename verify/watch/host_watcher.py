@@ -1,6 +1,6 @@
-"""`python -m verify.watch.processes --run-dir runs/ID --inventory INV`: every planned process, once a second.
+"""`python -m verify.watch.host_watcher --run-dir runs/ID --inventory INV`: each planned process a second.
 
-One SSH connection a host brings a line a second (verify.watch.on_host), which becomes rows of the tables
+One SSH connection a host brings a line a second (verify.watch.host_sampler), which becomes rows of the tables
 processes (memory, CPU time and open files of each instance's main process) and pressure (what the host waits
 for and carries). ``heap_bytes`` stays null: asking
 a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and what was
@@ -21,14 +21,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from border.foreign import ForeignError, read_line, shown
 from border.host import ERROR_BYTES, SAMPLE_BYTES, sample
+from border.untrusted import UntrustedError, read_line, shown
 from evidence.tables import PRESSURE
 from evidence.writing import EvidenceWriter, rows_to_columns
 from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
 
-_PROGRAM: Final = Path(__file__).with_name("on_host.py")
+_PROGRAM: Final = Path(__file__).with_name("host_sampler.py")
 #: Services whose "instance" is no process, or whose main process leaves the work to others.
 _NO_UNIT: Final = frozenset({"host_tuning", "rest_balancer"})
 _AGAIN_S: Final = 2.0
@@ -75,7 +75,7 @@ def rows(host: str, units: Units, line: bytes) -> tuple[list[dict[str, Any]], li
     """Return the rows that a line of a host's samples makes, of processes and of the host.
 
     Raises:
-        ForeignError: when it is not one.
+        UntrustedError: when it is not one.
     """
     said = sample(line, units)
     made = []
@@ -151,7 +151,7 @@ class HostWatcher:
                     if found:
                         self._writer.append(rows_to_columns("processes", found))
                     self._pressure.append(rows_to_columns("pressure", of_host))
-            except ForeignError:
+            except UntrustedError:
                 ssh.terminate()
                 return f"not a line of samples: {shown(line, 80)!r}"
             lines = ssh.stderr.read(ERROR_BYTES).decode(errors="replace").strip().splitlines()
@@ -160,7 +160,7 @@ class HostWatcher:
 
 def main(arguments: list[str] | None = None) -> int:
     """Sample until the load has ended; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m verify.watch.processes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m verify.watch.host_watcher", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with plan.json")
     parser.add_argument("--inventory", required=True, help="how the hosts are reached")
     options = parser.parse_args(arguments)
