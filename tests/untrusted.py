@@ -259,7 +259,7 @@ TOOLS: Final = {
 }
 
 _OWN: Final = "this machine's own files and processes"
-#: Its answer goes to other hosts, so that plugins/action/kedge_deployed.py has it pass border.deployed.
+#: Its answer goes to other hosts, so that plugins/action/kedge_deployed_record.py has it pass border.deployed.
 _ON_HOST: Final = "runs on a managed host, whose action of the same name passes the border"
 _NODE: Final = "runs on a managed host, and sees that host alone"
 _CLUSTER: Final = "brokers, whose protocol librdkafka reads; numbers, and names that were asked for"
@@ -288,9 +288,9 @@ READERS: Final[Mapping[str, str]] = {
     "evidence/writing.py": _OWN,
     "plugins/action/kafka_group_gate.py": _OWN,
     "plugins/action/kedge_changelogs.py": _CLUSTER,
-    "plugins/action/kedge_drift_shown.py": _CLUSTER,
+    "plugins/action/kedge_show_drift.py": _CLUSTER,
     "plugins/action/kedge_local.py": _OWN,
-    "plugins/action/kedge_reached.py": _OWN,
+    "plugins/action/kedge_reachable.py": _OWN,
     "plugins/callback/kedge_events.py": _HOST,
     "plugins/callback/kedge_inventory.py": _OWN,
     "plugins/module_utils/haproxy.py": _NODE,
@@ -303,8 +303,8 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/modules/kafka_rights_present.py": _CLUSTER,
     "plugins/modules/kafka_topics_present.py": _CLUSTER,
     "plugins/modules/kafka_users_present.py": _CLUSTER,
-    "plugins/modules/kedge_deployed.py": _ON_HOST,
-    "plugins/modules/kedge_former.py": _NODE,
+    "plugins/modules/kedge_deployed_record.py": _ON_HOST,
+    "plugins/modules/kedge_previous_release.py": _NODE,
     "plugins/modules/kedge_instance.py": _NODE,
     "plugins/modules/kedge_kernel.py": _NODE,
     "spark_checks/ingest.py": _OWN,

@@ -21,7 +21,7 @@ _NAMED = 5
 
 
 class ActionModule(ActionBase):
-    """Argument and answer: see plugins/modules/kedge_review.py."""
+    """Argument and answer: see plugins/modules/kedge_write_review.py."""
 
     _requires_connection = False
     _supports_check_mode = True

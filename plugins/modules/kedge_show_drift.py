@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_drift_shown
+module: kedge_show_drift
 short_description: Show what a deploy would change, hosts that differ alike together
 description:
-  - Prints what C(kedge_drift) and C(kedge_drift_noted) found on all hosts, and how the topics differ from
+  - Prints what C(kedge_drift) and C(kedge_note_drift) found on all hosts, and how the topics differ from
     the plan.
   - Runs on the control machine, once.
 options:
@@ -20,7 +20,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Show what a deploy would change
-  kedge_drift_shown:
+  kedge_show_drift:
     declared: "{{ kafka_topics | default([]) }}"
   check_mode: true
 """

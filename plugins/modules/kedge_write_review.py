@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_review
+module: kedge_write_review
 short_description: Review what runs on all hosts, and write an inventory that plans it
 description:
-  - Writes what C(kedge_running) found into a folder, as C(python -m sizing review) takes it, an inventory of
-    it, and a report as Markdown and HTML. Prints the report.
+  - Writes what C(kedge_find_jvms) found into a folder, as C(python -m sizing review) takes it, an inventory
+    of it, and a report as Markdown and HTML. Prints the report.
   - Runs on the control machine, once. It never writes into a folder that holds something.
 options:
   folder: {type: path, required: true, description: "The folder that is made."}
@@ -17,7 +17,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Review what runs
-  kedge_review:
+  kedge_write_review:
     folder: inventories/found
 """
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_drift_noted
+module: kedge_note_drift
 short_description: Note what a deploy would change of something that is no instance
 description:
-  - Adds to the fact C(kedge_drift) what a task found out in check mode, for C(kedge_drift_shown) to show.
+  - Adds to the fact C(kedge_drift) what a task found out in check mode, for C(kedge_show_drift) to show.
   - One of C(diff), C(lines), C(failed) and C(unreachable) says what was found.
 options:
   name: {type: str, required: true, description: "What is compared, such as a service."}
@@ -21,7 +21,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Note that the host has no Java
-  kedge_drift_noted:
+  kedge_note_drift:
     name: java
     lines: ["-no Java", "+openjdk-17-jdk-headless"]
 """

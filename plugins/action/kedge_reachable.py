@@ -20,7 +20,7 @@ _ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
 
 
 class ActionModule(ActionBase):
-    """Arguments and answer: see plugins/modules/kedge_reached.py."""
+    """Arguments and answer: see plugins/modules/kedge_reachable.py."""
 
     _requires_connection = False
     _supports_check_mode = True

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_former
+module: kedge_previous_release
 short_description: Find the release that instances go back to
 description:
   - Of each instance the release before the active one, which is the last other one with which it became
@@ -25,7 +25,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Find the previous release of each mirror of the host
-  kedge_former:
+  kedge_previous_release:
     unit: mirror-maker
     names: [metrics-0, metrics-1]
   register: instances_staged

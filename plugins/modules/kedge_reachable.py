@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_reached
+module: kedge_reachable
 short_description: Find the hosts that answer and the services that can be compared
 description:
   - Knocks at every host that has something to compare, many at once, before a task is spent on each of them.
@@ -14,7 +14,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Find the hosts that answer and the services that can be compared
-  kedge_reached:
+  kedge_reachable:
   register: plan_reached
 """
 

@@ -22,7 +22,7 @@ display = Display()
 
 
 class ActionModule(ActionBase):
-    """Arguments and answer: see plugins/modules/kedge_drift_shown.py."""
+    """Arguments and answer: see plugins/modules/kedge_show_drift.py."""
 
     _supports_check_mode = True
     _VALID_ARGS = frozenset({"declared"})
@@ -30,7 +30,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask each cluster that answers, in check mode, and print all of it."""
         if not self._task.check_mode:
-            raise ValueError("kedge_drift_shown only ever compares: say check_mode: true at the task")
+            raise ValueError("kedge_show_drift only ever compares: say check_mode: true at the task")
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         plan, reached = task_vars["plan_made"]["plan"], task_vars["plan_reached"]

@@ -10,7 +10,7 @@ from control.drift import describe_files
 
 
 class ActionModule(ActionBase):
-    """Arguments and answer: see plugins/modules/kedge_drift_noted.py."""
+    """Arguments and answer: see plugins/modules/kedge_note_drift.py."""
 
     _requires_connection = False
     _supports_check_mode = True

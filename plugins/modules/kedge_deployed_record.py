@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_deployed
+module: kedge_deployed_record
 short_description: Note which host has which services, and find what is no longer planned
 description:
   - Each host keeps the whole record, under /var/lib/kedge. A host that is taken out of the inventory is then
@@ -26,7 +26,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Note what runs where
-  kedge_deployed:
+  kedge_deployed_record:
     planned: "{{ plan_made.plan.deployed }}"
   register: deployed_found
 """

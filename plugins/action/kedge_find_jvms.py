@@ -20,7 +20,7 @@ _REASON = 500
 
 
 class ActionModule(ActionBase):
-    """Answer: see plugins/modules/kedge_running.py."""
+    """Answer: see plugins/modules/kedge_find_jvms.py."""
 
     _supports_check_mode = True
     _VALID_ARGS = frozenset[str]()
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
             "secret_values": values,
         }
         answer: dict[str, Any] = self._execute_module(
-            "kedge_running", module_args=given, task_vars=task_vars or {}
+            "kedge_find_jvms", module_args=given, task_vars=task_vars or {}
         )
         if answer.get("unreachable"):
             return result | answer
@@ -56,4 +56,4 @@ class ActionModule(ActionBase):
 def _failure(answer: dict[str, Any]) -> str:
     """Return why a module failed, as the host says it, fit to be shown."""
     said = next((line for line in str(answer.get("msg", "")).splitlines() if line.strip()), "no reason given")
-    return f"kedge_running failed there: {plain(said)[:_REASON]}"
+    return f"kedge_find_jvms failed there: {plain(said)[:_REASON]}"

@@ -10,7 +10,7 @@ from control.drift import hide_secrets
 
 
 class ActionModule(ActionBase):
-    """Arguments and answer: see plugins/modules/kedge_former.py."""
+    """Arguments and answer: see plugins/modules/kedge_previous_release.py."""
 
     _supports_check_mode = True
     _supports_async = False
@@ -19,7 +19,9 @@ class ActionModule(ActionBase):
         """Call the module, and hide what looks like a secret, as for a deploy."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
-        result.update(self._execute_module("kedge_former", module_args=arguments, task_vars=task_vars))
+        result.update(
+            self._execute_module("kedge_previous_release", module_args=arguments, task_vars=task_vars)
+        )
         for each in result.get("diff", []):
             each["before"], each["after"] = hide_secrets(each["before"], each["after"])
         return result

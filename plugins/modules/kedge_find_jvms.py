@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_running
+module: kedge_find_jvms
 short_description: Find the JVMs of Kafka's REST proxies, mirrors and Streams applications on a host
 description:
   - Answers with each process, its unit, ports, command line, environment, limits and the configurations that
@@ -21,7 +21,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Find Kafka's JVMs
-  kedge_running:
+  kedge_find_jvms:
   register: running
 """
 

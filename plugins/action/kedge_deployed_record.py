@@ -17,7 +17,7 @@ _WHY: Final = 1_000
 
 
 class ActionModule(ActionBase):
-    """Arguments and answer: see plugins/modules/kedge_deployed.py."""
+    """Arguments and answer: see plugins/modules/kedge_deployed_record.py."""
 
     _supports_check_mode = True
     _VALID_ARGS = frozenset({"planned", "forget"})
@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
         task_vars = task_vars or {}
         host, planned = task_vars["inventory_hostname"], self._task.args.get("planned") or {}
         forget = self._task.args.get("forget") or ""
-        answer = self._execute_module("kedge_deployed", module_args={}, task_vars=task_vars)
+        answer = self._execute_module("kedge_deployed_record", module_args={}, task_vars=task_vars)
         if answer.get("failed"):
             return result | _failure(answer)
         try:
@@ -49,7 +49,9 @@ class ActionModule(ActionBase):
             else next_record(kept, planned, forget)
         )
         if new != kept and not self._task.check_mode:
-            answer = self._execute_module("kedge_deployed", module_args={"write": new}, task_vars=task_vars)
+            answer = self._execute_module(
+                "kedge_deployed_record", module_args={"write": new}, task_vars=task_vars
+            )
             if answer.get("failed"):
                 return result | _failure(answer)
         return result | {"changed": new != kept, "left": left}
