@@ -10,7 +10,7 @@ from border.running import running
 from border.untrusted import UntrustedError
 from evidence.plain import plain
 from evidence.secrets import PATTERNS
-from sizing.host.planner import PLANNED
+from sizing.host.kernel import PLANNED
 from sizing.review.kinds import MIRROR_MAINS, SIGNS
 
 _MAINS = sorted({*(signs.main for signs in SIGNS.values()), *MIRROR_MAINS.values()})

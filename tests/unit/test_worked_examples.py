@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.host.planner import effective
+from sizing.host.kernel import effective
 from sizing.plan import make_plan
 from sizing.rest.distributions.mapr import topic_in_url
 from sizing.streams.stores import state, store_mib
