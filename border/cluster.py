@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from border.untrusted import Int, Untrusted, parsed, shown
+from border.untrusted import Int, UntrustedExcerpt, parsed, shown
 
 #: Letters of a member's name: a client gives itself whatever name it likes.
 _NAME: Final = 300
 
 
-class _Told(Untrusted):
-    """Connect's own versions write more than is asked for."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-
-class _Partition(_Told):
+class _Partition(UntrustedExcerpt):
     topic: Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
     partition: Int
 
 
-class _Offset(_Told):
+class _Offset(UntrustedExcerpt):
     #: The last one that was copied.
     offset: Annotated[int, Field(ge=-1, lt=2**63 - 1)] | None = None
 

@@ -35,7 +35,7 @@ Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(max_length=200)]
 
 
-class Clock(Untrusted):
+class ClockReading(Untrusted):
     """A host's clock (microseconds since the epoch), and what names its code."""
 
     clock: Annotated[int, Field(ge=0, le=2**62)]
@@ -58,7 +58,7 @@ class Announced(Untrusted):
     bytes: Annotated[int, Field(ge=0, le=FILE_BYTES)]
 
 
-_CLOCK: Final = TypeAdapter(Clock)
+_CLOCK: Final = TypeAdapter(ClockReading)
 _COUNTED: Final = TypeAdapter(Counted)
 _ANNOUNCED: Final = TypeAdapter(Announced)
 
@@ -85,7 +85,7 @@ class LoadProcess:
     tables: Mapping[str, Columns] = field(default_factory=dict)
 
 
-def clock(line: bytes) -> Clock:
+def clock(line: bytes) -> ClockReading:
     """Return what a host says of its clock and its code; raises UntrustedError."""
     return parsed(_CLOCK, line, "clock of a host")
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
-from border.untrusted import Count, Int, Long, Untrusted, UntrustedError, parsed, shown
+from border.untrusted import Count, Int, Long, UntrustedError, UntrustedExcerpt, parsed, shown
 
 #: Of one answer beside the records that it was asked for, as text in JSON.
 ANSWER_BYTES: Final = 16 << 20
@@ -22,19 +22,13 @@ _INSTANCE: Final = re.compile(rf"{_HOST}(?::[0-9]{{1,5}})?", re.ASCII)
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class _Told(Untrusted):
-    """Distributions say more than is asked for; that is passed over."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-
-class Made(_Told):
+class Made(UntrustedExcerpt):
     """What a proxy says of the consumer instance that it made."""
 
     base_uri: Annotated[str, Field(max_length=2_000)]
 
 
-class ConsumedRecord(_Told):
+class ConsumedRecord(UntrustedExcerpt):
     """A record that a proxy read."""
 
     partition: Int
@@ -42,7 +36,7 @@ class ConsumedRecord(_Told):
     value: str | None = None
 
 
-class ProduceResult(_Told):
+class ProduceResult(UntrustedExcerpt):
     """What became of a record that a proxy was given."""
 
     partition: Int | None = None
@@ -51,13 +45,13 @@ class ProduceResult(_Told):
     error: Annotated[str, AfterValidator(shown)] | None = None
 
 
-class Offsets(_Told):
+class Offsets(UntrustedExcerpt):
     """The answer to a produce request."""
 
     offsets: list[ProduceResult]
 
 
-class Refusal(_Told):
+class Refusal(UntrustedExcerpt):
     """Why a proxy did not do as asked."""
 
     error_code: Long

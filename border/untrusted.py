@@ -33,6 +33,12 @@ class Untrusted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class UntrustedExcerpt(Untrusted):
+    """What is asked for of a document that says more, such as one of a later version."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
 class Lines(Protocol):
     """What lines are read from: a file or a pipe."""
 

@@ -19,7 +19,7 @@ from comparison.variant_order import blocks_of, order_of
 from evidence.writing import write_json
 from spark_checks.job import Auditor
 from trials import page
-from trials.progress import DEPLOY_S, Told, duration, result, trial_s
+from trials.progress import DEPLOY_S, RunLog, duration, result, trial_s
 from trials.settings import UNSURE, TrialsError, TrialSettings, of_load, way_of
 from trials.site import DeployedHosts, overlay
 from trials.trial import TrialResult, TrialSpec, counted, note, outcomes, run, warm
@@ -91,7 +91,7 @@ def _one_s(settings: TrialSettings, done: Sequence[TrialResult] = ()) -> float:
     return DEPLOY_S + _USUALLY * settings.fresh_s + trial
 
 
-def compare_variants(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told) -> int:
+def compare_variants(settings: TrialSettings, run_dir: Path, ending: Ending, log: RunLog) -> int:
     """Run the trials of all variants, going on from what the run's folder holds; return the exit status.
 
     Raises:
@@ -103,13 +103,13 @@ def compare_variants(settings: TrialSettings, run_dir: Path, ending: Ending, tol
     variants = named(settings.arms)
     order = order_of(variants, settings.blocks)
     for line in describe(settings, load):
-        told.say(line)
+        log.say(line)
     site, auditor = DeployedHosts(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
     done = outcomes(run_dir)
     if done:
-        told.say(f"going on after {len(done)} load tests of {run_dir.name}")
+        log.say(f"going on after {len(done)} load tests of {run_dir.name}")
     site.deployed()
-    turns = _Turns(settings, load, run_dir, site, auditor, ending, told, done)
+    turns = _Turns(settings, load, run_dir, site, auditor, ending, log, done)
     took_s: list[float] = []
     try:
         while (place := len(counted(done))) < len(order):
@@ -118,24 +118,24 @@ def compare_variants(settings: TrialSettings, run_dir: Path, ending: Ending, tol
             block, variant = order[place]
             each_s = statistics.median(took_s) if took_s else _one_s(settings, done)
             until = time.strftime("%H:%M", time.gmtime(time.time() + (len(order) - place) * each_s))
-            told.say(
+            log.say(
                 f"trial {place + 1} of {len(order)}: {variant}, block {block + 1}; ends at about {until} UTC"
             )
             began_s = time.monotonic()
             done.append(turns.take(len(done) + 1, variant))
             if not done[-1].because.startswith(_NO_START):
                 took_s.append(time.monotonic() - began_s)
-            told.say(result(done))
+            log.say(result(done))
     finally:
         auditor.close()
-        told.say("putting back what the inventory plans")
+        log.say("putting back what the inventory plans")
         try:
             site.put_back()
         finally:
             # What was measured is not lost where a host cannot be brought back.
-            compared = _leave(settings, variants, order, run_dir, done, told) if done else 0
+            compared = _leave(settings, variants, order, run_dir, done, log) if done else 0
     if not compared:
-        told.say(
+        log.say(
             f"nothing to compare: {variants[0]} or another variant needs a load test that was audited, "
             "beside one of the other in its block"
         )
@@ -156,11 +156,11 @@ class _Turns:
         site: DeployedHosts,
         auditor: Auditor,
         ending: Ending,
-        told: Told,
+        log: RunLog,
         done: Sequence[TrialResult],
     ) -> None:
         self._settings, self._dir, self._site = settings, run_dir, site
-        self._auditor, self._ending, self._told = auditor, ending, told
+        self._auditor, self._ending, self._log = auditor, ending, log
         self._way = way_of(load, settings.service)
         self._rate = float(load[self._way]["records_per_s"])
         self._dead = {one.kind: one.because for one in done if one.because.startswith(_NO_START)}
@@ -183,7 +183,7 @@ class _Turns:
                 # Compilers count calls, of which small requests make many; what they leave cold is warmed up
                 # by the load that is compared.
                 rounds(fresh_s * _SMALL)
-                warm_up(rounds, fresh_s, self._told, small=False)
+                warm_up(rounds, fresh_s, self._log, small=False)
                 return run(
                     asked, self._dir, self._way, warm_up_s, self._auditor, ending, restart, report_too=True
                 )
@@ -244,7 +244,7 @@ def _leave(
     order: Sequence[tuple[int, str]],
     run_dir: Path,
     done: Sequence[TrialResult],
-    told: Told,
+    log: RunLog,
 ) -> int:
     """Write comparison.json and the report, say what differs; return how many variants could be compared."""
     documents: dict[int, dict[str, Any]] = {}
@@ -283,14 +283,14 @@ def _leave(
     text = page.of_comparison(run_dir, settings, variants, found, sure, of_failed, done)
     (report / "report.html").write_text(text, encoding="utf-8")
     for line in of_failed:
-        told.say(line)
+        log.say(line)
     for variant, many in found.items():
-        told.say(f"{variant} against {variants[0]}; {sure[variant]}")
+        log.say(f"{variant} against {variants[0]}; {sure[variant]}")
         for figure in (row(one) for one in many if one.chance is not None):
-            told.say(f"  {figure.change:14} {figure.name}: {figure.interval} (chance {figure.chance})")
+            log.say(f"  {figure.change:14} {figure.name}: {figure.interval} (chance {figure.chance})")
     if by_others := page.stolen(done):
-        told.say(by_others)
-    told.say(f"report: {report / 'report.html'}")
+        log.say(by_others)
+    log.say(f"report: {report / 'report.html'}")
     return len(found)
 
 

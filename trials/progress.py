@@ -1,4 +1,4 @@
-"""What a person who waits is told: which trial, of how many at most, until about when."""
+"""What a person who waits is log: which trial, of how many at most, until about when."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def result(done: Sequence[TrialResult]) -> str:
     return f"  {said} ({one.took_s:.0f} s)"
 
 
-class Told:
+class RunLog:
     """Says lines on the terminal and keeps them in a file; a terminal that is gone ends nothing."""
 
     def __init__(self, log: Path | None = None) -> None:

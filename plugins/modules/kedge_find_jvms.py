@@ -85,7 +85,7 @@ OF_KAFKA = re.compile(r"kafka|connect-mirror|bridge")
 CAPABILITIES = 0x20080522
 
 
-class Rights(NamedTuple):
+class FileRights(NamedTuple):
     """With what a process reads files; a container's root may lack most capabilities of the host's."""
 
     user: int
@@ -94,7 +94,7 @@ class Rights(NamedTuple):
     capabilities: int
 
 
-UNKNOWN = Rights(-1, -1, [], 0)
+UNKNOWN = FileRights(-1, -1, [], 0)
 
 
 class Secrets:
@@ -158,7 +158,7 @@ def find(mains: list[str], kernel: list[str], secrets: Secrets) -> dict[str, Any
     return secrets.anywhere(found)  # type: ignore[no-any-return] # a dict stays one
 
 
-def _seen(pid: str) -> tuple[Rights, list[str]]:
+def _seen(pid: str) -> tuple[FileRights, list[str]]:
     """Return a process's rights and its command line; no command line where they are not of one program.
 
     One that becomes another user's between the two looks would name files for rights that it has not.
@@ -173,7 +173,7 @@ def _seen(pid: str) -> tuple[Rights, list[str]]:
 
 
 def process(
-    pid: str, rights: Rights, words: list[str], main: str, jars: list[str], secrets: Secrets, ends: float
+    pid: str, rights: FileRights, words: list[str], main: str, jars: list[str], secrets: Secrets, ends: float
 ) -> dict[str, Any]:
     """Return one process, its files as far as there is time; raises ProcessLookupError where it has ended."""
     files, missed = [], []
@@ -217,7 +217,7 @@ def configurations(words: list[str], main: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def text_of(pid: str, name: str, rights: Rights, ends: float) -> str:
+def text_of(pid: str, name: str, rights: FileRights, ends: float) -> str:
     """Return a file as the process itself could read it: in its container, with its rights and no others.
 
     Whoever may start a process could else have root read any file of the host by naming it.
@@ -248,7 +248,7 @@ def text_of(pid: str, name: str, rights: Rights, ends: float) -> str:
     return text
 
 
-def _child(pid: str, name: str, rights: Rights, into: int, seconds: float) -> None:
+def _child(pid: str, name: str, rights: FileRights, into: int, seconds: float) -> None:
     """Write a file, or why it is not to be had, into a pipe; never returns."""
     status = 1
     try:
@@ -263,7 +263,7 @@ def _child(pid: str, name: str, rights: Rights, into: int, seconds: float) -> No
         os._exit(status)
 
 
-def _read(pid: str, name: str, rights: Rights) -> bytes:
+def _read(pid: str, name: str, rights: FileRights) -> bytes:
     place = host_processes.PROC / pid
     os.chdir(place / "cwd")
     if os.geteuid() == 0:
@@ -308,12 +308,12 @@ def _status(place: Path) -> dict[str, str]:
     return {key: value for key, _, value in (line.partition(":") for line in lines)}
 
 
-def _rights(place: Path) -> Rights:
+def _rights(place: Path) -> FileRights:
     said = _status(place)
     # In a user namespace of its own a process has capabilities over that alone.
     same = (place / "ns" / "user").readlink() == (host_processes.PROC / "self" / "ns" / "user").readlink()
     # Of the four ids, the one that decides which files may be read.
-    return Rights(
+    return FileRights(
         int(said["Uid"].split()[3]),
         int(said["Gid"].split()[3]),
         [int(n) for n in said.get("Groups", "").split()],

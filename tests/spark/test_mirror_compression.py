@@ -15,7 +15,7 @@ from evidence.levels import Levels
 from sizing.plan import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
-from spark_checks.mirror.batch_advice import Batches, bound, recommendations
+from spark_checks.mirror.batch_advice import BatchMeasurements, bound, recommendations
 from spark_checks.mirror.batches import CODECS, SAMPLE_BYTES, filled, middle, serialized
 from spark_checks.mirror.compression import Compression
 from spark_checks.report import documents
@@ -117,9 +117,9 @@ def test_the_plan_takes_the_best_compression_for_its_bound(spark: SparkSession) 
     assert (before, after) == ("50000", "62000")
 
 
-def found(batches: int, codec: str) -> Batches:
+def found(batches: int, codec: str) -> BatchMeasurements:
     one = Compression(batches, 0.062, 0.1, 0.1, ())
-    return Batches({}, {"metrics": {"gzip": one}}, {"metrics": codec})
+    return BatchMeasurements({}, {"metrics": {"gzip": one}}, {"metrics": codec})
 
 
 def test_few_batches_or_those_of_another_codec_recommend_nothing() -> None:

@@ -19,7 +19,7 @@ from evidence.load import RestLoad
 from tests.unit.test_load_rest import planned
 from tests.unit.test_load_rest_consumers import OtherProxy, Proxy, consume
 from verify.load.ledger import OTHERS, UNKNOWN, Names
-from verify.load.rest_consumers import RefusedError
+from verify.load.rest_consumers import ConsumerRefusedError
 from verify.load.rest_producers import read_answer
 from verify.load.rest_wire import NoAnswerError, Wire
 
@@ -113,7 +113,9 @@ def test_a_login_goes_to_no_other_place_that_a_proxy_names(
 ) -> None:
     proxy.elsewhere = [other]
     own = [f"http://127.0.0.1:{proxy.server_port}"]
-    with pytest.raises(RefusedError, match=r"no consumer can begin: a proxy names .*proxies; name its"):
+    with pytest.raises(
+        ConsumerRefusedError, match=r"no consumer can begin: a proxy names .*proxies; name its"
+    ):
         consume(proxy, tmp_path, proxies=own, **LOGIN)
     assert other.logins == []
     assert proxy.logins == ["Basic bWU6b3duLXdvcmQ="]

@@ -54,7 +54,7 @@ INNER = {
     "InterruptedMeasureError",  # says what holds by itself: the topic is removed
     "NoAnswerError",
     "NotSentError",
-    "RefusedError",
+    "ConsumerRefusedError",
     "RemoteError",
 }
 #: Where an exception is caught and not shown there: the function, and what becomes of it.

@@ -17,7 +17,7 @@ from trials import page
 from trials.capacity import rules_of, words
 from trials.compare import named
 from trials.costs import Bottleneck
-from trials.progress import Told
+from trials.progress import RunLog
 from trials.search import CapacityEstimate
 from trials.settings import TrialsError, judging, of_load
 from trials.site import DeployedHosts, overlay
@@ -183,9 +183,9 @@ def test_processes_warm_up_until_they_get_no_quicker(took: list[float | None], n
         asked.append(seconds)
         return took[len(asked) - 1]
 
-    warm_up(rounds, 60, Told(), small=False)
+    warm_up(rounds, 60, RunLog(), small=False)
     assert asked == [30] * number
-    warm_up(rounds, 0, Told(), small=False)
+    warm_up(rounds, 0, RunLog(), small=False)
     assert len(asked) == number
 
 

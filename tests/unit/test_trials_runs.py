@@ -13,7 +13,7 @@ import yaml
 from tests.trials import outcome
 from trials import capacity, compare
 from trials.costs import Bottleneck
-from trials.progress import Told
+from trials.progress import RunLog
 from trials.settings import UNSURE, TrialsError, TrialSettings, read_settings
 from trials.site import DeployedHosts
 from trials.trial import TrialResult, TrialSpec, note, outcomes
@@ -110,7 +110,7 @@ def begun(folder: Path, **more: Any) -> TrialSettings:
 
 
 def call(what: Any, settings: TrialSettings, folder: Path) -> int:
-    return int(what(settings, folder / "r", None, Told()))
+    return int(what(settings, folder / "r", None, RunLog()))
 
 
 def test_a_search_of_three_conditions_leaves_what_it_found(

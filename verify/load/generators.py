@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
-from border.load_generator import LINE_BYTES, LOG_BYTES, Clock, LoadProcess, clock, counted, take_files
+from border.load_generator import LINE_BYTES, LOG_BYTES, ClockReading, LoadProcess, clock, counted, take_files
 from border.untrusted import UntrustedError, read_line, shown
 from control.generator_bundle import code
 from evidence.load import LoadError, LoadSpec
@@ -181,7 +181,7 @@ class Generator:
                 )
         return offset(trips)
 
-    def _answer(self) -> Clock:
+    def _answer(self) -> ClockReading:
         line = b""
         late = threading.Event()
 

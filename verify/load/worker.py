@@ -45,7 +45,7 @@ def main(run_dir: Path, name: str, parent: int) -> int:
     except KafkaException as error:
         print(f"{name}: {error.args[0].str()}", file=sys.stderr, flush=True)
         return 1
-    except rest_consumers.RefusedError as error:
+    except rest_consumers.ConsumerRefusedError as error:
         print(error, file=sys.stderr, flush=True)
         return 1
     except OSError as error:

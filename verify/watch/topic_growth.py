@@ -45,7 +45,7 @@ class Rate:
     mb_per_s: float | None
 
 
-class Source(Protocol):
+class TopicSource(Protocol):
     """Where readings of one topic come from; all raise WatchError."""
 
     def read(self) -> TopicReading:
