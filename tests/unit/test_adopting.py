@@ -177,9 +177,13 @@ class Host:
         monkeypatch.setattr(kedge_instance, "SYSTEMD", folder)
         monkeypatch.setattr(kedge_instance, "POLL_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance, "systemctl", self.done)
+        monkeypatch.setattr(kedge_instance.takeover, "POLL_SECONDS", 0.001)
+        monkeypatch.setattr(kedge_instance.takeover, "systemctl", self.done)
         monkeypatch.setattr(kedge_instance, "act", lambda what, unit, _: self.done(what, unit))
-        monkeypatch.setattr(kedge_instance.predecessor, "run", lambda *words: self.done(*words[1:]))
-        monkeypatch.setattr(kedge_instance.predecessor, "serves", lambda adopted: adopted["unit"] in self.up)
+        monkeypatch.setattr(kedge_instance.takeover.predecessor, "run", lambda *words: self.done(*words[1:]))
+        monkeypatch.setattr(
+            kedge_instance.takeover.predecessor, "serves", lambda adopted: adopted["unit"] in self.up
+        )
         monkeypatch.setattr(kedge_instance.InstanceUnit, "journal", lambda _: "its last words")
         monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: self.link.touch())
         monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: self.probe())
