@@ -50,11 +50,12 @@ COMPLETED = {
 #: Exceptions that nobody sees as they are: each becomes an outcome, a line of a report or one of the above.
 INNER = {
     "CommitRefusedError",
+    "ConsumerRefusedError",
     "InstanceGoneError",
     "InterruptedMeasureError",  # says what holds by itself: the topic is removed
     "NoAnswerError",
     "NotSentError",
-    "ConsumerRefusedError",
+    "RefusedError",
     "RemoteError",
 }
 #: Where an exception is caught and not shown there: the function, and what becomes of it.
