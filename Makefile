@@ -66,7 +66,7 @@ lint: ## ruff, mypy, vermin, import-linter, yamllint, ansible-lint
 
 # The two slow ones side by side.
 lint-code:
-	$(RUN) vermin --quiet --no-tips --violations --target=3.9- plugins/modules plugins/module_utils verify/watch/on_host.py
+	$(RUN) vermin --quiet --no-tips --violations --target=3.9- plugins/modules plugins/module_utils verify/watch/host_sampler.py
 	$(RUN) mypy evidence border comparison sizing control spark_checks verify trials local plugins
 	$(RUN) lint-imports --no-cache --no-logo
 

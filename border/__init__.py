@@ -1,1 +1,1 @@
-"""Where foreign data enters: what hosts, proxies and topics send, held against shape, size and names."""
+"""Where untrusted data enters: what hosts, proxies and topics send, held against shape, size and names."""

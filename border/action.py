@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
-from border.foreign import Count, Foreign, ForeignError, checked, only, shown
+from border.untrusted import Count, Untrusted, UntrustedError, checked, only, shown
 
 #: Of one task on one host.
 _MOST: Final = 1_000
 
 
-class Action(Foreign):
+class Action(Untrusted):
     """A row of the evidence table ``actions``; a module may leave out the host."""
 
     host: str | None = None
@@ -32,11 +32,11 @@ def actions(said: Any, host: str, services: Collection[str]) -> list[dict[str, A
     """Return rows of the table ``actions`` as a host's module returned them.
 
     Raises:
-        ForeignError: for anything else, for services that there are not, and for rows of another host.
+        UntrustedError: for anything else, for services that there are not, and for rows of another host.
     """
     found = checked(_ACTIONS, said, "list of actions")
     only((row.service for row in found), services, "services")
     for row in found:
         if row.host not in (None, host):
-            raise ForeignError(f"actions of another host: {shown(row.host)!r}")
+            raise UntrustedError(f"actions of another host: {shown(row.host)!r}")
     return [row.model_dump() | {"host": host} for row in found]

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from border.foreign import Foreign, Int, parsed, shown
+from border.untrusted import Int, UntrustedExcerpt, parsed, shown
 
 #: Letters of a member's name: a client gives itself whatever name it likes.
 _NAME: Final = 300
 
 
-class _Told(Foreign):
-    """Connect's own versions write more than is asked for."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-
-class _Partition(_Told):
+class _Partition(UntrustedExcerpt):
     topic: Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
     partition: Int
 
 
-class _Offset(_Told):
+class _Offset(UntrustedExcerpt):
     #: The last one that was copied.
     offset: Annotated[int, Field(ge=-1, lt=2**63 - 1)] | None = None
 
@@ -39,7 +33,7 @@ def position(key: bytes, value: bytes, connector: str) -> tuple[str, int, int] |
     None for records of other connectors, and for those without an offset.
 
     Raises:
-        ForeignError: for what is no record of that topic.
+        UntrustedError: for what is no record of that topic.
     """
     if parsed(_OF, key, "key of an offset")[0] != connector:
         return None

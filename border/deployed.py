@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter
 
-from border.foreign import Foreign, checked, only
+from border.untrusted import Untrusted, checked, only
 
 #: Hosts of one record, and services of one of them.
 _MOST: Final = 10_000
@@ -17,7 +17,7 @@ _NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,252}$"
 _ADDRESS: Final = r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,252}$"
 
 
-class Deployed(Foreign):
+class Deployed(Untrusted):
     """What one host had, and where it was reached."""
 
     address: Annotated[str, Field(pattern=_ADDRESS)]
@@ -33,7 +33,7 @@ def record(said: Any, services: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return what a host's module read of its record: host to its address and services.
 
     Raises:
-        ForeignError: for anything else, and for services that there are not.
+        UntrustedError: for anything else, and for services that there are not.
     """
     found = checked(_RECORD, said, "record of what is deployed")
     only((service for has in found.values() for service in has.services), services, "services")

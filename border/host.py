@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from border.foreign import Count, Foreign, ForeignError, Int, Long, only, parsed
+from border.untrusted import Count, Int, Long, Untrusted, UntrustedError, only, parsed
 from evidence.plain import plain
 
 #: What one command may print: the GC logs and samples of a host's instances.
@@ -26,15 +26,15 @@ _CHUNK: Final = 65_536
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")]
 
 
-class HostSample(Foreign):
-    """A line of verify.watch.on_host: processes, the host, and its network interfaces."""
+class HostSample(Untrusted):
+    """A line of verify.watch.host_sampler: processes, the host, and its network interfaces."""
 
     units: list[tuple[Word, Long, Count, Count, Int]]
     host: tuple[Count, Count, Count, Count, Count | None, Count | None]
     links: list[tuple[Word, Count, Count, Count | None]]
 
 
-class StreamsMemory(Foreign):
+class StreamsMemory(Untrusted):
     """A line that a Streams application's reporter writes; what it cannot tell is left out."""
 
     model_config = ConfigDict(extra="ignore")
@@ -69,22 +69,22 @@ _MACHINE: Final = {
 
 
 def output(receive: Callable[[int], bytes], most: int = OUTPUT_BYTES) -> list[str]:
-    """Return the lines that come until there are no more; raises ForeignError for more bytes."""
+    """Return the lines that come until there are no more; raises UntrustedError for more bytes."""
     found = bytearray()
     while chunk := receive(_CHUNK):
         found += chunk
         if len(found) > most:
-            raise ForeignError(f"it printed more than {most:,} bytes")
+            raise UntrustedError(f"it printed more than {most:,} bytes")
     return lines(bytes(found))
 
 
 def lines(printed: bytes) -> list[str]:
-    """Return printed lines without control characters; raises ForeignError for one that is too long."""
+    """Return printed lines without control characters; raises UntrustedError for one that is too long."""
     found = printed.decode(errors="replace").split("\n")
     if found[-1] == "":
         found.pop()
     if max(map(len, found), default=0) > LINE_BYTES:
-        raise ForeignError(f"it printed a line of more than {LINE_BYTES:,} letters")
+        raise UntrustedError(f"it printed a line of more than {LINE_BYTES:,} letters")
     return [_printable(line.removesuffix("\r")) for line in found]
 
 
@@ -93,11 +93,11 @@ def _printable(line: str) -> str:
 
 
 def nanoseconds(printed: list[str]) -> int:
-    """Return a host's time since the epoch, of ``date +%s%N``; raises ForeignError."""
+    """Return a host's time since the epoch, of ``date +%s%N``; raises UntrustedError."""
     if len(printed) != 1:
-        raise ForeignError(f"it printed {len(printed)} lines for the time")
+        raise UntrustedError(f"it printed {len(printed)} lines for the time")
     if not re.fullmatch(r"[0-9]{1,19}", printed[0]) or int(printed[0]) > 2**63 - 1:
-        raise ForeignError("its time is no nanoseconds since the epoch")
+        raise UntrustedError("its time is no nanoseconds since the epoch")
     return int(printed[0])
 
 
@@ -112,7 +112,7 @@ def machine(printed: list[str]) -> dict[str, str]:
 
 
 def sample(line: bytes, units: Mapping[str, Any]) -> HostSample:
-    """Return a line of samples; raises ForeignError, also for units that are not the host's."""
+    """Return a line of samples; raises UntrustedError, also for units that are not the host's."""
     found = parsed(_SAMPLE, line, "line of samples")
     only((each[0] for each in found.units), units, "units")
     return found
@@ -122,5 +122,5 @@ def memory(line: str) -> StreamsMemory | None:
     """Return a line of an application's memory, None for one that is not whole."""
     try:
         return parsed(_MEMORY, line, "line of samples")
-    except ForeignError:
+    except UntrustedError:
         return None

@@ -17,7 +17,7 @@ from typing import Annotated, Final, Protocol
 
 from pydantic import Field, TypeAdapter
 
-from border.foreign import Foreign, ForeignError, only, parsed, read_line, shown
+from border.untrusted import Untrusted, UntrustedError, only, parsed, read_line, shown
 
 #: A line has the counters of one host's processes, and the last words of those that failed.
 LINE_BYTES: Final = 1_000_000
@@ -35,14 +35,14 @@ Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(max_length=200)]
 
 
-class Clock(Foreign):
+class ClockReading(Untrusted):
     """A host's clock (microseconds since the epoch), and what names its code."""
 
     clock: Annotated[int, Field(ge=0, le=2**62)]
     code: Annotated[str, Field(pattern=r"^[0-9a-z]{1,64}$")]
 
 
-class Counted(Foreign):
+class Counted(Untrusted):
     """What a host's processes count, which have ended with which status, and why those did that failed."""
 
     cells: dict[Name, list[Annotated[int, Field(ge=-(2**53), le=2**53)]]]
@@ -51,14 +51,14 @@ class Counted(Foreign):
     over: bool
 
 
-class Announced(Foreign):
+class Announced(Untrusted):
     """A file that follows; none with an empty name, which is the end."""
 
     file: Annotated[str, Field(max_length=300)]
     bytes: Annotated[int, Field(ge=0, le=FILE_BYTES)]
 
 
-_CLOCK: Final = TypeAdapter(Clock)
+_CLOCK: Final = TypeAdapter(ClockReading)
 _COUNTED: Final = TypeAdapter(Counted)
 _ANNOUNCED: Final = TypeAdapter(Announced)
 
@@ -85,8 +85,8 @@ class LoadProcess:
     tables: Mapping[str, Columns] = field(default_factory=dict)
 
 
-def clock(line: bytes) -> Clock:
-    """Return what a host says of its clock and its code; raises ForeignError."""
+def clock(line: bytes) -> ClockReading:
+    """Return what a host says of its clock and its code; raises UntrustedError."""
     return parsed(_CLOCK, line, "clock of a host")
 
 
@@ -94,13 +94,13 @@ def counted(line: bytes, processes: Mapping[str, LoadProcess], width: int) -> Co
     """Return what a host tells of its processes, rows of the board ``width`` numbers wide.
 
     Raises:
-        ForeignError: also for processes and actors that are not the host's.
+        UntrustedError: also for processes and actors that are not the host's.
     """
     told = parsed(_COUNTED, line, "report of a host's processes")
     only(told.cells, (actor for one in processes.values() for actor in one.actors), "actors")
     only([*told.ended, *told.said], processes, "processes")
     if any(len(row) != width for row in told.cells.values()):
-        raise ForeignError(f"rows of the board that are not {width} numbers")
+        raise UntrustedError(f"rows of the board that are not {width} numbers")
     return told.model_copy(update={"said": {name: shown(text, _SAID) for name, text in told.said.items()}})
 
 
@@ -110,7 +110,7 @@ def take_files(pipe: Pipe, processes: Mapping[str, LoadProcess], folder: Path, m
     All of them have names of our own, and what is in them was read once within bounds.
 
     Raises:
-        ForeignError: for any that a process of this host does not write, or that is no evidence.
+        UntrustedError: for any that a process of this host does not write, or that is no evidence.
     """
     names = _names(processes)
     found: dict[Path, tuple[str, str]] = {}
@@ -119,10 +119,10 @@ def take_files(pipe: Pipe, processes: Mapping[str, LoadProcess], folder: Path, m
         place = next((path for name, path in names.items() if re.fullmatch(name, one.file)), None)
         path = Path(one.file)
         if place is None or path in found:
-            raise ForeignError(f"a file that no process of it writes: {shown(one.file)!r}")
+            raise UntrustedError(f"a file that no process of it writes: {shown(one.file)!r}")
         left -= one.bytes
         if left < 0 or len(found) >= FILES or (path.suffix == ".log" and one.bytes > LOG_BYTES):
-            raise ForeignError("more than its processes can have written")
+            raise UntrustedError("more than its processes can have written")
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         _copy(pipe, folder / path, one.bytes)
         found[path] = place
@@ -143,7 +143,7 @@ def _names(processes: Mapping[str, LoadProcess]) -> dict[str, tuple[str, str]]:
 def _announced(pipe: Pipe) -> Announced:
     line = read_line(pipe, LINE_BYTES)
     if not line:
-        raise ForeignError("its files do not come whole")
+        raise UntrustedError("its files do not come whole")
     return parsed(_ANNOUNCED, line, "name and size of a file")
 
 
@@ -152,7 +152,7 @@ def _copy(pipe: Pipe, path: Path, size: int) -> None:
         while size:
             chunk = pipe.read(min(size, _CHUNK))
             if not chunk:
-                raise ForeignError("its files do not come whole")
+                raise UntrustedError("its files do not come whole")
             file.write(chunk)
             size -= len(chunk)
 
@@ -179,8 +179,8 @@ def _look_into(
             cwd=Path(__file__).resolve().parents[1],
         )
     except subprocess.TimeoutExpired:
-        raise ForeignError(f"its tables cannot be read within {_CHECK_S} s") from None
+        raise UntrustedError(f"its tables cannot be read within {_CHECK_S} s") from None
     if done.returncode:
         lines = done.stdout.strip().splitlines()
         why = lines[-1] if lines else f"reading its tables ended with {done.returncode}"
-        raise ForeignError(shown(why))
+        raise UntrustedError(shown(why))

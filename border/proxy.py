@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
-from border.foreign import Count, Foreign, ForeignError, Int, Long, parsed, shown
+from border.untrusted import Count, Int, Long, UntrustedError, UntrustedExcerpt, parsed, shown
 
 #: Of one answer beside the records that it was asked for, as text in JSON.
 ANSWER_BYTES: Final = 16 << 20
@@ -22,19 +22,13 @@ _INSTANCE: Final = re.compile(rf"{_HOST}(?::[0-9]{{1,5}})?", re.ASCII)
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class _Told(Foreign):
-    """Distributions say more than is asked for; that is passed over."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-
-class Made(_Told):
+class Made(UntrustedExcerpt):
     """What a proxy says of the consumer instance that it made."""
 
     base_uri: Annotated[str, Field(max_length=2_000)]
 
 
-class ConsumedRecord(_Told):
+class ConsumedRecord(UntrustedExcerpt):
     """A record that a proxy read."""
 
     partition: Int
@@ -42,7 +36,7 @@ class ConsumedRecord(_Told):
     value: str | None = None
 
 
-class ProduceResult(_Told):
+class ProduceResult(UntrustedExcerpt):
     """What became of a record that a proxy was given."""
 
     partition: Int | None = None
@@ -51,20 +45,20 @@ class ProduceResult(_Told):
     error: Annotated[str, AfterValidator(shown)] | None = None
 
 
-class Offsets(_Told):
+class Offsets(UntrustedExcerpt):
     """The answer to a produce request."""
 
     offsets: list[ProduceResult]
 
 
-class Refusal(_Told):
+class Refusal(UntrustedExcerpt):
     """Why a proxy did not do as asked."""
 
     error_code: Long
     message: str
 
 
-class StrangePlaceError(ForeignError):
+class StrangePlaceError(UntrustedError):
     """A place of a consumer that is none of those that are known."""
 
 
@@ -88,7 +82,7 @@ def most_bytes(asked: int) -> int:
 
 
 def origin(url: str) -> Origin:
-    """Return the origin of a URL; raises ForeignError for one that is none of http and https, or odd."""
+    """Return the origin of a URL; raises UntrustedError for one that is none of http and https, or odd."""
     match = _PLACE.fullmatch(url)
     try:
         parts = urlsplit(url if match else "")
@@ -96,7 +90,7 @@ def origin(url: str) -> Origin:
     except ValueError:
         match = None
     if match is None or not parts.hostname or port == 0:
-        raise ForeignError(f"no URL of a proxy: {shown(url)!r}")
+        raise UntrustedError(f"no URL of a proxy: {shown(url)!r}")
     return Origin(parts.scheme, parts.hostname.lower(), port or _PORTS[parts.scheme])
 
 
@@ -106,7 +100,7 @@ def place(body: bytes, url: str, proxies: Iterable[str]) -> str:
     Where none is known it may be at any host that is spoken to by the same scheme.
 
     Raises:
-        ForeignError: for what is no place.
+        UntrustedError: for what is no place.
         StrangePlaceError: for another place.
     """
     where = parsed(_MADE, body, "new consumer instance").base_uri
@@ -129,20 +123,20 @@ def may_log_in(where: str, url: str, proxies: Iterable[str]) -> bool:
 
 
 def records(body: bytes) -> tuple[list[int], list[int], list[bytes | None]]:
-    """Return partitions, offsets and values of the records that a proxy read; raises ForeignError."""
+    """Return partitions, offsets and values of the records that a proxy read; raises UntrustedError."""
     found = parsed(_READ, body, "list of records")
     try:
         values = [None if one.value is None else base64.b64decode(one.value) for one in found]
     except ValueError as error:
-        raise ForeignError(f"a record whose value is no base64: {shown(error)}") from None
+        raise UntrustedError(f"a record whose value is no base64: {shown(error)}") from None
     return [one.partition for one in found], [one.offset for one in found], values
 
 
 def offsets(body: bytes, count: int) -> list[ProduceResult]:
-    """Return what became of so many records; raises ForeignError, also for more or fewer."""
+    """Return what became of so many records; raises UntrustedError, also for more or fewer."""
     found = parsed(_OFFSETS, body, "produce answer").offsets
     if len(found) != count:
-        raise ForeignError(f"{len(found)} offsets for {count} records")
+        raise UntrustedError(f"{len(found)} offsets for {count} records")
     return found
 
 
@@ -150,7 +144,7 @@ def refusal(body: bytes, letters: int) -> str:
     """Return in one line what a proxy says of why it did not do as asked, in whatever form."""
     try:
         told = parsed(_REFUSAL, body, "refusal")
-    except ForeignError:
+    except UntrustedError:
         text = body[: 4 * letters].decode(errors="replace")
     else:
         text = f"error_code {told.error_code}: {told.message}"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
-from border.foreign import Count, Foreign, checked
+from border.untrusted import Count, Untrusted, checked
 from evidence.plain import plain
 
 #: Letters of a text of any kind, and lines of a file: as many as a file may have bytes.
@@ -22,14 +22,14 @@ _Name = Annotated[str, Field(max_length=500), AfterValidator(_shown)]
 _Path = Annotated[str, Field(max_length=4_096), AfterValidator(_shown)]
 
 
-class NamedFile(Foreign):
+class NamedFile(Untrusted):
     """A configuration that a command line names; its secrets and comments were taken out on the host."""
 
     path: _Path
     lines: Annotated[list[_Text], Field(max_length=_MOST)]
 
 
-class JvmProcess(Foreign):
+class JvmProcess(Untrusted):
     """One process of Kafka's."""
 
     pid: Count
@@ -54,7 +54,7 @@ class JvmProcess(Foreign):
     missed: Annotated[list[_Name], Field(max_length=8)]
 
 
-class Running(Foreign):
+class Running(Untrusted):
     """What one host runs, and what it is."""
 
     cores: Annotated[int, Field(gt=0, le=100_000)]
@@ -71,5 +71,5 @@ _RUNNING: Final = TypeAdapter(Running)
 
 
 def running(said: Any) -> Running:
-    """Return what a host's module answers, its texts fit to be shown; raises ForeignError for others."""
+    """Return what a host's module answers, its texts fit to be shown; raises UntrustedError for others."""
     return checked(_RUNNING, said, "account of what runs")

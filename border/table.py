@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from border.foreign import ForeignError, shown
+from border.untrusted import UntrustedError, shown
 from evidence.tables import arrow_schema
 
 _MEMORY_BYTES: Final = 4 << 30
@@ -33,39 +33,39 @@ _COUNTS: Final = ("producer", "seq", "partition", "bytes")
 
 
 def look_into(path: Path, table: str, values: Mapping[str, Sequence[str | int]]) -> None:
-    """Raise ForeignError unless a file is Parquet of that table, with nothing else in those columns."""
+    """Raise UntrustedError unless a file is Parquet of that table, with nothing else in those columns."""
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.remove_metadata().equals(arrow_schema(table)):
-                raise ForeignError(f"it has other columns than the table {table}")
+                raise UntrustedError(f"it has other columns than the table {table}")
             if file.metadata.num_rows > ROWS:
-                raise ForeignError(f"it has more than {ROWS:,} rows")
+                raise UntrustedError(f"it has more than {ROWS:,} rows")
             rows = 0
             for batch in file.iter_batches(_BATCH, use_threads=False):
                 rows += len(batch)
                 if rows > ROWS:
-                    raise ForeignError(f"it has more than {ROWS:,} rows")
+                    raise UntrustedError(f"it has more than {ROWS:,} rows")
                 batch.validate(full=True)
                 _look_at(batch, values)
     except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
-        raise ForeignError(f"it cannot be read: {shown(error)}") from None
+        raise UntrustedError(f"it cannot be read: {shown(error)}") from None
 
 
 def _look_at(batch: pa.RecordBatch, values: Mapping[str, Sequence[str | int]]) -> None:
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if not field.nullable and column.null_count:
-            raise ForeignError(f"{field.name} has nulls")
+            raise UntrustedError(f"{field.name} has nulls")
         known = values.get(field.name)
         if known is not None and not _all(pc.is_in(column, pa.array(known, field.type))):
-            raise ForeignError(f"{field.name} has what is not this process's")
+            raise UntrustedError(f"{field.name} has what is not this process's")
         if field.name in _COUNTS and not _all(pc.greater_equal(column, 0)):
-            raise ForeignError(f"{field.name} is under 0")
+            raise UntrustedError(f"{field.name} is under 0")
         if pa.types.is_string(field.type) and known is None:
             texts = column.unique()
             if not _all(pc.less_equal(pc.utf8_length(texts), _TEXT)):
-                raise ForeignError(f"{field.name} has a text of more than {_TEXT:,} letters")
+                raise UntrustedError(f"{field.name} has a text of more than {_TEXT:,} letters")
             if not _all(pc.invert(pc.match_substring_regex(texts, _CONTROL))):
-                raise ForeignError(f"{field.name} has a text with control characters")
+                raise UntrustedError(f"{field.name} has a text with control characters")
 
 
 def _all(truths: pa.BooleanArray) -> bool:
@@ -81,7 +81,7 @@ def main(folder: Path) -> int:
     for name, wanted in json.load(sys.stdin).items():
         try:
             look_into(folder / name, wanted["table"], wanted["values"])
-        except ForeignError as error:
+        except UntrustedError as error:
             print(f"{name}: {error}")
             return 1
     return 0

@@ -1,1 +1,1 @@
-"""What differs between runs, or between arms that took turns: by how much, and how sure that is. No Spark."""
+"""What differs between runs, or between variants that took turns: by how much, and how surely. No Spark."""

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from border.cluster import position
-from border.foreign import ForeignError
+from border.untrusted import UntrustedError
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 READ_SECONDS = 15
@@ -57,7 +57,7 @@ def parse_position(key: bytes | None, value: bytes | None) -> Positions:
         return {}
     try:
         found = position(key, value, SOURCE_CONNECTOR)
-    except ForeignError:
+    except UntrustedError:
         return {}  # whoever may write there could else stop every restart
     if found is None:
         return {}

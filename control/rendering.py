@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 
+from control.escaping import environment_value, java_name, property_key, property_value
 from sizing.inventory.secrets import mark
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
@@ -114,8 +115,8 @@ def escaped(path: str, value: str) -> str:
     """Return a value as it is written into a file of the format that the file's name asks for."""
     name = PurePosixPath(path)
     if name.name == "environment":
-        return _environment_value(value)[1:-1]
-    return value if _FORMATS.get(name.suffix) else _property_value(value)
+        return environment_value(value)[1:-1]
+    return value if _FORMATS.get(name.suffix) else property_value(value)
 
 
 def render(template: str, **values: Any) -> str:
@@ -135,9 +136,9 @@ def _environment() -> jinja2.Environment:
         autoescape=False,  # noqa: S701 - configuration files, not HTML
     )
     environment.filters["reason"] = _reason
-    environment.filters["property_key"] = _property_key
-    environment.filters["property_value"] = _property_value
-    environment.filters["environment_value"] = _environment_value
+    environment.filters["property_key"] = property_key
+    environment.filters["property_value"] = property_value
+    environment.filters["environment_value"] = environment_value
     environment.filters["regex_escape"] = re.escape
     environment.filters["keys_from"] = lambda settings, start: [
         s for s in settings if s["key"].startswith(start)
@@ -146,7 +147,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["java_long"] = lambda value: f"{int(value)}L"
     environment.filters["java_int"] = lambda value: str(int(value))
     environment.filters["java_double"] = lambda value: repr(float(value))
-    environment.filters["java_name"] = _java_name
+    environment.filters["java_name"] = java_name
     return environment
 
 
@@ -161,32 +162,3 @@ def _java_reason(setting: Mapping[str, Any], indent: int = 4) -> str:
     """Return the comment above a line of Java; no reason can end it, or be read as an escape."""
     lines = _reason(setting).replace("\\", "/").splitlines()
     return "\n".join(f"{' ' * indent}//{line.removeprefix('#')}" for line in lines)
-
-
-def _java_name(value: str) -> str:
-    if not value.isidentifier():
-        raise ValueError(f"{value!r} is no name of a Java constant")
-    return value
-
-
-def _property_key(key: str) -> str:
-    return "".join(f"\\{c}" if c in " :=\\" else c for c in key)
-
-
-def _property_value(value: str) -> str:
-    """Escape a value as java.util.Properties reads it (ISO 8859-1, backslash escapes)."""
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-    if escaped.startswith(" "):
-        escaped = f"\\{escaped}"
-    return "".join(c if " " <= c <= "~" else "".join(f"\\u{u:04x}" for u in _utf16(c)) for c in escaped)
-
-
-def _utf16(character: str) -> Iterable[int]:
-    data = character.encode("utf-16-be")
-    return (int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
-
-
-def _environment_value(value: str) -> str:
-    """Quote a value as systemd reads an environment file."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
-    return f'"{escaped}"'

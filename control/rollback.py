@@ -12,7 +12,7 @@ NAMED = 6
 def refusal(found: Mapping[str, Mapping[str, Any]], unit: str, releases: Sequence[str]) -> str:
     """Return why no instance may go back, or nothing.
 
-    ``found`` is host -> what kedge_former answered; ``releases`` are those that were asked for.
+    ``found`` is host -> what kedge_previous_release answered; ``releases`` are those that were asked for.
     """
     wrong: dict[str, list[str]] = {}
     for host, instance in _instances(found):

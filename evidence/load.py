@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evidence.dialect import Dialect
 from evidence.prefix import PREFIX_BYTES
+from evidence.rest_dialect import Dialect
 from evidence.secrets import SecretsError, from_environment, holds_secret, looks_secret, merged
 
 Client = dict[str, str | int | float | bool]

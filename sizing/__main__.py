@@ -12,19 +12,19 @@ from typing import Any, get_args
 
 from evidence.nearest import nearest
 from sizing.against import PlanChange, at_commit, changes, document, moved, nothing, read_kept, shown
+from sizing.closed_output import until_closed
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Advice, Basis
 from sizing.inventory.reading import read_archives, read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.markdown import markdown
-from sizing.page import page
-from sizing.pipes import until_closed
 from sizing.plan import make_plan
+from sizing.plan_page import page
+from sizing.plan_text import difference, resting_on, text
 from sizing.recommended_changes import what_changes
 from sizing.review.command import main as review
 from sizing.services import SERVICES
-from sizing.text import difference, resting_on, text
 
 
 def main(arguments: list[str] | None = None) -> int:

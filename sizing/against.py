@@ -22,8 +22,8 @@ from sizing.core.rules import since
 from sizing.inventory.secrets import Known
 from sizing.inventory.versions import with_software
 from sizing.inventory.yaml_files import InventoryError
+from sizing.plan_text import wrapped
 from sizing.services import SERVICES
-from sizing.text import wrapped
 
 #: What a plan is made of, and who can have changed it.
 Author = Literal["kit", "inventory", "advice"]

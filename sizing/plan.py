@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
+from sizing.broker_links import check_broker_links
 from sizing.clients.planner import plan_clients
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, Plan, merge
 from sizing.core.service import Given, Service
 from sizing.core.settings import Advice, Setting
-from sizing.hiding import hide
 from sizing.host.java import plan_java
 from sizing.host.planner import plan_hosts
 from sizing.host.ports import check_ports
@@ -20,7 +20,7 @@ from sizing.inventory.checks import check_inventory
 from sizing.inventory.deprecated import with_successors
 from sizing.inventory.logins import check_logins, check_mechanisms
 from sizing.inventory.recommendations import with_recommendations
-from sizing.links import check_broker_links
+from sizing.plan_secrets import hide
 from sizing.rollout import plan_rollouts
 from sizing.services import SERVICES
 from sizing.topics.planner import plan_topics

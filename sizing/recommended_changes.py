@@ -7,8 +7,8 @@ from sizing.core.plan import Plan
 from sizing.core.settings import Advice
 from sizing.inventory.recommendations import NAME, with_recommendations, without
 from sizing.plan import make_plan
+from sizing.plan_text import difference
 from sizing.services import SERVICES
-from sizing.text import difference
 
 
 def what_changes(inventory: Inventory, plan: Plan, advice: Advice | None = None) -> str:

@@ -16,7 +16,7 @@ from comparison import runs
 from evidence.errors import EvidenceError
 from evidence.levels import read_levels
 from spark_checks.job import Auditor
-from spark_checks.report import output
+from spark_checks.report import documents, terminal
 from spark_checks.report import page as report
 from spark_checks.results import Verdict
 
@@ -75,13 +75,13 @@ def conclude(auditor: Auditor, evidence: str, slo: Path, out: Path, *, timings: 
         (out / "report.html").write_text(report.render(result), encoding="utf-8")
         result.seconds["report"] = round(time.monotonic() - drawn, 2)
         result.seconds["all"] = round(time.monotonic() - begin, 2)
-        output.write(result, out)
+        documents.write(result, out)
     except EvidenceError as error:
         errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
-    output.show(result, console)
+    terminal.show(result, console)
     if timings:
-        output.show_timings(result, console)
+        terminal.show_timings(result, console)
     spark = f"Spark {where.version} ({where.master})"
     console.print(f"report: {out / 'report.html'}, {result.seconds['all']:.1f} s on {spark}", highlight=False)
     return _STATUS[result.verdict]

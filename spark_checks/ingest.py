@@ -16,7 +16,7 @@ from evidence.errors import one_line
 from evidence.record import run_tag
 from evidence.run import Cluster, Run, TopicRange
 from evidence.secrets import from_environment
-from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.spark_types import TABLES
 from spark_checks.mirror.batches import sample
 from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, share_of
 

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from evidence.record import checksum, identities
 from evidence.tables import arrow_schema
-from spark_checks.engine.schemas import TABLES
 from spark_checks.engine.session import ship
+from spark_checks.engine.spark_types import TABLES
 
 #: Records that are decoded together.
 _BATCH: Final = 1 << 15

@@ -1,4 +1,4 @@
-"""``python -m tests.fuzzing SOURCE SECONDS``: libFuzzer throws at one source of foreign data, by atheris.
+"""``python -m tests.fuzzing SOURCE SECONDS``: libFuzzer throws at one source of untrusted data, by atheris.
 
 What is thrown follows which branches it reaches. Anything but a value within bounds, or a refusal in one line, ends
 the run with a traceback. The last line of a run says how often was thrown.
@@ -18,8 +18,8 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["border", "control.mirror_positions", "evidence.record", "verify"]):
-    from tests.foreign import SOURCES
     from tests.unit.test_border_sources import THROWN, WRONG, taken
+    from tests.untrusted import SOURCES
 
 _MOST_BYTES = 4_096
 

@@ -23,8 +23,8 @@ import yaml
 
 from evidence.errors import EvidenceError
 from evidence.levels import Levels
-from trials import arms, capacity
-from trials.progress import Told
+from trials import capacity, compare
+from trials.progress import RunLog
 from trials.settings import TrialsError, judging, of_load, read_file, read_settings, way_of
 from verify.process import Ending
 
@@ -42,12 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="say what would be done with what stdin says")
     parser.add_argument("--quiet", action="store_true", help="with --check: say only what is wrong with them")
     options = parser.parse_args(arguments)
-    told = Told(options.run_dir / "trials.log" if options.run_dir else None)
+    log = RunLog(options.run_dir / "trials.log" if options.run_dir else None)
     try:
         if options.check:
             lines = _described(options.what, json.load(sys.stdin))
             for line in () if options.quiet else lines:
-                told.say(line)
+                log.say(line)
             return 0
         parent = os.environ.get("KEDGE_PARENT_PID")
         ending = Ending(int(parent) if parent else None)
@@ -58,14 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "cannot go on with"
             )
         _planned_still(options.run_dir)
-        run = capacity.capacity if options.what == "capacity" else arms.compare_arms
-        with _alone(options.run_dir.parent / ".trials.lock", ending, told):
-            return run(settings, options.run_dir, ending, told)
+        run = capacity.capacity if options.what == "capacity" else compare.compare_variants
+        with _alone(options.run_dir.parent / ".trials.lock", ending, log):
+            return run(settings, options.run_dir, ending, log)
     except (TrialsError, EvidenceError) as error:
-        told.say(f"error: {error}. {_kept(options)}")
+        log.say(f"error: {error}. {_kept(options)}")
         return 2
     except InterruptedError:
-        told.say(f"interrupted; it goes on with -e resume={options.run_dir.name}")
+        log.say(f"interrupted; it goes on with -e resume={options.run_dir.name}")
         return 130
 
 
@@ -80,7 +80,7 @@ def _kept(options: argparse.Namespace) -> str:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path, ending: Ending, told: Told) -> Iterator[None]:
+def _alone(lock: Path, ending: Ending, log: RunLog) -> Iterator[None]:
     """Wait until no other run has the hosts: one that was interrupted still puts them back.
 
     Raises InterruptedError when told to end meanwhile.
@@ -89,7 +89,7 @@ def _alone(lock: Path, ending: Ending, told: Told) -> Iterator[None]:
         waits = False
         while not _taken(file):
             if not waits:
-                told.say("waits for another run of load tests to leave the hosts as they were")
+                log.say("waits for another run of load tests to leave the hosts as they were")
             waits = True
             if ending:
                 raise InterruptedError("ended while another run had the hosts")
@@ -129,7 +129,7 @@ def _described(what: str, document: dict[str, object]) -> list[str]:
     settings = of_load(settings, load)
     if what == "capacity":
         judging(Levels.model_validate(document["slo"]), way_of(load, settings.service), settings.service)
-    return (capacity.describe if what == "capacity" else arms.describe)(settings, load)
+    return (capacity.describe if what == "capacity" else compare.describe)(settings, load)
 
 
 if __name__ == "__main__":

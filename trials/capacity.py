@@ -17,7 +17,7 @@ from evidence.writing import write_json
 from spark_checks.job import Auditor
 from trials import page
 from trials.costs import said
-from trials.progress import Told, duration, result, trial_s
+from trials.progress import RunLog, duration, result, trial_s
 from trials.search import CapacityEstimate, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, UNSURE, TrialSettings, judging, of_load, through, way_of
 from trials.site import DeployedHosts
@@ -88,7 +88,7 @@ def tried_of(done: Sequence[TrialResult]) -> list[Tried]:
     ]
 
 
-def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told) -> int:
+def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, log: RunLog) -> int:
     """Search, going on from what the run's folder holds; return the exit status.
 
     Raises:
@@ -101,11 +101,11 @@ def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told)
     judging(read_levels(run_dir / "slo.yml"), way, settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     for line in describe(settings, load):
-        told.say(line)
+        log.say(line)
     site, auditor = DeployedHosts(settings, run_dir), Auditor(run_dir / "trials" / "spark.log")
     done = outcomes(run_dir)
     if done:
-        told.say(f"going on after {len(done)} load tests of {run_dir.name}")
+        log.say(f"going on after {len(done)} load tests of {run_dir.name}")
     site.deployed()
     try:
         cold, steady = True, False
@@ -117,13 +117,13 @@ def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told)
             rounds = partial(warm, asked, run_dir, way, ending)
             if cold:
                 # Short trials only say where to look.
-                warm_up(rounds, settings.fresh_s, told, small=True)
+                warm_up(rounds, settings.fresh_s, log, small=True)
                 cold, steady = False, False
             if asked.kind == "full" and not steady:
                 # The rest of the search compares what comes after it.
-                warm_up(rounds, settings.fresh_s, told, small=False)
+                warm_up(rounds, settings.fresh_s, log, small=False)
                 steady = True
-            told.say(_before(settings, rules, done, asked))
+            log.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None
             one = run(
                 asked,
@@ -136,7 +136,7 @@ def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told)
                 report_too=asked.kind == "full",
             )
             done.append(one)
-            told.say(result(done))
+            log.say(result(done))
     finally:
         auditor.close()
         try:
@@ -144,7 +144,7 @@ def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, told: Told)
         finally:
             # What was measured is not lost where a host cannot be brought back.
             if done:
-                _leave(settings, rules, run_dir, way, load, done, told)
+                _leave(settings, rules, run_dir, way, load, done, log)
     return 0 if all(one.closed for one in answers(rules, tried_of(done))) else UNSURE
 
 
@@ -200,7 +200,7 @@ def _leave(
     way: Literal["kafka", "rest"],
     load: dict[str, Any],
     done: Sequence[TrialResult],
-    told: Told,
+    log: RunLog,
 ) -> None:
     """Write capacity.json, recommendations.yml and the report, and say what was found."""
     found = [_with_others(one, done) for one in answers(rules, tried_of(done))]
@@ -221,10 +221,10 @@ def _leave(
     rows = [(words(one), limits[one.condition]) for one in found]
     (report / "report.html").write_text(page.of_capacity(run_dir, settings, rows, done), encoding="utf-8")
     for said_of, limit in rows:
-        told.say(f"{said_of}; limit: {limit}")
+        log.say(f"{said_of}; limit: {limit}")
     if by_others := page.stolen(done):
-        told.say(by_others)
-    told.say(f"report: {report / 'report.html'}")
+        log.say(by_others)
+    log.say(f"report: {report / 'report.html'}")
 
 
 def _with_others(one: CapacityEstimate, done: Sequence[TrialResult]) -> CapacityEstimate:
@@ -310,7 +310,7 @@ def _own_keys(settings: TrialSettings, load: dict[str, Any], subject: dict[str, 
         for one in subject.get("services", ())
         if one["service"] == settings.service and (kind != "application" or one.get("distribution") == name)
     )
-    told: dict[str, Any] = next(rows, {})
+    first: dict[str, Any] = next(rows, {})
     cores = {
         host: machine.get("cores")
         for machine in subject.get("machines", ())
@@ -321,15 +321,15 @@ def _own_keys(settings: TrialSettings, load: dict[str, Any], subject: dict[str, 
     count = sum(map(len, loaded.values()))
     if kind != "flow" and len({len(names) for names in loaded.values()}) != 1:
         raise LookupError("the hosts run different numbers of instances")
-    common = {"version": told.get("version", ""), "cores": found.pop(), "hosts": len(loaded)}
+    common = {"version": first.get("version", ""), "cores": found.pop(), "hosts": len(loaded)}
     if kind == "flow":
-        return {**common, "flow": name, "kind": told.get("distribution", ""), "processes": count}
+        return {**common, "flow": name, "kind": first.get("distribution", ""), "processes": count}
     each = {"instances_per_host": count // len(loaded)}
     if kind == "application":
         return {**common, "name": name, **each}
     return {
         **common,
-        "distribution": told.get("distribution", ""),
+        "distribution": first.get("distribution", ""),
         **each,
         "records_per_request": load["rest"].get("records_per_request", 1),
     }

@@ -48,25 +48,25 @@ def of_capacity(
 def of_comparison(
     run_dir: Path,
     settings: TrialSettings,
-    arms: Sequence[str],
+    variants: Sequence[str],
     found: Mapping[str, Sequence[Compared]],
     sure: Mapping[str, str],
     failed: Sequence[str],
     done: Sequence[TrialResult],
 ) -> str:
-    """Return the page of a comparison: every arm against the first; ``failed`` says which failed trials."""
+    """Return the page of a comparison: every variant against the first; ``failed`` names failed trials."""
     return _page(
         run_dir,
         settings,
         done,
-        _over_trials(done, arms, settings.service),
-        title=f"{', '.join(arms)} on the same load",
+        _over_trials(done, variants, settings.service),
+        title=f"{', '.join(variants)} on the same load",
         chart_title="Latency of each load test",
         compared={
-            arm: [(_BADGES[one.change], row(one)) for one in many if one.chance is not None]
-            for arm, many in found.items()
+            variant: [(_BADGES[one.change], row(one)) for one in many if one.chance is not None]
+            for variant, many in found.items()
         },
-        base=arms[0],
+        base=variants[0],
         sure=sure,
         failed=list(failed),
     )
@@ -144,15 +144,15 @@ def _over_load(done: Sequence[TrialResult], conditions: Sequence[str], service: 
     return _chart(traces, 420, "intended records/s; a cross did not meet the levels", _DRAWN[service][1])
 
 
-def _over_trials(done: Sequence[TrialResult], arms: Sequence[str], service: str) -> dict[str, Any]:
-    """Return p99 of each trial that was audited, in the order of time, a colour an arm."""
+def _over_trials(done: Sequence[TrialResult], variants: Sequence[str], service: str) -> dict[str, Any]:
+    """Return p99 of each trial that was audited, in the order of time, a colour a variant."""
     traces = []
-    for arm, colour in zip(arms, cycle(COLOURS), strict=False):
-        mine = [one for one in _audited(done, service) if one.kind == arm]
+    for variant, colour in zip(variants, cycle(COLOURS), strict=False):
+        mine = [one for one in _audited(done, service) if one.kind == variant]
         traces.append(
             {
                 "mode": "markers",
-                "name": arm,
+                "name": variant,
                 "x": [one.number for one in mine],
                 "y": _p99_ms(mine, service),
                 "marker": {"color": colour, "size": 10},

@@ -1,4 +1,4 @@
-"""What a person who waits is told: which trial, of how many at most, until about when."""
+"""What a person who waits is log: which trial, of how many at most, until about when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trials.trial import TrialResult, counted
 #: Beside its load: processes that start, groups that form, evidence that is collected and audited, and an
 #: instance that restarts behind its gates. Measured on two busy cores; own trials of a condition replace it.
 _BESIDE_S: Final = {"healthy": 20.0, "restart": 60.0, "away": 20.0}
-#: Deploying an arm, its instances restarted one at a time.
+#: Deploying a variant, its instances restarted one at a time.
 DEPLOY_S: Final = 60.0
 
 
@@ -50,7 +50,7 @@ def result(done: Sequence[TrialResult]) -> str:
     return f"  {said} ({one.took_s:.0f} s)"
 
 
-class Told:
+class RunLog:
     """Says lines on the terminal and keeps them in a file; a terminal that is gone ends nothing."""
 
     def __init__(self, log: Path | None = None) -> None:

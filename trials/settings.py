@@ -39,7 +39,7 @@ class TrialSettings(BaseModel):
         most_short: short trials of a condition at most; ``most_full`` full ones.
         ceiling: the highest load that generators are asked for, records/s.
         arms: of compare: stock, documented, planned, or files of variables.
-        blocks: how often each arm comes, there and back.
+        blocks: how often each variant comes, there and back.
         restarts: whether an instance restarts in each trial of compare.
     """
 

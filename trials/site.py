@@ -1,4 +1,4 @@
-"""What trials do to hosts: restart an instance, stop those of one host, deploy an arm, and put all back.
+"""What trials do to hosts: restart an instance, stop those of one host, deploy a variant, and put all back.
 
 Each is a playbook of the kit, run as the person ran this one.
 """
@@ -75,11 +75,11 @@ class DeployedHosts:
             self._host(host, "stop")
         return bool(now)
 
-    def deploy(self, arm: str, folder: Path) -> None:
-        """Deploy an arm, its plan and load written into a folder; raises TrialsError if it does not start."""
+    def deploy(self, variant: str, folder: Path) -> None:
+        """Deploy a variant, write plan and load into a folder; raises TrialsError if it does not start."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._note(arm=arm)
-        self._play("trials/arm.yml", {"trials_arm_dir": str(folder)}, overlay(arm))
+        self._note(arm=variant)
+        self._play("trials/variant.yml", {"trials_variant_dir": str(folder)}, overlay(variant))
 
     def deployed(self) -> None:
         """Raise TrialsError where the hosts do not run what the inventory plans, to put back at the end."""
@@ -94,7 +94,7 @@ class DeployedHosts:
             )
 
     def changed(self) -> dict[str, Any]:
-        """Return what is not as before: the host that is away, the arm that is deployed."""
+        """Return what is not as before: the host that is away, the variant that is deployed."""
         try:
             return dict(json.loads(self._changed.read_text(encoding="utf-8")))
         except OSError:
@@ -168,9 +168,9 @@ def _with_variables(command: Sequence[str], run: str, folder: Path) -> list[str]
     return [names.get(word, word) for word in command]
 
 
-def overlay(arm: str) -> list[str]:
-    """Return what makes an arm of the inventory: words for ansible-playbook. raises TrialsError."""
-    name = arm.partition("#")[0]
+def overlay(variant: str) -> list[str]:
+    """Return what makes a variant of the inventory: words for ansible-playbook. raises TrialsError."""
+    name = variant.partition("#")[0]
     if name == PLANNED:
         return []
     if name in _ADVICE:

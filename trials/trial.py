@@ -18,7 +18,7 @@ from evidence.errors import EvidenceError
 from evidence.levels import read_levels
 from evidence.writing import write_json
 from spark_checks.job import Auditor
-from spark_checks.report import output
+from spark_checks.report import documents
 from spark_checks.report import page as report
 from trials.costs import Bottleneck, costs, limit_of
 from trials.settings import TrialsError
@@ -58,7 +58,7 @@ class TrialSpec:
         condition: healthy, restart or away.
         load: intended records/s.
         seconds: of steady load.
-        kind: short or full, or the arm.
+        kind: short or full, or the variant.
         plan: the folder with plan.json of the configuration that is deployed.
     """
 
@@ -140,11 +140,11 @@ def judge(auditor: Auditor, folder: Path, *, report_too: bool) -> tuple[str, str
     out = folder / "report"
     out.mkdir(exist_ok=True)
     found = auditor.audit(str(folder / "evidence"), read_levels(folder / "slo.yml"))
-    output.write(found, out)
+    documents.write(found, out)
     if report_too:
         (out / "report.html").write_text(report.render(found), encoding="utf-8")
     bad = [f"{r.name}: {r.because}" for r in found.results if r.verdict in ("fail", "unknown")]
-    return found.verdict, "; ".join(bad), output.verdicts(found)
+    return found.verdict, "; ".join(bad), documents.verdicts(found)
 
 
 def write_down(asked: TrialSpec, run_dir: Path, way: Literal["kafka", "rest"], warm_up_s: float) -> Path:
@@ -162,7 +162,7 @@ def write_down(asked: TrialSpec, run_dir: Path, way: Literal["kafka", "rest"], w
         "min_s": least,
         "max_s": least + (_RESTART_S if asked.condition == "restart" else 0),
         "kill": False,
-        # Arms are compared over the same time.
+        # Variants are compared over the same time.
         "late_ms": getattr(given.latency, way).ack_p99_ms if asked.kind in ("short", "full") else None,
     }
     write_json(folder / "load.json", load)
@@ -219,7 +219,7 @@ def run(
         except EvidenceError as error:
             wrong, judged = str(error), False
     used = costs(folder)
-    # Pictures show them; they are no figures of an arm.
+    # Pictures show them; they are no figures of a variant.
     own = {"generator_own_share": max(share for share, _ in used.own.values())} if used.own else {}
     taken = {"stolen_share": max(of.get("stolen", 0.0) for of in used.shares.values())} if used.shares else {}
     figures = {**_figures(document, way), **used.figures, **own, **taken}
@@ -328,7 +328,7 @@ def _loaded(
 ) -> str:
     """Run the load of a trial to its end, or until it is so far behind; return why it failed, if it did."""
     load = _start(folder, "verify.load", "--inventory", str(inventory))
-    watch = _start(folder, "verify.watch.processes", "--inventory", str(inventory))
+    watch = _start(folder, "verify.watch.host_watcher", "--inventory", str(inventory))
     restarting: subprocess.Popen[bytes] | None = None
     stop, hold, enough = (folder / name for name in ("stop", HOLD, ENOUGH))
     if restart is None:

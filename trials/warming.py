@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from trials.progress import Told
+from trials.progress import RunLog
 
 #: Warming up takes so many times as long at most, and ends where a round takes more than this share of the
 #: processor time a record of the round before, in small requests or in those of the load.
@@ -15,7 +15,7 @@ _STEADY_SMALL: Final = 0.8
 _STEADY: Final = 0.95
 
 
-def warm_up(rounds: Callable[..., float | None], fresh_s: float, told: Told, *, small: bool) -> None:
+def warm_up(rounds: Callable[..., float | None], fresh_s: float, log: RunLog, *, small: bool) -> None:
     """Load processes until a record takes hardly less of their processors than a moment before.
 
     A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md), and
@@ -27,7 +27,7 @@ def warm_up(rounds: Callable[..., float | None], fresh_s: float, told: Told, *, 
     for number in range(2 * MOST if fresh_s else 0):
         took = rounds(fresh_s / 2, small=small)
         if took is not None:
-            told.say(f"  warming up: {took:.0f} µs of processor time a record")
+            log.say(f"  warming up: {took:.0f} µs of processor time a record")
         if number and (took is None or took > steady * before):
             return
         before = took or before

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
-from border.foreign import count, read_as
+from border.untrusted import count, read_as
 from control.kafka_admin import TIMEOUT_SECONDS, admin
 from sizing.topics.cluster_limits import (
     BrokerUse,

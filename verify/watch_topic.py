@@ -24,7 +24,16 @@ from rich.table import Table
 from evidence.writing import EvidenceWriter
 from verify.addresses import PlaceError, add_arguments, chosen
 from verify.process import Ending, leave
-from verify.watch.topics import KafkaTopic, MaprTopic, Rate, Source, TopicReading, WatchError, rates, total
+from verify.watch.topic_growth import (
+    KafkaTopic,
+    MaprTopic,
+    Rate,
+    TopicReading,
+    TopicSource,
+    WatchError,
+    rates,
+    total,
+)
 
 _TICK_S: Final = 0.1
 
@@ -65,7 +74,7 @@ def table(topic: str, found: Sequence[Rate], by_partition: bool) -> Table:
 def _watch(
     options: argparse.Namespace,
     cluster: str,
-    source: Source,
+    source: TopicSource,
     writer: EvidenceWriter | None,
     live: Live | None,
     console: Console,
@@ -131,7 +140,7 @@ def _writer(options: argparse.Namespace) -> EvidenceWriter | None:
     return EvidenceWriter(options.append / "evidence", "end_offsets", f"watch-topic-{os.getpid()}")
 
 
-def _source(options: argparse.Namespace) -> tuple[str, Source]:
+def _source(options: argparse.Namespace) -> tuple[str, TopicSource]:
     if options.every <= 0:
         raise WatchError(f"--every {options.every:g}: say seconds above 0")
     if options.mapr:

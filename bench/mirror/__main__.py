@@ -27,7 +27,7 @@ from confluent_kafka import KafkaException
 
 from bench.mirror.cases import Case, all_cases, by_processes, by_transactions
 from bench.mirror.run import Bench, repetition
-from bench.mirror.steady import process_table, table
+from bench.mirror.tables import process_table, table
 from bench.mirror.workloads import BEST_RATIO, WORKLOADS, fill
 from local.fleet import toxiproxy
 from local.fleet.toxiproxy import Way

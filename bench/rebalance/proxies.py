@@ -33,8 +33,8 @@ from evidence.writing import EvidenceWriter
 from local.services.brokers import KAFKA_VERSION, Broker, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, sandbox_archive, unpack
 from verify.process import leave
+from verify.watch.groups import GroupWatcher
 from verify.watch.ownership import GroupSample, Owners, Partition, owners_after
-from verify.watch.sampler import GroupWatcher
 
 ROWS: Final = Path(__file__).with_name("proxies.jsonl")
 SIGNALS: Final = ("drain", "term", "kill")

@@ -20,8 +20,8 @@ from evidence.load import read_load
 from evidence.writing import EvidenceWriter, rows_to_columns, write_json, write_table
 from verify.load.cluster import committed, offsets
 from verify.process import now_us
+from verify.watch.groups import GroupWatcher
 from verify.watch.ownership import GroupSample
-from verify.watch.sampler import GroupWatcher
 
 #: librdkafka's keys of each group; everything else is left as it comes.
 PROTOCOLS: Final[dict[str, dict[str, str]]] = {

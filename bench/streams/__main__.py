@@ -30,7 +30,7 @@ from bench.streams.plot import draw
 from bench.streams.run import Bench
 from local.services.application import SAMPLE_JAR
 from local.services.brokers import kafka_jars, running_broker
-from sizing.streams.memory import state
+from sizing.streams.stores import state
 from sizing.streams.variables import StreamsApp
 
 HERE = Path(__file__).parent

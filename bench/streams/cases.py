@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from local.services.application import MAIN_CLASS, SAMPLE_JAR, VERSION, Application
+from local.services.application import MAIN_CLASS, SAMPLE_JAR, VERSION, ApplicationInstance
 from sizing.core.inventory import Inventory
 from sizing.core.plan import PlannedInstance
 from sizing.plan import make_plan
@@ -78,10 +78,10 @@ class Case:
         (instance,) = plan.services["here"]["streams_app"]
         return instance
 
-    def application(self, group: str, left: str, right: str, *, changelogs: bool) -> Application:
+    def application(self, group: str, left: str, right: str, *, changelogs: bool) -> ApplicationInstance:
         """Return it to be run under a group of its own, from the begin of its input."""
         instance = self.instance(changelogs)
-        return Application(
+        return ApplicationInstance(
             instance,
             properties={
                 "application.id": group,

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.streams.cases import JOINS, LEFT, OUTPUT, PARTITIONS, RECORD_BYTES, RIGHT, Case
 from evidence.record import decode, run_tag
-from local.services.application import Running, running_application
+from local.services.application import StartedApplication, running_application
 from local.services.brokers import Broker
 from verify.load.records import Encoder
 from verify.process import now_us
@@ -194,7 +194,7 @@ def restored(bench: Bench, case: Case, records: int) -> dict[str, Any]:
 @contextmanager
 def _application(
     bench: Bench, name: str, case: Case, left: str, right: str, *, changelogs: bool
-) -> Iterator[tuple[str, Running]]:
+) -> Iterator[tuple[str, StartedApplication]]:
     """Run a case in a folder of its own; afterwards nothing of it is left, on disk or in the broker."""
     group = f"bench-{abs(hash(name)):x}"
     folder = bench.folder / group
@@ -213,7 +213,7 @@ def _application(
         forget(bench.broker, f"{group}-")
 
 
-def _must_run(running: Running, name: str) -> None:
+def _must_run(running: StartedApplication, name: str) -> None:
     if running.ended() is not None:
         raise RuntimeError(f"{name} ended with status {running.ended()}:\n{running.tail()}")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.trials.simulated import bisect
 from spark_checks.job import Auditor
 from trials.capacity import rules_of
-from trials.progress import Told, result
+from trials.progress import RunLog, result
 from trials.settings import of_load, read_file, way_of
 from trials.trial import TrialResult, TrialSpec, outcomes, run, warm
 from trials.warming import warm_up
@@ -45,7 +45,7 @@ class Hosts:
         asked = TrialSpec(0, "", "healthy", load, 0, "full", self.folder)
         rounds = partial(warm, asked, self.folder, self.way, Ending(None))
         for small in (True, False):
-            warm_up(rounds, self.settings.fresh_s, Told(), small=small)
+            warm_up(rounds, self.settings.fresh_s, RunLog(), small=small)
 
     def passes(self, condition: str, load: float, kind: str) -> bool:
         """Run a trial, and say what came of it."""
@@ -55,7 +55,7 @@ class Hosts:
         warm_up_s = self.settings.warm_up_s
         one = run(asked, self.folder, self.way, warm_up_s, self.auditor, Ending(None), None, report_too=True)
         self.done.append(one)
-        Told().say(f"{load:,.0f} records/s for {self.seconds:g} s: {result(self.done).strip()}")
+        RunLog().say(f"{load:,.0f} records/s for {self.seconds:g} s: {result(self.done).strip()}")
         return one.passed
 
 

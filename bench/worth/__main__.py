@@ -81,10 +81,10 @@ def _wrong(options: argparse.Namespace) -> str:
 
 
 def _described(name: str, work: Work, options: argparse.Namespace) -> str:
-    arms = alone.variants_of(work.by, options.variants)
+    variants = alone.variants_of(work.by, options.variants)
     by = {"compare": "compare.yml", "proxies": "loops on the fleet"}.get(work.by, f"bench.{work.by}")
-    turns = 2 * options.blocks * len(arms)
-    return f"{name}: {work.title}; by {by}; {', '.join(arms)} in {options.blocks} blocks, {turns} turns"
+    turns = 2 * options.blocks * len(variants)
+    return f"{name}: {work.title}; by {by}; {', '.join(variants)} in {options.blocks} blocks, {turns} turns"
 
 
 def _played(classes: dict[str, Work], options: argparse.Namespace) -> bool:
@@ -113,11 +113,11 @@ def _played(classes: dict[str, Work], options: argparse.Namespace) -> bool:
 def _one(name: str, work: Work, options: argparse.Namespace) -> dict[str, Any]:
     if work.by == "compare":
         return compared(name, work, options)
-    arms = alone.variants_of(work.by, options.variants)
+    variants = alone.variants_of(work.by, options.variants)
     if work.by == "proxies":
-        return take_turns(arms, options.blocks, Loops(name, options).turn, _say)
+        return take_turns(variants, options.blocks, Loops(name, options).turn, _say)
     with (alone.mirror if work.by == "mirror" else alone.streams)(options) as turn:
-        return take_turns(arms, options.blocks, turn, _say)
+        return take_turns(variants, options.blocks, turn, _say)
 
 
 def _keep(

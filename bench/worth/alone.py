@@ -63,9 +63,9 @@ def mirror(_: argparse.Namespace) -> Iterator[Turn]:
     of = all_cases(own.partitions, own.round_trip_ms, os.cpu_count() or 1, ratio=BEST_RATIO[own.workload])
     with running_bench(own, jars) as bench:
 
-        def turn(arm: str) -> Measured:
+        def turn(variant: str) -> Measured:
             try:
-                found = repetition(bench, of[_MIRRORS[arm]])
+                found = repetition(bench, of[_MIRRORS[variant]])
             except _FAILURES as error:
                 raise TurnError(str(error).splitlines()[0]) from error
             return {"throughput": {"mirror": {"mean_records_per_s": found["records_per_s"]}}}
@@ -87,10 +87,10 @@ def streams(options: argparse.Namespace) -> Iterator[Turn]:
         run.fill(broker, _RECORDS, _CAME_PER_S)
         bench = run.Bench(broker, Path(name), _RECORDS)
 
-        def turn(arm: str) -> Measured:
-            case = _APPLICATIONS[arm]
+        def turn(variant: str) -> Measured:
+            case = _APPLICATIONS[variant]
             try:
-                seen = run.throughput(bench, arm, case, options.warm_up + options.seconds)
+                seen = run.throughput(bench, variant, case, options.warm_up + options.seconds)
                 held = memory(seen["samples"], cases.HEAP_MIB, case.bounded)
             except _FAILURES as error:
                 raise TurnError(str(error).splitlines()[0]) from error

@@ -53,10 +53,10 @@ class Loops:
         self._name, self._options = name, options
         self._running = ""
 
-    def turn(self, arm: str) -> Measured:
+    def turn(self, variant: str) -> Measured:
         """Deploy a variant and measure; raises TurnError."""
         try:
-            fleet = self._deployed(arm)
+            fleet = self._deployed(variant)
             if signal := _SIGNALS.get(self._name):
                 silent = restart(self._options, fleet, signal)
                 return {"rebalance": {"consume_stall_s": silent["worst_partition_s"]}}
@@ -65,17 +65,17 @@ class Loops:
             self._running = ""
             raise TurnError(str(error)) from error
 
-    def _deployed(self, arm: str) -> Proxies:
-        extra = {} if arm == "planned" else {"advice": arm}
+    def _deployed(self, variant: str) -> Proxies:
+        extra = {} if variant == "planned" else {"advice": variant}
         fleet = deployed(self._options.inventory, extra)
-        if arm == self._running:
+        if variant == self._running:
             # A deploy that changes nothing leaves processes that are warm already.
             play(
                 self._options.inventory,
                 {**extra, "service": "kafka_rest"},
                 playbook="rolling_restart.yml",
             )
-        self._running = arm
+        self._running = variant
         return fleet
 
 

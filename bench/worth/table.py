@@ -29,9 +29,9 @@ def reports(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return found
 
 
-def judged(report: Mapping[str, Any], arm: str) -> list[Compared]:
+def judged(report: Mapping[str, Any], variant: str) -> list[Compared]:
     """Return the figures of a variant that were judged against the first."""
-    figures = (from_json(one) for one in report["figures"].get(arm, ()))
+    figures = (from_json(one) for one in report["figures"].get(variant, ()))
     return [one for one in figures if one.chance is not None]
 
 
@@ -84,15 +84,15 @@ def _one(name: str, report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"**`{name}`, {report['subject']}**: {_how(report)}"
     yield ""
-    if collapsed := ", ".join(f"{count} of {arm}" for arm, count in fell.items() if count):
+    if collapsed := ", ".join(f"{count} of {variant}" for variant, count in fell.items() if count):
         yield f"Collapsed: {collapsed}, of {2 * report['blocks']} each."
         yield ""
     yield f"| variant | figure | {base} | variant's | difference, 95 percent | chance | |"
     yield "|---|---|--:|--:|--:|--:|---|"
-    for arm in report["arms"][1:]:
-        for seen in (row(one) for one in judged(report, arm)):
+    for variant in report["arms"][1:]:
+        for seen in (row(one) for one in judged(report, variant)):
             yield (
-                f"| {arm} | {seen.name} | {seen.before} | {seen.after} | {seen.interval} | {seen.chance} "
+                f"| {variant} | {seen.name} | {seen.before} | {seen.after} | {seen.interval} | {seen.chance} "
                 f"| {seen.change} |"
             )
 

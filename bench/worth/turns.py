@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from comparison.arms import blocks_of, order_of
 from comparison.figures import collapsed, compare
 from comparison.table import as_json
+from comparison.variant_order import blocks_of, order_of
 
 #: A round that brings no more than this beyond the one before it is steady; of so many at most.
 _STEADY: Final = 1.05
@@ -32,35 +32,37 @@ def steady(played: Callable[[], float]) -> None:
 
 
 def take_turns(
-    arms: Sequence[str], blocks: int, turn: Callable[[str], Measured], say: Callable[[str], None]
+    variants: Sequence[str], blocks: int, turn: Callable[[str], Measured], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Have variants take turns; return how each compares with the first, as comparison.json has it.
 
     A turn that raises TurnError collapsed.
     """
-    order = order_of(arms, blocks)
+    order = order_of(variants, blocks)
     documents: dict[int, dict[str, Any]] = {}
-    fell = dict.fromkeys(arms, 0)
-    for place, (block, arm) in enumerate(order):
-        say(f"turn {place + 1} of {len(order)}: {arm}, block {block + 1}")
-        name = f"{place + 1:03d}-{arm}"
+    fell = dict.fromkeys(variants, 0)
+    for place, (block, variant) in enumerate(order):
+        say(f"turn {place + 1} of {len(order)}: {variant}, block {block + 1}")
+        name = f"{place + 1:03d}-{variant}"
         try:
             checks = [
                 {"name": check, "verdict": "measured", "measured": figures, "anomalies": {}}
-                for check, figures in turn(arm).items()
+                for check, figures in turn(variant).items()
             ]
             documents[place] = {"run_id": name, "verdict": "measured", "checks": checks}
         except TurnError as error:
             say(f"  collapsed: {error}")
             documents[place] = collapsed(name)
-            fell[arm] += 1
+            fell[variant] += 1
     # Of variants that all collapsed always, none is worse.
-    blocks_by_arm = {arm: blocks_of(arms[0], arm, order, documents) for arm in arms[1:]}
-    found = compare(blocks_by_arm) if sum(fell.values()) < len(order) else {}
+    blocks_by_variant = {
+        variant: blocks_of(variants[0], variant, order, documents) for variant in variants[1:]
+    }
+    found = compare(blocks_by_variant) if sum(fell.values()) < len(order) else {}
     return {
-        "arms": list(arms),
+        "arms": list(variants),
         "blocks": blocks,
-        "against": arms[0],
+        "against": variants[0],
         "collapsed": fell,
-        "figures": {arm: [as_json(one) for one in many] for arm, many in found.items()},
+        "figures": {variant: [as_json(one) for one in many] for variant, many in found.items()},
     }

@@ -32,7 +32,7 @@ _STOP_S: Final = 110.0  # what the sample takes to close its stores, at most, an
 
 
 @dataclass(frozen=True)
-class Application:
+class ApplicationInstance:
     """An instance as it is planned, and what of it this place says otherwise.
 
     ``properties`` go over the planned ones, None takes one out; ``environment`` goes to the process.
@@ -46,7 +46,7 @@ class Application:
     wrapper: tuple[str, ...] = ()
 
 
-class Running:
+class StartedApplication:
     """A started process: what it tells of itself, and its end."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -125,7 +125,9 @@ class Running:
 
 
 @contextmanager
-def running_application(app: Application, bootstrap_servers: str, folder: Path) -> Iterator[Running]:
+def running_application(
+    app: ApplicationInstance, bootstrap_servers: str, folder: Path
+) -> Iterator[StartedApplication]:
     """Run it until the block ends; a second run in the same folder finds the state of the first.
 
     Raises:
@@ -149,14 +151,14 @@ def running_application(app: Application, bootstrap_servers: str, folder: Path) 
             env={**os.environ, **environment, **app.environment},
             start_new_session=True,
         )
-    running = Running(process, folder)
+    running = StartedApplication(process, folder)
     try:
         yield running
     finally:
         running.stop()
 
 
-def _texts(app: Application, bootstrap_servers: str, folder: Path) -> dict[str, dict[str, str]]:
+def _texts(app: ApplicationInstance, bootstrap_servers: str, folder: Path) -> dict[str, dict[str, str]]:
     """Return the planned settings by file name, with this place's folders, brokers and own values."""
     name = app.instance.name
     here = {
@@ -178,7 +180,7 @@ def _texts(app: Application, bootstrap_servers: str, folder: Path) -> dict[str, 
     return found
 
 
-def _kit_jar(app: Application, jars: list[Path], folder: Path) -> Path:
+def _kit_jar(app: ApplicationInstance, jars: list[Path], folder: Path) -> Path:
     rocksdb = [asdict(s) for s in app.instance.settings if s.file.endswith("/rocksdb.properties")]
     wish = Wish("joins", VERSION, MAIN_CLASS, jars, rocksdb, 17)
     unpack(build_kit(wish, cache_root(), write=True).tarball, folder / "kit")

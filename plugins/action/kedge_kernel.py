@@ -13,7 +13,7 @@ from control.drift import change, indented
 from control.rendering import render
 from evidence.plain import plain, plain_lines
 from plugins.action.kedge_drift import comparison
-from sizing.host.kernel import Decision, decide, decide_limit
+from sizing.host.kernel_outcome import Decision, decide, decide_limit
 
 _REFUSED = re.compile(r"# (\S+)=(.*) was refused: (.*)")
 display = Display()

@@ -36,11 +36,11 @@ from sizing.inventory.versions import versions
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
 from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
+from sizing.plan_text import text
 from sizing.recommended_changes import what_changes
 from sizing.rights import rights_of
 from sizing.services import SERVICES
 from sizing.streams.verified import applications_json
-from sizing.text import text
 from sizing.topics.planner import targets
 
 _CONNECTION = (

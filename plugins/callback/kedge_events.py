@@ -29,7 +29,7 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 from border.action import actions
-from border.foreign import ForeignError
+from border.untrusted import UntrustedError
 from sizing.services import SERVICES
 
 _SETS_FACTS = ("set_fact", "ansible.builtin.set_fact")
@@ -72,7 +72,7 @@ class CallbackModule(CallbackBase):
                 rows += actions(
                     one.get("kedge_actions", []) if isinstance(one, dict) else [], host, _SERVICES
                 )
-            except ForeignError as error:
+            except UntrustedError as error:
                 self._display.warning(f"{host}: what it did is not in the evidence: {error}")
         for row in rows:
             if row["action"] == "ready" and row["ok"]:

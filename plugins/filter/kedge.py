@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from border.foreign import shown
+from border.untrusted import shown
 from control.deployed import disagreed, left_together
 from control.load_spec import load_spec
-from control.moves import moved_off, new_on
+from control.moved_instances import moved_off, new_on
 from control.notices import Notice, turning_tls
 from control.notices import refusal as unannounced
 from control.occupying import occupying

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.module_utils.owners import holders, unit_of, words_of
+from ansible.module_utils.host_processes import holders, unit_of, words_of
 from ansible.module_utils.service_control import Done, run
 
 

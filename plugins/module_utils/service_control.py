@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,11 @@ from typing import Any
 RUNNING, FAILED = 2, 4
 
 Done = subprocess.CompletedProcess[str]
+
+
+def now_us() -> int:
+    """Return the time in microseconds since the epoch."""
+    return time.time_ns() // 1000
 
 
 def run(*argv: str) -> Done:

@@ -92,35 +92,26 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible.module_utils import haproxy, haproxy_trial, predecessor, reload
+from ansible.module_utils import haproxy, haproxy_trial, reload, takeover
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.host_processes import not_own
 from ansible.module_utils.node_lock import ROOT, held
-from ansible.module_utils.owners import not_own
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
 from ansible.module_utils.releases import PROBE
 from ansible.module_utils.rest_members import delete_members
-from ansible.module_utils.service_control import FAILED, act, run, warden_state
+from ansible.module_utils.service_control import FAILED, act, now_us, run, warden_state
+from ansible.module_utils.takeover import POLL_SECONDS, PREDECESSOR
 
 #: What holds for the others where an instance fails, and what to do; what holds for it stands before that.
 NEXT = "No instance after it was touched. Fix what its journal names, then run the playbook again"
 SYSTEMD = Path("/etc/systemd/system")
-POLL_SECONDS = 0.1
 JOURNAL_LINES = 25
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
 STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
-#: What is noted of a predecessor that answered the probe before it was stopped, and has to answer it again.
-ANSWERED = "answered"
-#: What stands for a former release where an instance took over from a predecessor.
-PREDECESSOR = "predecessor"
 #: Those that give an instance a release which another plan made.
 FORMER = ("former", "back")
-
-
-def now_us() -> int:
-    """Return the time in microseconds since the epoch."""
-    return time.time_ns() // 1000
 
 
 class InstanceUnit:
@@ -133,15 +124,14 @@ class InstanceUnit:
         self.unit = f"{module.params['unit']}@{name}.service"
         self.control = module.params["controls"].get(name, {})
         self.home = ROOT / module.params["unit"] / name
-        self.adopted: dict[str, Any] | None = module.params["adopts"].get(name)
-        # There from before the predecessor stops until one of the two serves: also after a kill in between.
-        self.taking = self.home / PREDECESSOR
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
         self.former: str | None = None  # the release that it ran before, where that was another one
         self.probe = dict(module.params["ready"].get(name, {}))
         if "login" in self.probe:
             self.probe["login"] = module.params["secrets"][self.probe["login"]]
+        adopted = module.params["adopts"].get(name)
+        self.takeover = takeover.Takeover(self, adopted) if adopted else None
 
     def act(self, action: str, started_us: int, ok: bool) -> None:
         """Record an action, as a row of the evidence table ``actions`` less the host."""
@@ -198,72 +188,16 @@ class InstanceUnit:
         done = act("stop", self.unit, self.control)
         self.act("stop", began, done.returncode == 0)
 
-    def stop_predecessor(self, adopted: dict[str, Any]) -> str | None:
-        """Stop the process that this instance takes over from; return what went wrong, if anything."""
-        self.taking.write_text("" if self.asked() else ANSWERED)
-        if self.module.params["members"]:
-            delete_members(self.probe, self.module.params["members"])
-        began, deadline = now_us(), time.monotonic() + self.module.params["ready_seconds"]
-        done = predecessor.stop(adopted)
-        while (serves := predecessor.serves(adopted)) and not done.returncode and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        self.act("stop", began, not (serves or done.returncode))
-        if not serves and not done.returncode:
-            return None
-        why = done.stderr.strip() or f"it still holds port {adopted['port']}"
-        return f"{predecessor.name_of(adopted)}, from which it takes over, cannot be stopped: {why}"
-
     def back(self) -> str | None:
         """Go back to the former release, or go out for the predecessor; return what is wrong, if anything."""
-        adopted = self.adopted
-        if not adopted or self.release != PREDECESSOR:
+        if not self.takeover or self.release != PREDECESSOR:
             return self.run()
         self.stop()
-        self.taking.write_text("")
+        self.takeover.marker.write_text("")
         for name in ("running", "good"):
             (self.home / name).unlink(missing_ok=True)
-        said = self.give_back(adopted)
-        if self.taking.exists():
-            return f"{said}. {NEXT}"
-        if (done := predecessor.enable(adopted)) and done.returncode:
-            return f"{said}, and cannot be enabled: {done.stderr.strip()}. {NEXT}"
-        return None
-
-    def give_back(self, adopted: dict[str, Any]) -> str:
-        """Have the predecessor serve again, as if nothing had been taken over; return what came of it."""
-        name, port = predecessor.name_of(adopted), adopted["port"]
-        answered = self.taking.read_text() == ANSWERED
-        systemctl("disable", self.unit)
-        self.link.unlink(missing_ok=True)
-        began, deadline = now_us(), time.monotonic() + self.module.params["ready_seconds"]
-        done = predecessor.start(adopted)
-        self.act("start", began, done.returncode == 0)
-        wrong: str | None = done.stderr.strip() or "its start failed"
-        while not done.returncode:
-            wrong = "it does not hold the port"
-            if predecessor.serves(adopted):
-                wrong = self.asked() if answered else None
-            if wrong is None or time.monotonic() > deadline:
-                break
-            time.sleep(POLL_SECONDS)
-        self.act("ready", began, wrong is None)
-        if wrong:
-            return (
-                f"{name} was started again and does not serve on port {port}: {wrong}. Nobody serves there: "
-                f"start it by hand on this host (`{predecessor.by_hand(adopted)}`)"
-            )
-        self.taking.unlink()
-        return f"{name} runs and serves on port {port} as before"
-
-    def leave_predecessor(self, adopted: dict[str, Any]) -> None:
-        """Keep the predecessor from starting with the host, now that this instance does its job."""
-        done = predecessor.disable(adopted)
-        if done and done.returncode:
-            self.module.warn(
-                f"{predecessor.name_of(adopted)} was taken over and cannot be disabled: "
-                f"{done.stderr.strip()}. See that nothing starts it with the host"
-            )
-        self.taking.unlink()
+        wrong = self.takeover.undo()
+        return f"{wrong}. {NEXT}" if wrong else None
 
     def asked(self) -> str | None:
         """Return what the probe complains of; whoever holds the port answers it."""
@@ -385,7 +319,7 @@ class InstanceUnit:
             printed_us = int(json.loads(said)["__REALTIME_TIMESTAMP"])
         except (ValueError, LookupError, TypeError):
             return False
-        return now_us() - printed_us < SILENCE_SECONDS * 1_000_000
+        return bool(now_us() - printed_us < SILENCE_SECONDS * 1_000_000)
 
     def kill(self) -> str | None:
         """End the process as a crash does; return what is wrong where the unit does not bring it back."""
@@ -440,9 +374,9 @@ class InstanceUnit:
         (self.home / "running").unlink(missing_ok=True)
         self.former = before if before != release else None
         gently = self.reloads() and self.takes(release) and self.raise_limits(release)
-        if self.adopted and predecessor.serves(self.adopted):
-            if wrong := self.stop_predecessor(self.adopted):
-                return f"{wrong}; {self.give_back(self.adopted)}. {NEXT}"
+        if self.takeover and self.takeover.due():
+            if wrong := self.takeover.stop():
+                return f"{wrong}; {self.takeover.give_back()}. {NEXT}"
         elif state != "started" and not gently:
             self.stop()
         if state in FORMER:
@@ -453,8 +387,8 @@ class InstanceUnit:
         if wrong is None:
             if not self.control:
                 systemctl("enable", self.unit)
-            if self.adopted and self.taking.exists():
-                self.leave_predecessor(self.adopted)
+            if self.takeover and self.takeover.begun():
+                self.takeover.end()
                 self.former = PREDECESSOR
             self.mark(release)
             if state == "back" and self.former:
@@ -477,8 +411,8 @@ class InstanceUnit:
         """Put the last release that became ready back and have it run; return what came of it."""
         if not gently:
             act("stop", self.unit, self.control)
-        if self.adopted and self.taking.exists():
-            return self.give_back(self.adopted)
+        if self.takeover and self.takeover.begun():
+            return str(self.takeover.give_back())
         marker = self.home / "good"
         good = marker.read_text().strip() if marker.exists() else None
         if good is None or not (self.home / "releases" / good).is_dir():

@@ -51,8 +51,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.node_lock import ROOT
-from ansible.module_utils.owners import (
+from ansible.module_utils.host_processes import (
     UNSEEN,
     holders,
     main_class,
@@ -62,6 +61,7 @@ from ansible.module_utils.owners import (
     unseen,
     words_of,
 )
+from ansible.module_utils.node_lock import ROOT
 from ansible.module_utils.predecessor import belongs, serves
 from ansible.module_utils.service_control import is_active
 

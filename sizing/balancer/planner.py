@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from sizing.balancer.drain import proxies_of, put_request_times
 from sizing.balancer.links import check_link
-from sizing.balancer.security import FILE, plan_balancer_security
+from sizing.balancer.security import FILE, UNIT, plan_balancer_security
 from sizing.balancer.variables import RestBalancer
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, PlannedInstance
-from sizing.core.service import PlannedInstances
-from sizing.core.settings import MIB, Advice, Basis, Choice, Setting, Sheet
+from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.security import RestTls
 from sizing.rest.distribution import SERVICE as REST
@@ -30,13 +30,7 @@ _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"
 _HOMES: Final = 200_000
 _ENTRY_BYTES: Final = 200  # a key of up to 128 bytes and HAProxy's own
-_UNIT: Final = "/etc/systemd/system/rest-balancer@haproxy.service.d/10-kedge.conf"
 _ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
-_CLIENT_S: Final = 60
-#: How long a record may wait for metadata, and then for its delivery: defaults of the Java client.
-_PRODUCE_MS: Final = {"producer.max.block.ms": 60_000, "producer.delivery.timeout.ms": 120_000}
-_PRODUCE_MARGIN_S: Final = 30
-_STOP_MORE_S: Final = 5
 _CHECK_S: Final = 5
 _FALL: Final = 3  # HAProxy's own default
 _ERRORS: Final = 10  # HAProxy's own default, so that a burst with lost connections takes none out
@@ -149,7 +143,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         sheet = Sheet(f"{host} {SERVICE}@haproxy", advice, {})
         _address(sheet, inventory.address(host), variables)
         _stickiness(sheet, rest, variables)
-        _timeouts(sheet, _all_proxies(rest.services))
+        put_request_times(sheet, proxies_of(rest.services))
         for key, value, because, source, basis in _FIXED:
             sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source, basis))
         _health(sheet, inventory, rest)
@@ -281,7 +275,7 @@ def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
     files = 2 * most + _SPARE_FILES
     because = f"two for each of {most} connections, one on each side, and {_SPARE_FILES} for its own use"
     sheet.put(
-        _UNIT, "LimitNOFILE", "balancer.limits", Choice(files, because, f"{_MANUAL}, maxconn", "estimate")
+        UNIT, "LimitNOFILE", "balancer.limits", Choice(files, because, f"{_MANUAL}, maxconn", "estimate")
     )
     each = 2 * (2 * _BUFFER_BYTES + _CONNECTION_BYTES)
     table = _HOMES * _ENTRY_BYTES
@@ -292,7 +286,7 @@ def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
         f"after a reload"
     )
     sheet.put(
-        _UNIT,
+        UNIT,
         "MemoryMax",
         "balancer.limits",
         Choice(f"{mib}M", because, f"{_MANUAL}, tune.bufsize", "estimate"),
@@ -302,10 +296,10 @@ def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
         source = "capabilities(7), CAP_NET_BIND_SERVICE; user_namespaces(7)"
         for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
             sheet.put(
-                _UNIT, key, "balancer.limits", Choice("CAP_NET_BIND_SERVICE", because, source, "documented")
+                UNIT, key, "balancer.limits", Choice("CAP_NET_BIND_SERVICE", because, source, "documented")
             )
         because = "in a user namespace of its own the process would not have the right to the port"
-        sheet.put(_UNIT, "PrivateUsers", "balancer.limits", Choice("no", because, source, "documented"))
+        sheet.put(UNIT, "PrivateUsers", "balancer.limits", Choice("no", because, source, "documented"))
 
 
 def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:
@@ -315,7 +309,7 @@ def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:
 
 def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
     """Plan how many consumers' owning instances are remembered, and for how long."""
-    instances = _all_proxies(rest.services)
+    instances = proxies_of(rest.services)
     consumers = max((int_or_none(i.value("consumer.instance.timeout.ms")) or 0 for i in instances), default=0)
     minutes = variables.consumer_minutes
     sheet.put(
@@ -349,83 +343,6 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
             "estimate",
         ),
     )
-
-
-def _timeouts(sheet: Sheet, instances: Sequence[PlannedInstance]) -> None:
-    """Plan how long a request may take, and how long a stop lets requests end."""
-    produce, polls = _longest_produce_s(instances), _longest_poll_ms(instances)
-    longest = _longest_request_s(instances)
-    sheet.put(
-        FILE,
-        "timeout server",
-        "balancer.timeouts",
-        Choice(
-            f"{longest}s",
-            f"a record may take {produce} s where no broker answers, a read {polls} ms: the balancer must "
-            "not give up before the proxy does",
-            _OBSERVED,
-            "estimate",
-        ),
-    )
-    because = f"an old process of HAProxy lets requests end for as long as one may take, {longest} s"
-    sheet.put(
-        FILE, "hard-stop-after", "balancer.timeouts", Choice(f"{longest}s", because, _OBSERVED, "derived")
-    )
-    because = f"a stop lets requests end, for {longest} s at most; systemd waits as long and a little more"
-    sheet.put(
-        _UNIT,
-        "TimeoutStopSec",
-        "rollout.stop",
-        Choice(longest + _STOP_MORE_S, because, _OBSERVED, "estimate"),
-    )
-    idle = f"an estimate: a client's connection without a request is kept for {_CLIENT_S} s"
-    for key in ("timeout client", "timeout http-keep-alive"):
-        sheet.put(
-            FILE, key, "balancer.timeouts", Choice(f"{_CLIENT_S}s", idle, f"{_MANUAL}, {key}", "estimate")
-        )
-
-
-def drain_settings(services: PlannedInstances) -> tuple[Setting, ...]:
-    """Return how long a balancer drains an instance: ``drain_seconds``, then ``finish_seconds``."""
-    instances = _all_proxies(services)
-    polls, longest = _longest_poll_ms(instances), str(_longest_request_s(instances))
-    why = (
-        f"a read in flight ends within {polls} ms; from then on consumers of the instance get 503, "
-        "for they would go on asking"
-    )
-    last = f"no request in flight is older than {longest} s: the balancer has given it up"
-    drain = str(math.ceil(polls / 1000) + 1)
-    return (
-        Setting("", "drain_seconds", drain, "rollout.drain", why, _OBSERVED, "estimate"),
-        Setting("", "finish_seconds", longest, "rollout.drain", last, _OBSERVED, "derived"),
-    )
-
-
-def _all_proxies(services: PlannedInstances) -> list[PlannedInstance]:
-    """Return the planned proxies of all hosts."""
-    return [i for of_host in services.values() for i in of_host.get(REST, ())]
-
-
-def _longest_request_s(instances: Sequence[PlannedInstance]) -> int:
-    """Return for how long a request may be answered before the balancer gives it up, in whole seconds."""
-    produce, polls = _longest_produce_s(instances), _longest_poll_ms(instances)
-    return max(_CLIENT_S, produce + _PRODUCE_MARGIN_S, 2 * polls // 1000)
-
-
-def _longest_poll_ms(instances: Iterable[PlannedInstance]) -> int:
-    return max((int_or_none(i.value("consumer.request.timeout.ms")) or 0 for i in instances), default=0)
-
-
-def _longest_produce_s(instances: Iterable[PlannedInstance]) -> int:
-    """Return for how long a record may wait for its metadata and for its delivery, in whole seconds."""
-
-    def wait_ms(instance: PlannedInstance) -> int:
-        return sum(
-            int_or_none(instance.value(key)) or int_or_none(instance.value(f"kafka.{key}")) or default
-            for key, default in _PRODUCE_MS.items()
-        )
-
-    return math.ceil(max(map(wait_ms, instances), default=0) / 1000)
 
 
 def _health(sheet: Sheet, inventory: Inventory, rest: Part) -> None:

@@ -14,6 +14,8 @@ from sizing.inventory.security import KeyPair, RestTls, put_file
 #: Where the configuration of the one balancer of a host lies.
 FOLDER: Final = "/etc/rest-balancer/haproxy"
 FILE: Final = f"{FOLDER}/haproxy.cfg"
+#: The limits of its unit.
+UNIT: Final = "/etc/systemd/system/rest-balancer@haproxy.service.d/10-kedge.conf"
 _MANUAL: Final = "HAProxy 2.6 configuration manual, 5 Bind and server options"
 
 

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from sizing.closed_output import until_closed
 from sizing.core.findings import Finding
 from sizing.core.plan import Plan
 from sizing.core.settings import Setting
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.yaml_files import InventoryError
-from sizing.pipes import until_closed
 from sizing.plan import make_plan
 from sizing.services import SERVICES
 

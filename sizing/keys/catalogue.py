@@ -1,4 +1,4 @@
-"""The keys that each component and version reads, and what is wrong with the ones that a person wrote.
+"""The keys that each component and version reads, and what each takes.
 
 The catalogues lie in ``catalogues/COMPONENT-VERSION.txt``, one key a line, read from the components
 themselves (their ConfigDef, and what librdkafka prints of its own). Behind a key stands what it takes, where
@@ -8,14 +8,10 @@ whole number from .. to, ``% LOW HIGH`` a number. A version between two files ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
-
-from evidence.nearest import nearest
-from sizing.core.findings import Finding, Severity
 
 Component = Literal[
     "admin",
@@ -42,21 +38,6 @@ OF_KAFKA: Final = "write Kafka's own version (Confluent Platform 7.9 has Kafka 3
 LOCKED_KAFKA: Final = ("3.9.2", "4.3.1")
 
 _FOLDER: Final = Path(__file__).with_name("catalogues")
-
-#: Families of keys whose members a plugin or a listener names; nothing can be said about them.
-_OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")
-
-#: What most components do with a key that they do not know.
-SILENT: Final = " and would pass over it in silence"
-
-
-@dataclass(frozen=True, slots=True)
-class KnownKeys:
-    """The keys that ``subject``, a component with its version, knows, and those of any version of it."""
-
-    subject: str
-    known: frozenset[str]
-    ever: frozenset[str]
 
 
 @cache
@@ -102,58 +83,6 @@ def beyond(component: Component, version: str) -> bool:
     return all(numbers(version)[: len(file)] > file for file in files)
 
 
-def check_keys(
-    component: Component,
-    version: str,
-    keys: Iterable[str],
-    where: str,
-    rule: str = "keys.unknown",
-    refused: str = "",
-) -> list[Finding]:
-    """Return a warning for each key that this version of a component does not read.
-
-    ``refused`` says what becomes of a key that no version knows, where that is an error; without it, such a
-    key is passed over.
-    """
-    known = known_keys(component, version)
-    if not known:
-        return []
-    return unread(
-        KnownKeys(f"{component} {version}", known, every_key(component)),
-        keys,
-        where,
-        rule,
-        "error" if refused else "warning",
-        f": {refused}" if refused else SILENT,
-    )
-
-
-def unread(
-    read: KnownKeys,
-    keys: Iterable[str],
-    where: str,
-    rule: str,
-    severity: Severity,
-    consequence: str,
-    otherwise: str = "",
-) -> list[Finding]:
-    """Return a finding for each key that is not read.
-
-    ``severity`` and ``consequence`` are those of a key that no version knows; ``otherwise`` is what can be
-    done beside taking such a key out.
-    """
-    return [
-        _finding(key, read, where, rule, severity, consequence, otherwise)
-        for key in keys
-        if key not in read.known and not is_open(key)
-    ]
-
-
-def is_open(key: str) -> bool:
-    """Return whether a key is of a family whose members a plugin names, so that nothing can be said of it."""
-    return key.startswith(_OPEN)
-
-
 def numbers(version: str) -> tuple[int, ...]:
     """Return a version as numbers, so that 7.10 comes after 7.9."""
     return tuple(int(part) for part in version.split(".") if part.isdigit())
@@ -168,27 +97,6 @@ def entries(component: Component, version: str) -> Mapping[str, str]:
     if not same:
         return {}
     return _read(files[max((v for v in same if v <= wanted), default=same[0])])
-
-
-def _finding(
-    key: str, read: KnownKeys, where: str, rule: str, severity: Severity, consequence: str, otherwise: str
-) -> Finding:
-    if key in read.ever:
-        return Finding(
-            "warning",
-            rule,
-            where,
-            f"{read.subject} does not read {key}, which other versions do",
-            f"take {key} out",
-        )
-    near = nearest(key, sorted(read.known), 0.75)
-    return Finding(
-        severity,
-        rule,
-        where,
-        f"{read.subject} does not know {key}{consequence}",
-        f"did you mean {near}?" if near else f"take {key} out{otherwise}",
-    )
 
 
 def _files(component: str) -> Iterator[Path]:

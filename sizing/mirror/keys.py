@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from sizing.core.findings import Finding
-from sizing.keys.catalogue import check_keys, known_keys
+from sizing.keys.catalogue import known_keys
+from sizing.keys.unread import check_keys
 from sizing.mirror.producer import Flow
 from sizing.mirror.variables import BESIDE, MirrorFlow, MirrorMaker, bare_keys
 

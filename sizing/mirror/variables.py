@@ -9,9 +9,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from sizing.clients.profiles import Profile
-from sizing.core.capacity import Measured
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
+from sizing.core.measured_capacity import Measured
 from sizing.core.messages import contradiction, wrong_variable
 from sizing.core.metrics import Metrics
 from sizing.core.variables import (

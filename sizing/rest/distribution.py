@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from evidence.dialect import Dialect
+from evidence.rest_dialect import Dialect
 from sizing.clients.fetches import Fetches
 from sizing.clients.groups import Coordinator
 from sizing.core.findings import Severity

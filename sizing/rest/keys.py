@@ -7,16 +7,8 @@ from functools import cache
 from typing import Final
 
 from sizing.core.findings import Finding
-from sizing.keys.catalogue import (
-    SILENT,
-    Component,
-    KnownKeys,
-    entries,
-    every_key,
-    is_open,
-    known_keys,
-    unread,
-)
+from sizing.keys.catalogue import Component, entries, every_key, known_keys
+from sizing.keys.unread import SILENT, KnownKeys, is_open, unread
 from sizing.rest.distribution import Distribution, Keys
 
 #: The keys of each client begin with its own of these.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sizing.clients.profiles import Profile
-from sizing.core.capacity import Measured
+from sizing.core.measured_capacity import Measured
 from sizing.core.messages import contradiction
 from sizing.core.metrics import Metrics
 from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Scalar, Strict

@@ -18,10 +18,10 @@ from sizing.core.findings import Finding
 from sizing.core.plan import Plan
 from sizing.core.settings import Advice, Basis, Setting
 from sizing.core.variables import Strict
-from sizing.hiding import on_command_line
 from sizing.inventory.secrets import Known
 from sizing.mirror.variables import MirrorFlow
 from sizing.plan import make_plan
+from sizing.plan_secrets import on_command_line
 from sizing.rest.variables import RestWorkload
 from sizing.review.limits import check_limits
 from sizing.review.processes import (

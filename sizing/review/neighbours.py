@@ -11,7 +11,7 @@ from typing import Any, Final
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Setting
-from sizing.host.planner import effective
+from sizing.host.kernel import effective
 from sizing.plan import make_plan
 from sizing.review.judging import Ask, Judgement, ReviewedKey
 from sizing.review.kinds import SIGNS, FileFindings

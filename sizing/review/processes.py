@@ -55,7 +55,6 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "offset.commit.interval.ms": "MIRROR_OFFSET_COMMIT_INTERVAL_MS",
     "abort.on.send.failure": "MIRROR_ABORT_ON_SEND_FAILURE",
 }
-_TOPICS: Final = ("include", "whitelist")
 #: Directives of a unit that the plan sets too.
 _UNIT: Final = ("MemoryMax", "LimitNOFILE", "TasksMax", "TimeoutStopSec")
 _CORES: Final = "CPUQuota"

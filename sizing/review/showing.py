@@ -8,8 +8,8 @@ from typing import Final
 
 from sizing.core.naming import fold
 from sizing.core.settings import Basis, apart
+from sizing.plan_text import findings as of_findings
 from sizing.review.judging import Ask, Judgement, ReviewedKey
-from sizing.text import findings as of_findings
 
 _COLUMNS: Final = 100
 #: What a difference is worth, the first most: what was measured, what is written down, what is a judgement.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sizing.core.capacity import Carriers, headroom, not_used, of_other_hosts
 from sizing.core.findings import Finding
+from sizing.core.measured_capacity import Carriers, headroom, not_used, of_other_hosts
 from sizing.host.variables import HostFacts
 from sizing.streams.variables import ROLE, StreamsApp
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
-from sizing.streams.memory import SEGMENT_BYTES, SEGMENT_MS, windows_of
 from sizing.streams.properties import kept_of
+from sizing.streams.stores import SEGMENT_BYTES, SEGMENT_MS, windows_of
 from sizing.streams.variables import StreamsApp
 
 

@@ -1,199 +1,106 @@
-"""What the state of a Streams application takes: databases, memory in and beside RocksDB, time to restore."""
+"""Memory of a Streams instance: heap, RocksDB and what lies beside them, and the limits of its unit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from sizing.streams.variables import StateStore, StreamsApp
+from sizing.core import jvm
+from sizing.core.service import put_stop
+from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.variables import basis_of
+from sizing.streams.heap import put_heap
+from sizing.streams.properties import CONFIG, GUIDE, MEASURED, UNIT, App
+from sizing.streams.rocksdb import put_rocksdb
+from sizing.streams.stores import InstanceState
+from sizing.streams.variables import StreamsApp
 
-#: RocksDB as Kafka Streams sets it up, 3.9 to 4.4: 3 write buffers of 16 MB and a block cache of 50 MB.
-WRITE_BUFFERS: Final = 3
-WRITE_BUFFER_MIB: Final = 16
-BLOCK_CACHE_MIB: Final = 50
-#: Live segments of a windowed store, each a database of its own; one of them takes the writes.
-SEGMENTS: Final = 3
-_SEGMENT_MIN_MS: Final = 60_000  # a segment is half of the retention, 60 s at least
-
-#: Memtables a writing database. bench.streams: 8 MiB with buffers of 4 MiB left 96 percent of stock's
-#: throughput with all segments there. Before there were older ones, and with write buffers of as much, 4 MiB
-#: left 92 and 2 MiB 80; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6.
-FLOOR_MIB: Final = 8.0
-LEFT: Final = "4 MiB left 92 percent of the defaults' throughput, 2 MiB 80, and 1 MiB starved"
-STARVED_MIB: Final = 4 / 3
-#: Share of the bound that memtables may take: 1.5 of 2 GB in the measurement that ran.
-MEMTABLE_SHARE: Final = 0.75
+HOST_MIB: Final = 512  # the system itself
 #: Beside heap and bound: 565 MiB at 576 databases with glibc's allocator (bench.streams), and a quarter more.
 _BESIDE_MIB: Final = 256
 _BESIDE_MIB_A_DATABASE: Final = 0.8
 #: About 2,100 file descriptors with 284 databases.
 _DESCRIPTORS_A_DATABASE: Final = 7.4
-#: Kafka documentation: segment.bytes and segment.ms of topics; log.retention.check.interval.ms of brokers.
-SEGMENT_BYTES: Final = 2**30
-SEGMENT_MS: Final = 604_800_000
-CHECK_MS: Final = 300_000
-#: No batch is larger: the default of max.message.bytes is half of it.
-LEAST_SEGMENT_BYTES: Final = 2 * 2**20
-#: Restoring from a changelog until it is measured: bench.streams had 88 from a broker on the same machine.
-RESTORE_MB_PER_S: Final = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a windowed changelog keeps beyond its window: see :func:`kept_of`.
-
-    Retention takes closed segments alone, and looks for them from time to time.
-
-    Attributes:
-        additional_ms: windowstore.changelog.additional.retention.ms.
-        segment_ms, segment_bytes: after so long, or with so much, a segment is closed.
-    """
-
-    additional_ms: int
-    segment_ms: int
-    segment_bytes: int = SEGMENT_BYTES
-
-    def bytes(self, retention_ms: int, rate: float) -> float:
-        """Return the bytes that a partition holds at most of a window kept so long, at ``rate`` bytes/s."""
-        closed = rate * (retention_ms + self.additional_ms + CHECK_MS) / 1000
-        return closed + min(self.segment_bytes, rate * self.segment_ms / 1000)
-
-
-def windows_of(stores: Sequence[StateStore]) -> list[int]:
-    """Return the different retentions of windowed changelogs, the shortest first."""
-    return sorted({s.retention_ms for s in stores if s.changelog and s.retention_ms})
-
-
-def planned_segment_ms(longest_ms: int, additional_ms: int) -> int:
-    """Return after how long a segment of a changelog is closed: half of what it keeps.
-
-    Not sooner than retention looks for closed ones; a week, Kafka's default, at most.
-    """
-    return min(SEGMENT_MS, max(CHECK_MS, (longest_ms + additional_ms) // 2))
-
-
-def planned_segment_bytes(stores: Sequence[StateStore], additional_ms: int) -> int | None:
-    """Return with how much a segment of every changelog is closed; None where time alone closes them well.
-
-    A segment's time and size reach all changelogs of an application. A time for the longest window lets a
-    shorter one keep too much, and a time for the shortest cuts the others, and those of keys, into thousands
-    of files. Of a size this is half of what a partition keeps on average: that adds half to a restore at
-    most, and makes three segments of a partition on average, whatever its rate.
-    """
-    logged = [s for s in stores if s.changelog]
-    mixed = len(windows_of(stores)) + any(s.kind == "key_value" for s in logged) > 1
-    if not mixed or not windows_of(stores) or any(_rate(s) is None for s in logged if s.retention_ms):
-        return None
-    partitions = kept = 0.0
-    for store in logged:
-        number = stores_of(store, measured=True)
-        partitions += number * store.partitions
-        kept += number * (
-            (_rate(store) or 0) * (store.retention_ms + additional_ms) / 1000
-            if store.retention_ms
-            else (store.keys or 0) * (store.record_bytes or 0)
+def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> int:
+    """Plan heap, RocksDB bound and the unit's limits; return the memory of the instance in MiB."""
+    spec = app.variables
+    environment = f"{app.folder}/environment"
+    heap = put_heap(sheet, app, environment, buffers)
+    logs = f"/var/log/{UNIT}/{app.name}"
+    flags = Choice(
+        f"{jvm.KAFKA_G1} {jvm.gc_log(logs, app.java)}",
+        "the flags of Kafka's own start script",
+        "kafka-run-class.sh of Kafka 4.3",
+        "documented",
+    )
+    sheet.put(environment, "KAFKA_JVM_PERFORMANCE_OPTS", "streams.gc", flags)
+    sheet.put(
+        environment, "LOG_DIR", "streams.logs", Choice(logs, "one log folder an instance", CONFIG, "derived")
+    )
+    because = "always holds its present state, by which a deployment knows that it runs"
+    sheet.put(environment, "KEDGE_STATE_FILE", "streams.reporter",
+              Choice(f"/var/lib/{UNIT}/{app.name}/state.json", because, CONFIG, "derived"))  # fmt: skip
+    because = "gets a line a second with the memory of the process and of its stores, for verify.yml"
+    sheet.put(environment, "KEDGE_SAMPLES_FILE", "streams.reporter",
+              Choice(f"{logs}/samples.jsonl", because, CONFIG, "derived"))  # fmt: skip
+    if spec.jemalloc:
+        because = "jemalloc gives memory back that RocksDB has freed; glibc keeps it in fragments"
+        sheet.put(
+            environment, "LD_PRELOAD", "streams.jemalloc", Choice(spec.jemalloc, because, GUIDE, "derived")
         )
-    return min(SEGMENT_BYTES, max(LEAST_SEGMENT_BYTES, int(kept / partitions / 2)))
+    beside = beside_mib(state)
+    room = (app.facts.memory_mib - HOST_MIB) // spec.instances_per_host
+    room = min(room, spec.memory_mib or room) - heap - beside
+    bound = put_rocksdb(sheet, app, state, room) if spec.stores else 0
+    sheet.rest_of_own(environment, "streams.own")
+    needed = heap + bound + beside
+    because = (
+        f"heap of {heap} MiB, RocksDB of {bound} MiB and {beside} MiB beside them for {state.databases} "
+        "databases, threads and the JVM: iterators, pinned blocks, table readers and the allocator's "
+        "fragments lie outside of the bound"
+    )
+    closes = "it closes its stores: since 4.3 their offsets are in RocksDB, and what is killed restores them"
+    put_stop(
+        sheet,
+        app.dropin,
+        "streams_app",
+        spec.stop_seconds,
+        closes,
+        "Kafka Streams and RocksDB facts",
+        basis_of(StreamsApp, "stop_seconds", spec.stop_seconds, "estimate"),
+    )
+    if spec.memory_mib is None:
+        sheet.put(
+            app.dropin, "MemoryMax", "streams.memory", Choice(f"{needed}M", because, MEASURED, "estimate")
+        )
+    else:
+        _limited(sheet, app, spec.memory_mib, needed, because)
+    because = f"four times the 7.4 descriptors that each of {state.databases} databases was seen to hold"
+    sheet.put(
+        app.dropin,
+        "LimitNOFILE",
+        "streams.descriptors",
+        Choice(descriptors(state), because, MEASURED, "estimate"),
+    )
+    return spec.memory_mib or needed
 
 
-def _rate(store: StateStore) -> float | None:
-    """Return the bytes a second that a store takes; None where nobody says."""
-    if store.records_per_s is None or store.record_bytes is None:
-        return None
-    return store.records_per_s * store.record_bytes
-
-
-def changelog_files(stores: Sequence[StateStore], kept: Kept) -> int:
-    """Return the files of one copy of all changelogs: two of each segment.
-
-    The cleaner merges the segments of keys when half of them are old: until then there are twice as many.
-    """
-    segments = 0.0
-    for store in stores:
-        if not store.changelog:
-            continue
-        of_all = stores_of(store, measured=True) * store.partitions
-        if store.kind == "key_value":
-            size = (store.keys or 0) * (store.record_bytes or 0) / store.partitions
-            segments += of_all * (2 * math.ceil(size / kept.segment_bytes) + 1)
-            continue
-        span = store.retention_ms + kept.additional_ms + CHECK_MS
-        rate = (_rate(store) or 0) / store.partitions / 1000
-        by_bytes = kept.segment_bytes / rate if rate else math.inf
-        segments += of_all * (math.ceil(span / min(kept.segment_ms, by_bytes)) + 1)
-    return math.ceil(2 * segments)
-
-
-def store_mib(
-    partitions: int,
-    segments: int = SEGMENTS,
-    write_buffers: int = WRITE_BUFFERS,
-    write_buffer_mib: float = WRITE_BUFFER_MIB,
-    block_cache_mib: float = BLOCK_CACHE_MIB,
-) -> float:
-    """Return what a store takes without a bound: partitions x segments x (buffers x size + cache)."""
-    return partitions * segments * (write_buffers * write_buffer_mib + block_cache_mib)
-
-
-def write_buffer_mib(memtables: float, of: InstanceState) -> int:
-    """Return the write buffer for that much memtable memory of all stores, both in MiB: a power of two.
-
-    RocksDB takes a memtable's memory in blocks of an eighth of its write buffer, 1 MiB at most: with larger
-    buffers than a writing database has memory for, each holds a block that it hardly fills, and flushes it.
-    A database of an older segment keeps what it has not flushed, half a buffer on average: what all of them
-    keep has to fit, or those that are written to flush all the time to make room.
-    """
-    share = min(memtables / max(1, of.writing), 2 * memtables / max(1, of.databases))
-    return 1 << math.floor(math.log2(min(WRITE_BUFFER_MIB, max(1.0, share))))
-
-
-def segments(store: StateStore) -> int:
-    """Return how many live segments a partition of a store has."""
-    if store.kind == "key_value":
-        return 1
-    interval = max(store.retention_ms / 2, _SEGMENT_MIN_MS)
-    return min(SEGMENTS, math.ceil(store.retention_ms / interval) + 1)
-
-
-def stores_of(store: StateStore, *, measured: bool) -> int:
-    """Return how many stores an entry keeps: a join keeps two, which the article counts as one."""
-    return store.count * (2 if measured and store.kind == "join" else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceState:
-    """The state of one instance, when one host is away.
-
-    Attributes:
-        stores, databases, writing: how many stores, RocksDB instances, and those of them that take writes.
-        unbounded_mib: what stock RocksDB would come to.
-        tasks: partitions of the widest store that the instance carries, standbys included.
-    """
-
-    stores: int
-    databases: int
-    writing: int
-    unbounded_mib: float
-    tasks: int
-
-
-def state(stores: Sequence[StateStore], carriers: int, standbys: int, *, measured: bool) -> InstanceState:
-    """Return the state of one of ``carriers`` instances among which partitions and standbys are spread."""
-    count = databases = writing = tasks = 0
-    unbounded = 0.0
-    for store in stores:
-        number = stores_of(store, measured=measured)
-        # A partition and its standby are never on the same instance.
-        share = min(store.partitions, math.ceil(store.partitions * (1 + standbys) / carriers))
-        each = segments(store) if measured else (1 if store.kind == "key_value" else SEGMENTS)
-        count += number
-        databases += number * share * each
-        writing += number * share
-        unbounded += number * store_mib(share, each)
-        tasks = max(tasks, share)
-    return InstanceState(count, databases, writing, unbounded, tasks)
+def _limited(sheet: Sheet, app: App, limit: int, needed: int, because: str) -> None:
+    """Take the person's limit of an instance, which has to hold what the plan puts into it."""
+    because = f"set in the inventory; the plan puts {needed} MiB into it: {because}"
+    setting = Setting(
+        app.dropin, "MemoryMax", f"{limit}M", "streams.memory", because, "the inventory", "yours"
+    )
+    sheet.settings.append(setting)
+    if limit < needed:
+        sheet.error(
+            "streams.memory.limit",
+            f"streams_app_memory_mib is {limit}, and heap, RocksDB and what lies beside them take {needed} "
+            "MiB: the kernel would end the process",
+            f"set it to {needed} or more, or lower streams_app_heap_mib or streams_app_rocksdb_mib",
+        )
 
 
 def beside_mib(of: InstanceState) -> int:
@@ -204,57 +111,3 @@ def beside_mib(of: InstanceState) -> int:
 def descriptors(of: InstanceState) -> int:
     """Return the limit of open files: four times what that many databases were seen to open."""
     return max(16_384, math.ceil(4 * _DESCRIPTORS_A_DATABASE * of.databases / 1024) * 1024)
-
-
-def partitions_read(stores: Sequence[StateStore], carriers: int, threads: int) -> int:
-    """Return how many partitions a thread's consumer reads: of both streams of a join."""
-    return sum(
-        (2 if store.kind == "join" else 1) * math.ceil(math.ceil(store.partitions / carriers) / threads)
-        for store in stores
-    )
-
-
-def changelogs_of(stores: Sequence[StateStore], carriers: int, threads: int) -> int:
-    """Return how many partitions of changelogs a thread writes, and reads when it restores."""
-    return sum(
-        stores_of(store, measured=True) * math.ceil(math.ceil(store.partitions / carriers) / threads)
-        for store in stores
-        if store.changelog
-    )
-
-
-def restore_bytes(stores: Sequence[StateStore], carriers: int, kept: Kept) -> float:
-    """Return what one instance reads at most to restore its stores from their changelogs."""
-    total = 0.0
-    for store in stores:
-        if not store.changelog:
-            continue
-        partitions = math.ceil(store.partitions / carriers)
-        number = stores_of(store, measured=True)
-        if store.kind == "key_value":
-            share = partitions / store.partitions
-            total += number * share * (store.keys or 0) * (store.record_bytes or 0)
-        else:
-            rate = (store.records_per_s or 0) * (store.record_bytes or 0) / store.partitions
-            total += number * partitions * kept.bytes(store.retention_ms, rate)
-    return total
-
-
-def disk_bytes(stores: Sequence[StateStore], carriers: int) -> float:
-    """Return what the stores of one instance hold on disk; a record stays until its whole segment is old."""
-    total = 0.0
-    for store in stores:
-        share = math.ceil(store.partitions / carriers) / store.partitions
-        number = stores_of(store, measured=True)
-        if store.kind == "key_value":
-            total += number * share * (store.keys or 0) * (store.record_bytes or 0)
-        else:
-            seconds = (store.retention_ms + max(store.retention_ms / 2, _SEGMENT_MIN_MS)) / 1000
-            total += number * share * seconds * (store.records_per_s or 0) * (store.record_bytes or 0)
-    return total
-
-
-def restore_seconds(app: StreamsApp, carriers: int, kept: Kept) -> float:
-    """Return how long one instance restores, at the measured rate or the assumed one."""
-    rate = (app.restore_mb_per_s or RESTORE_MB_PER_S) * 1e6
-    return restore_bytes(app.stores, carriers, kept) / rate

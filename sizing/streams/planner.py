@@ -26,18 +26,11 @@ from sizing.inventory.clusters import (
     message_max_bytes,
 )
 from sizing.inventory.service_levels import service_levels
-from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, check_keys, every_key, known_keys, numbers
-from sizing.streams import memory as streams_memory
+from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, every_key, known_keys, numbers
+from sizing.keys.unread import check_keys
+from sizing.streams import stores as streams_stores
 from sizing.streams.capacity import application_headroom
-from sizing.streams.memory import (
-    FLOOR_MIB,
-    LEFT,
-    MEMTABLE_SHARE,
-    STARVED_MIB,
-    InstanceState,
-    changelog_files,
-)
-from sizing.streams.process import HOST_MIB, plan_memory
+from sizing.streams.memory import HOST_MIB, plan_memory
 from sizing.streams.properties import (
     BENCH,
     CONSUMER_PREFIXES,
@@ -48,6 +41,11 @@ from sizing.streams.properties import (
 )
 from sizing.streams.protocol import check_protocol
 from sizing.streams.records import check_records
+from sizing.streams.rocksdb import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB
+from sizing.streams.stores import (
+    InstanceState,
+    changelog_files,
+)
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 from sizing.topics.cluster import HANDLES_SEEN
 
@@ -222,7 +220,7 @@ def _app_findings(
             f"{', '.join(unproven)}: without a checksum, what lies there is deployed",
             "give its sha256 in streams_app_jars, unless this machine built it",
         )
-    takes = streams_memory.restore_seconds(spec, instances, kept_of(spec))
+    takes = streams_stores.restore_seconds(spec, instances, kept_of(spec))
     if takes > spec.ready_seconds:
         sheet.warning(
             "streams.ready",
@@ -266,8 +264,8 @@ def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:
     """Say what stock RocksDB would take over all instances, as the article counts it and as it is."""
     if not spec.stores:
         return
-    article = streams_memory.state(spec.stores, 1, 0, measured=False)
-    counted = streams_memory.state(spec.stores, 1, 0, measured=True)
+    article = streams_stores.state(spec.stores, 1, 0, measured=False)
+    counted = streams_stores.state(spec.stores, 1, 0, measured=True)
     joins = sum(s.count for s in spec.stores if s.kind == "join")
     more = (
         f"; {joins} joins keep two stores each, so it is {counted.stores} stores, {counted.databases} "

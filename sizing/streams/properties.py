@@ -13,8 +13,9 @@ from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.host.variables import HostFacts
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
-from sizing.streams import memory as streams_memory
-from sizing.streams.memory import (
+from sizing.streams import stores as streams_stores
+from sizing.streams.protocol import PROTOCOL
+from sizing.streams.stores import (
     SEGMENT_BYTES,
     SEGMENT_MS,
     InstanceState,
@@ -22,7 +23,6 @@ from sizing.streams.memory import (
     planned_segment_bytes,
     planned_segment_ms,
 )
-from sizing.streams.protocol import PROTOCOL
 from sizing.streams.variables import StreamsApp
 
 UNIT: Final = "streams-app"
@@ -103,7 +103,7 @@ class App:
     def state(self, standbys: int) -> InstanceState:
         """Return its state with that many standbys a partition."""
         stores, measured = self.variables.stores, self.advice == "measured"
-        return streams_memory.state(stores, self.carriers, standbys, measured=measured)
+        return streams_stores.state(stores, self.carriers, standbys, measured=measured)
 
     def sheet(self, own: dict[str, Any]) -> Sheet:
         """Return an empty sheet that speaks of this instance."""
@@ -137,7 +137,7 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
     put("num.stream.threads", "threads", app.threads, because)
     threads = app.threads
     because = "a folder of its own: the default lies under /tmp and goes with a restart"
-    if held := streams_memory.disk_bytes(spec.stores, app.carriers) / 1e6:
+    if held := streams_stores.disk_bytes(spec.stores, app.carriers) / 1e6:
         because += (
             f"; its stores hold about {held:.0f} MB there before compression, and an estimated twice as much "
             "while they are compacted"
@@ -196,7 +196,7 @@ def _changelogs(sheet: Sheet, app: App, file: str, kept: Kept) -> None:
     spec = app.variables
 
     def read(of: Kept) -> str:
-        return f"{streams_memory.restore_bytes(spec.stores, app.carriers, of) / 1e6:.0f} MB"
+        return f"{streams_stores.restore_bytes(spec.stores, app.carriers, of) / 1e6:.0f} MB"
 
     day, week = (read(replace(kept, additional_ms=days * _DAY_MS)) for days in (1, 7))
     because = (
@@ -214,7 +214,7 @@ def _changelogs(sheet: Sheet, app: App, file: str, kept: Kept) -> None:
         "already keep what they have: set it on them"
     )
     source, rule = f"{section}; Kafka documentation, Topic configurations", "streams.changelog.segment"
-    windows = streams_memory.windows_of(spec.stores)
+    windows = streams_stores.windows_of(spec.stores)
     if size := planned_segment_bytes(spec.stores, kept.additional_ms):
         what = (
             "half of what a partition of its changelogs keeps on average, since one value reaches all of them"
@@ -238,7 +238,7 @@ def kept_of(spec: StreamsApp) -> Kept:
     """Return what the windowed changelogs of an application keep, a person's own values first."""
     additional = additional_retention_ms(spec)
     size = planned_segment_bytes(spec.stores, additional)
-    windows = streams_memory.windows_of(spec.stores)
+    windows = streams_stores.windows_of(spec.stores)
     planned = planned_segment_ms(windows[-1], additional) if windows and size is None else SEGMENT_MS
     return Kept(
         additional,
@@ -252,7 +252,7 @@ def additional_retention_ms(spec: StreamsApp) -> int:
     own = spec.settings.get("windowstore.changelog.additional.retention.ms")
     if own is not None:
         return int_or_zero(own)
-    shortest = min(streams_memory.windows_of(spec.stores), default=0)
+    shortest = min(streams_stores.windows_of(spec.stores), default=0)
     return min(_DAY_MS, max(_ADDITIONAL_MIN_MS, shortest))
 
 
@@ -307,14 +307,14 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
 
 def _written(app: App, threads: int) -> int:
     """Return how many partitions one thread's producer writes to: changelogs of its tasks, and outputs."""
-    changelogs = streams_memory.changelogs_of(app.variables.stores, app.carriers, threads)
+    changelogs = streams_stores.changelogs_of(app.variables.stores, app.carriers, threads)
     return changelogs + app.variables.output_partitions
 
 
 def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
     spec = app.variables
-    takes = streams_memory.restore_seconds(spec, app.carriers, kept)
-    rate = spec.restore_mb_per_s or streams_memory.RESTORE_MB_PER_S
+    takes = streams_stores.restore_seconds(spec, app.carriers, kept)
+    rate = spec.restore_mb_per_s or streams_stores.RESTORE_MB_PER_S
     said = "measured" if spec.restore_mb_per_s else "assumed until it is measured"
     what = f"a restore takes about {takes:.0f} s at {rate:g} MB/s ({said})"
     wanted = 1 if takes > spec.restore_s and app.hosts > 1 else 0

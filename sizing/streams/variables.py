@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PositiveFloat
 
-from sizing.core.capacity import Measured
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
+from sizing.core.measured_capacity import Measured
 from sizing.core.messages import wrong_variable
 from sizing.core.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 from sizing.keys.catalogue import Component, takes

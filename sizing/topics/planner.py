@@ -13,7 +13,8 @@ from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.inventory.clusters import broker_count, cluster_names, clusters
-from sizing.keys.catalogue import check_keys, takes
+from sizing.keys.catalogue import takes
+from sizing.keys.unread import check_keys
 from sizing.keys.values import check_values
 from sizing.topics.cluster import ClusterTopics, check_cluster
 from sizing.topics.rates import check_rates, rates_of

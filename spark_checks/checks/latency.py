@@ -24,6 +24,7 @@ from spark_checks.engine.facts import (
     delivery_latencies,
     to_groups,
 )
+from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
@@ -209,7 +210,7 @@ def percentiles_of(found: Counts) -> dict[str, Any]:
     whole = int(upto[-1])
     at: dict[float, int] = {}
     for point in _ALL:
-        place = int(np.searchsorted(upto, max(1, -(-point * whole // 100))))
+        place = int(np.searchsorted(upto, rank(whole, point)))
         us = int(found.us[place])
         at[point] = min(us, int(found.most[place])) if upto[place] == whole else us
     at[100.0] = int(found.most.max())

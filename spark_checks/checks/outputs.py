@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from evidence.levels import Levels, given
 from evidence.run import Application
 from spark_checks.engine.applications import KINDS, Outputs, outputs_of
+from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
@@ -122,9 +122,9 @@ def _totals(made: Outputs, app: Application) -> dict[str, Any]:
 
 
 def _latency(took_us: npt.NDArray[np.int64]) -> dict[str, float]:
-    """Return percentiles in milliseconds, of times in order: of each the time that as many took at most."""
+    """Return percentiles in milliseconds, of times in order."""
     if not len(took_us):
         return {}
-    at = (math.ceil(share * len(took_us)) - 1 for share in (0.5, 0.99, 1))
+    at = (rank(len(took_us), percent) - 1 for percent in (50, 99, 100))
     names = ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")
     return {name: round(int(took_us[one]) / 1000, 1) for name, one in zip(names, at, strict=True)}

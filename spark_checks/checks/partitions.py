@@ -13,11 +13,12 @@ from evidence.levels import Levels, given
 from evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import delivered_grains, grain_us, seconds
+from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged, more_partitions
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.
-_PERCENTILE: Final = 0.95
+_PERCENTILE: Final = 95
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -144,7 +145,7 @@ def _consumed(evidence: Evidence) -> dict[tuple[str, str, int], dict[int, int]]:
 
 def _sustained(counts: list[int]) -> float:
     ordered = sorted(counts) or [0]
-    return float(ordered[max(0, math.ceil(_PERCENTILE * len(ordered)) - 1)])
+    return float(ordered[rank(len(ordered), _PERCENTILE) - 1])
 
 
 def _target(run: Run, levels: Levels, topic: str) -> float:

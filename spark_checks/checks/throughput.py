@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import seconds as ledger_seconds
+from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
@@ -116,7 +117,7 @@ def rates(counts: list[int]) -> dict[str, Any]:
     return {
         "records": sum(counts),
         "mean_records_per_s": round(sum(ordered) / len(ordered), 1),
-        "sustained_p5_records_per_s": ordered[max(0, -(-5 * len(ordered) // 100) - 1)],
+        "sustained_p5_records_per_s": ordered[rank(len(ordered), 5) - 1],
         "least_records_per_s": ordered[0],
         "most_records_per_s": ordered[-1],
     }

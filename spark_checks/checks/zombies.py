@@ -9,6 +9,7 @@ import pandas as pd
 
 from evidence.levels import Levels, given
 from evidence.run import Run
+from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
@@ -16,7 +17,6 @@ from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
 NAME: Final = "zombies"
 #: Shorter silences are a slow first read: 5.2 s were measured through a REST proxy with default settings.
 LEAST_S: Final = 6.0
-_EXAMPLES: Final = 5
 _PLACE: Final = ["group", "topic", "partition"]
 
 
@@ -53,14 +53,14 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         f"{len(rows)} members held partitions that nobody read, {longest:.1f} s at most" if rows else "none"
     )
     verdict, because = judge(problems, [], fine, judged=level is not None)
-    examples = tuple(_example(row, run) for row in rows[:_EXAMPLES])
+    shown = tuple(_example(row, run) for row in rows[: examples()])
     return Result(
         NAME,
         verdict,
         because,
         slo=slo,
         measured={"zombies": len(rows), "held_s": longest},
-        anomalies={"zombie": Anomaly(len(rows), examples)} if rows else {},
+        anomalies={"zombie": Anomaly(len(rows), shown)} if rows else {},
         recommendations=(_advice(longest, run, {row["group"] for row in rows}),) if rows else (),
         figures=(Figure("longest unread hold", longest, level, "s", key="zombies.held_s"),),
     )

@@ -16,7 +16,7 @@ from evidence.errors import EvidenceError
 from evidence.run import Run
 from evidence.tables import TIMES, arrow_schema
 from spark_checks.engine import files
-from spark_checks.engine.schemas import TABLES, may_be_absent
+from spark_checks.engine.spark_types import TABLES, may_be_absent
 
 #: Rows of a run lie between its begin and its end, as its generators' clock tells; samples and actions, some
 #: by clocks of other hosts, also shortly before and after.

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -21,6 +19,7 @@ from pyspark.sql import functions as F
 from evidence.run import Run
 from spark_checks.engine.blocks import BLOCK_BITS, digest, summed
 from spark_checks.engine.contract import check_rows, stray
+from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
 
 #: Events closer than this are one: it bounds what is kept by the run's length instead of its records.
@@ -216,10 +215,9 @@ def ack_by_second(evidence: Evidence) -> pa.Table:
     """Return percentiles of the time to the acknowledgement: via, second, p50_us, p99_us, in order."""
 
     def make() -> pa.Table:
-        of_second = F.expr("percentile(us, array(0.5, 0.99), records)")
-        acked = _ack_counts(evidence).where("acked").groupBy("via", "second").agg(of_second.alias("at"))
-        columns = (F.col("at")[0].alias("p50_us"), F.col("at")[1].alias("p99_us"))
-        return acked.select("via", "second", *columns).orderBy("via", "second").toArrow()
+        acked = _ack_counts(evidence).where("acked")
+        of_second = percentiles_by(acked, ("via", "second"), "us", "records", {"p50_us": 50, "p99_us": 99})
+        return of_second.orderBy("via", "second").toArrow()
 
     return evidence.shared.get("ack by second", make)
 
@@ -322,18 +320,3 @@ def appended(evidence: Evidence) -> pa.Table:
     sound = pc.field("producer").is_valid() & pc.field("crc_ok") & pc.field("stamped")
     rows = found.filter(sound).rename_columns({"rows": "records", "appended_us": "at"})
     return summed(rows, ["topic", "partition", "intended_s"], ["records", "who", "at"])
-
-
-def percentiles(
-    values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], points: tuple[float, ...]
-) -> list[float]:
-    """Return percentiles (0 to 1) of values that come as often as counts say, interpolated between two."""
-    order = np.argsort(values, kind="stable")
-    values, upto = values[order], np.cumsum(counts[order])
-    found = []
-    for point in points:
-        at = (upto[-1] - 1) * point
-        low, high = np.floor(at), np.ceil(at)
-        one, two = (float(values[np.searchsorted(upto, end + 1)]) for end in (low, high))
-        found.append(one if one == two else (high - at) * one + (at - low) * two)
-    return found

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from evidence.errors import EvidenceError, one_line
 from evidence.run import Run, parse_run
 from spark_checks.engine import contract, files
-from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.spark_types import TABLES
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 

@@ -17,7 +17,7 @@ ENOUGH: Final = 100
 
 
 @dataclass(frozen=True)
-class Batches:
+class BatchMeasurements:
     """Of each flow: fill times, compression by codec, and the codec that the plan gave it (may be empty)."""
 
     filled: Mapping[str, Fill]
@@ -25,15 +25,15 @@ class Batches:
     codecs: Mapping[str, str]
 
 
-def batches_of(evidence: Evidence) -> Batches:
+def batches_of(evidence: Evidence) -> BatchMeasurements:
     """Return what the evidence has of batches; compression only where the topics were read by an audit."""
     run, table = evidence.run, evidence.table("batches")
     filled = fills(evidence)
     compressed = compressions(table, run) if table is not None else {}
-    return Batches(filled, compressed, {mirror.flow: mirror.codec for mirror in run.mirrors})
+    return BatchMeasurements(filled, compressed, {mirror.flow: mirror.codec for mirror in run.mirrors})
 
 
-def measured(found: Batches) -> dict[str, Any]:
+def measured(found: BatchMeasurements) -> dict[str, Any]:
     """Return the figures of each flow."""
     return {
         flow: _fill(one) | _compression(found.compressed.get(flow, {})) for flow, one in found.filled.items()
@@ -67,7 +67,7 @@ def _compression(codecs: Mapping[str, Compression]) -> dict[str, Any]:
     }
 
 
-def recommendations(found: Batches) -> tuple[Recommendation, ...]:
+def recommendations(found: BatchMeasurements) -> tuple[Recommendation, ...]:
     """Return what the plan can take: fill times, and the ratio that bounds a batch, of flows with enough."""
     made = []
     times = {flow: one for flow, one in found.filled.items() if one.batches >= ENOUGH}
@@ -108,7 +108,7 @@ def bound(best: float) -> float:
     return math.floor(best * scale) / scale
 
 
-def series(found: Batches) -> dict[str, Any]:
+def series(found: BatchMeasurements) -> dict[str, Any]:
     """Return what the report draws: histograms of fill times and of compression."""
     return {
         "fill": {

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from evidence.run import Mirror, Run
 from evidence.tables import arrow_schema
-from spark_checks.engine.schemas import TABLES
 from spark_checks.engine.session import ship
+from spark_checks.engine.spark_types import TABLES
 from spark_checks.topics import Range, TopicRangeShare, raw_records_of
 
 ship(__name__)

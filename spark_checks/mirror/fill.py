@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from spark_checks.engine.facts import at_places
+from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 
 #: Upper ends of the histogram's classes, milliseconds; what takes longer is in a last class of its own.
@@ -123,5 +124,5 @@ def _fill(cuts: list[Cut]) -> Fill:
 
 
 def _at(times: Any, percent: int) -> int | None:
-    """Return a percentile by nearest rank; None without any."""
-    return int(np.sort(times)[-(-percent * len(times) // 100) - 1]) if len(times) else None
+    """Return a percentile; None without any."""
+    return int(np.sort(times)[rank(len(times), percent) - 1]) if len(times) else None

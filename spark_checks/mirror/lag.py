@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from evidence.run import ClusterTopic, Mirror, Run
-from spark_checks.engine.facts import percentiles
+from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
 
 #: How many records of a topic had which delay, in whole milliseconds, by (cluster, topic).
@@ -66,8 +66,8 @@ def _lag(run: Run, at_us: Any, lacking: Any, late: Counter[int] | None) -> Lag:
     delay = None
     if late:
         values, counts = (np.array(each, np.int64) for each in zip(*late.items(), strict=True))
-        p50, p99, most = percentiles(values, counts, (0.5, 0.99, 1.0))
-        delay = {"p50": int(p50), "p99": int(p99), "max": int(most)}
+        p50, p99, most = percentiles(values, counts, (50, 99, 100))
+        delay = {"p50": p50, "p99": p99, "max": most}
     gaps = np.diff(at_us)
     second, where = np.unique((at_us - run.started_us) // 1_000_000, return_inverse=True)
     most_by_second = np.zeros(len(second), np.int64)

@@ -205,7 +205,7 @@ def _measure(
         cell["state_spacing_s"] = row["spacing_us"] / 1e6
     found = None
     if assignments is not None:
-        found = groups.ownerless(assignments, restarts, run)
+        found = ownership.unassigned(assignments, restarts, run)
         # A group whose ownership was watched and of which nothing was revoked was never without an owner.
         for group in assignments["group"].unique():
             for restart in cells.values() if group in run.watched_groups() else ():

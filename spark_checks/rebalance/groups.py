@@ -1,4 +1,4 @@
-"""A consumer group around restarts: when it was not stable, what nobody owned, how far it lagged."""
+"""A consumer group around restarts: when it was not stable, and how far it lagged."""
 
 from __future__ import annotations
 
@@ -43,37 +43,6 @@ def not_stable(states: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> l
                 "spacing_us": int(spacing[touches].max()),
             })  # fmt: skip
     return found
-
-
-def ownerless(assignments: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> pd.DataFrame:
-    """Return how long each partition had no owner after it was revoked or lost, by restart.
-
-    From the event until any member's next assignment, or the end of the steady window. When another member
-    had it assigned just before, it was never without an owner.
-
-    Returns:
-        restart, group, topic, partition, from_us, ownerless_us.
-    """
-    rows = assignments[assignments["group"].isin(run.watched_groups())]
-    rows = rows.assign(assigned=rows["event"] == "assigned")
-    rows = rows.sort_values([*PLACE, "at_us", "assigned"], kind="stable", ignore_index=True)
-    place = rows.groupby(PLACE, sort=False)
-    before = place[["assigned", "consumer"]].shift(1)
-    taken_over = before["assigned"].eq(True) & (before["consumer"] != rows["consumer"])
-    # The next row is another one, so an assignment is not its own next one.
-    next_us = rows["at_us"].where(rows["assigned"]).groupby([rows[name] for name in PLACE], sort=False)
-    next_us = (
-        next_us.transform(lambda at: at.shift(-1).bfill()).fillna(run.measured_until_us).astype(np.int64)
-    )
-    gone = rows[~rows["assigned"] & ~taken_over & (rows["at_us"] < run.measured_until_us)]
-    gone = gone.assign(
-        from_us=gone["at_us"], ownerless_us=next_us[gone.index].astype(np.int64) - gone["at_us"]
-    )
-    parts = [
-        gone[(gone["at_us"] >= one.begin_us) & (gone["at_us"] < one.until_us)].assign(restart=one.number)
-        for one in restarts
-    ]
-    return pd.concat(parts, ignore_index=True)[["restart", *PLACE, "from_us", "ownerless_us"]]
 
 
 def lag(

@@ -11,7 +11,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from spark_checks.job import Audit
 from spark_checks.report import charts, subject
-from spark_checks.report.output import summary
+from spark_checks.report.terminal import summary
 
 #: Suffixes of measured keys and the units that they stand for, longest first.
 _UNITS = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from evidence.dialect import Dialect
+from evidence.rest_dialect import Dialect
 from sizing.rest.distributions.strimzi import STRIMZI
 
 

@@ -1,4 +1,4 @@
-"""Trials on real nodes: a search that is interrupted and goes on, and arms that take turns.
+"""Trials on real nodes: a search that is interrupted and goes on, and variants that take turns.
 
 Both with loads so small that everything passes on a machine with nothing else to do: what is tested is what
 becomes of the hosts, and what is left. Eleven minutes on two cores.
@@ -156,17 +156,17 @@ def test_arms_take_turns_and_the_hosts_get_back_what_they_had(tmp_path: Path) ->
     assert done.returncode == 0, done.stdout[-4000:]
     run = (ROOT / "runs" / "latest").resolve()
     document = json.loads((run / "report" / "comparison.json").read_text())
-    arm = str(lingering)
-    assert [one["kind"] for one in document["trials"]] == ["planned", arm, arm, "planned"]
+    variant = str(lingering)
+    assert [one["kind"] for one in document["trials"]] == ["planned", variant, variant, "planned"]
     assert all(one["passed"] for one in document["trials"])
-    names = {one["name"] for one in document["figures"][arm]}
+    names = {one["name"] for one in document["figures"][variant]}
     assert {"latency.rest.ack_p99_ms", "cost.kafka_rest_rss_mib"} <= names
     for number, one in enumerate(document["trials"], 1):
         plan = json.loads((run / "trials" / one["folder"] / "plan.json").read_text())
         (first, _) = plan["hosts"]["rest1"]["services"]["kafka_rest"]["instances"]
         values = {row["key"]: row["value"] for row in first["settings"]}
-        assert (values.get("producer.linger.ms") == "3") == (one["kind"] == arm), number
-    # Two of the four arms follow themselves, so that no deploy restarts their processes.
+        assert (values.get("producer.linger.ms") == "3") == (one["kind"] == variant), number
+    # Two of the four variants follow themselves, so that no deploy restarts their processes.
     played = (run / "trials" / "playbooks.log").read_text()
     assert played.count("== rolling_restart.yml") == 2
     # What is there now is what the inventory plans.

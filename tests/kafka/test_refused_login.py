@@ -16,7 +16,7 @@ from verify.limits import main as limits
 from verify.load.cluster import connect as load_connect
 from verify.measure.config import MeasureError
 from verify.measure.topics import connect
-from verify.watch.topics import KafkaTopic, WatchError
+from verify.watch.topic_growth import KafkaTopic, WatchError
 
 pytestmark = pytest.mark.kafka
 MODULES: dict[str, dict[str, Any]] = {

@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from local.services.application import SAMPLE_JAR, Application, Running, running_application
+from local.services.application import (
+    SAMPLE_JAR,
+    ApplicationInstance,
+    StartedApplication,
+    running_application,
+)
 from sizing.core.plan import PlannedInstance
 from sizing.plan import make_plan
 from tests.awaiting import await_that
@@ -55,7 +60,9 @@ class Fed:
             producer.poll(0)
         assert producer.flush(60) == 0
 
-    def run(self, wrapper: tuple[str, ...] = (), **properties: str) -> AbstractContextManager[Running]:
+    def run(
+        self, wrapper: tuple[str, ...] = (), **properties: str
+    ) -> AbstractContextManager[StartedApplication]:
         instance = planned()
         environment = {
             "SAMPLE_LEFT": self._left,
@@ -65,7 +72,7 @@ class Fed:
             "SAMPLE_WINDOW_MS": "600000",
             "SAMPLE_GRACE_MS": "60000",
         }
-        app = Application(instance, self._properties | properties, environment, wrapper=wrapper)
+        app = ApplicationInstance(instance, self._properties | properties, environment, wrapper=wrapper)
         return running_application(app, self._broker.bootstrap_servers, self._folder)
 
     def outputs(self, until: int, seconds: float = 60, settled: bool = True) -> Counter[int]:

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.crashable import CrashableBroker
-from verify.watch.topics import KafkaTopic, rates
+from verify.watch.topic_growth import KafkaTopic, rates
 from verify.watch_topic import main
 
 pytestmark = pytest.mark.kafka

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plugins.action import kedge_reached
+from plugins.action import kedge_reachable
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
@@ -88,8 +88,8 @@ def test_what_is_compared_follows_from_the_roles_that_can(inventory: Path, tmp_p
     for role, file in (("a", "drift.yml"), ("b", "main.yml")):
         (tmp_path / "roles" / role / "tasks").mkdir(parents=True)
         (tmp_path / "roles" / role / "tasks" / file).touch()
-    assert kedge_reached.comparing_roles(tmp_path / "roles") == {"a"}
-    assert kedge_reached.comparing_roles(ROOT / "roles") >= {"kafka_broker", "kafka_rest"}
+    assert kedge_reachable.comparing_roles(tmp_path / "roles") == {"a"}
+    assert kedge_reachable.comparing_roles(ROOT / "roles") >= {"kafka_broker", "kafka_rest"}
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_what_is_compared_follows_from_the_roles_that_can(inventory: Path, tmp_p
 def test_only_a_host_that_surely_takes_no_connection_is_left_out(
     way: list[str] | None, why: str | None
 ) -> None:
-    assert kedge_reached.unanswered(way) == why
+    assert kedge_reachable.unanswered(way) == why
 
 
 def test_a_host_that_listens_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        assert kedge_reached.unanswered(["-o", f"Port={port}", "127.0.0.1"]) is None
+        assert kedge_reachable.unanswered(["-o", f"Port={port}", "127.0.0.1"]) is None
 
 
 def test_the_plan_is_that_of_the_command(inventory: Path) -> None:

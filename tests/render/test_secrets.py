@@ -29,8 +29,8 @@ from sizing.inventory.reading import read_inventory
 from sizing.inventory.secrets import private, public, seal
 from sizing.inventory.security import Security
 from sizing.plan import make_plan
+from sizing.plan_text import text
 from sizing.services import SERVICES
-from sizing.text import text
 from verify.state.conftest import differing
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from evidence.run import Run
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.spark_types import TABLES
 
 Row = dict[str, Any]
 TOPIC, GROUP = "t", "g"

@@ -24,7 +24,7 @@ from spark_checks.__main__ import main
 from spark_checks.checks import partitions
 from spark_checks.engine import session
 from spark_checks.job import Audit, audit
-from spark_checks.report import output
+from spark_checks.report import documents
 from spark_checks.report import page as report
 from spark_checks.results import Recommendation, more_partitions
 from tests.faults.synthetic import write_evidence
@@ -58,7 +58,7 @@ def test_good_evidence_passes_every_check(passed: Audit) -> None:
 
 
 def test_verdicts_have_the_shape_that_others_read(passed: Audit) -> None:
-    document = json.loads(json.dumps(output.verdicts(passed)))
+    document = json.loads(json.dumps(documents.verdicts(passed)))
     assert set(document) == {"schema", "kit", "run_id", "verdict", "checks", "timings_s"}
     keys = {"name", "verdict", "slo", "figures", "measured", "anomalies", "because", "recommendations"}
     assert all(set(check) == keys for check in document["checks"])
@@ -167,7 +167,7 @@ def test_recommendations_are_one_mapping_with_the_reasons_above(passed: Audit) -
     advice = Recommendation("Produce with acks=all", "1 is gone")
     results = [replace(passed.results[0], name=name, recommendations=given) for name, given in
                (("mirror", (flow("logs"), flow("metrics"))), ("partitions", (more, advice)))]  # fmt: skip
-    text = output.recommendations(replace(passed, results=tuple(results)))
+    text = documents.recommendations(replace(passed, results=tuple(results)))
     assert yaml.safe_load(text)["recommended"] == {
         "mirror_maker_flows": {"logs": {"fill_ms_p95": 1}, "metrics": {"fill_ms_p95": 1}},
         "kafka_topics": [{"name": "orders", "cluster": "leaf", "partitions": 6}],
@@ -178,7 +178,7 @@ def test_recommendations_are_one_mapping_with_the_reasons_above(passed: Audit) -
         f"  # mirror: follow the fill times: of {name}." for name in ("logs", "metrics")
     ]
     assert "# partitions: Produce with acks=all: 1 is gone." in lines
-    assert yaml.safe_load(output.recommendations(passed)) == {"recommended": {}}
+    assert yaml.safe_load(documents.recommendations(passed)) == {"recommended": {}}
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from evidence.levels import Levels
 from sizing.plan import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
-from spark_checks.mirror.batch_advice import Batches, bound, recommendations
+from spark_checks.mirror.batch_advice import BatchMeasurements, bound, recommendations
 from spark_checks.mirror.batches import CODECS, SAMPLE_BYTES, filled, middle, serialized
 from spark_checks.mirror.compression import Compression
-from spark_checks.report import output
+from spark_checks.report import documents
 from spark_checks.topics import Range
 from tests.planned import instances, mirrors, value
 from tests.spark.frames import Row, evidence, frame
@@ -106,7 +106,7 @@ def test_the_plan_takes_the_best_compression_for_its_bound(spark: SparkSession) 
     figures = audit.results[0].measured["batches_of"]["metrics"]["times_smaller"]["gzip"]
     assert figures == {"sampled_batches": 100, "median": 10.0, "best": 16.13, "all": 10.04}
     assert audit.results[0].series["compression"]["batches"]["metrics by gzip"][7:9] == (99, 0)
-    recommended = yaml.safe_load(output.recommendations(audit))
+    recommended = yaml.safe_load(documents.recommendations(audit))
     assert recommended == {
         "recommended": {"mirror_maker_flows": {"metrics": {"max_compression_ratio": 0.062}}}
     }
@@ -117,9 +117,9 @@ def test_the_plan_takes_the_best_compression_for_its_bound(spark: SparkSession) 
     assert (before, after) == ("50000", "62000")
 
 
-def found(batches: int, codec: str) -> Batches:
+def found(batches: int, codec: str) -> BatchMeasurements:
     one = Compression(batches, 0.062, 0.1, 0.1, ())
-    return Batches({}, {"metrics": {"gzip": one}}, {"metrics": codec})
+    return BatchMeasurements({}, {"metrics": {"gzip": one}}, {"metrics": codec})
 
 
 def test_few_batches_or_those_of_another_codec_recommend_nothing() -> None:

@@ -14,7 +14,7 @@ from sizing.plan import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
 from spark_checks.mirror.fill import CLASSES_MS, Fill, batches, fills
-from spark_checks.report import charts, output
+from spark_checks.report import charts, documents
 from spark_checks.report import page as report
 from tests.planned import instances, mirrors, value
 from tests.spark.frames import Row, evidence, run, us
@@ -104,7 +104,7 @@ def test_the_plan_takes_what_was_recommended(spark: SparkSession) -> None:
     (result,) = audit.results
     assert result.verdict == "pass", result.because
     assert result.measured["batches_of"]["metrics"]["fill_p99_ms"] == 4000
-    recommended = yaml.safe_load(output.recommendations(audit))
+    recommended = yaml.safe_load(documents.recommendations(audit))
     times = {"fill_ms_p95": 4000, "fill_ms_p99": 4000}
     assert recommended == {"recommended": {"mirror_maker_flows": {"metrics": times}}}
     before, after = (

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from control.deploy_preview import step_lines, steps
 from control.drift import describe, lines_of
 from control.notices import turning_tls
 from control.occupying import occupying
 from control.planned import adopted, planned_instances
-from control.steps import step_lines, steps
 from plugins.module_utils import predecessor
 from plugins.modules import kedge_instance, kedge_occupied, kedge_release
 from sizing.plan import make_plan
@@ -177,9 +177,13 @@ class Host:
         monkeypatch.setattr(kedge_instance, "SYSTEMD", folder)
         monkeypatch.setattr(kedge_instance, "POLL_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance, "systemctl", self.done)
+        monkeypatch.setattr(kedge_instance.takeover, "POLL_SECONDS", 0.001)
+        monkeypatch.setattr(kedge_instance.takeover, "systemctl", self.done)
         monkeypatch.setattr(kedge_instance, "act", lambda what, unit, _: self.done(what, unit))
-        monkeypatch.setattr(kedge_instance.predecessor, "run", lambda *words: self.done(*words[1:]))
-        monkeypatch.setattr(kedge_instance.predecessor, "serves", lambda adopted: adopted["unit"] in self.up)
+        monkeypatch.setattr(kedge_instance.takeover.predecessor, "run", lambda *words: self.done(*words[1:]))
+        monkeypatch.setattr(
+            kedge_instance.takeover.predecessor, "serves", lambda adopted: adopted["unit"] in self.up
+        )
         monkeypatch.setattr(kedge_instance.InstanceUnit, "journal", lambda _: "its last words")
         monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: self.link.touch())
         monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: self.probe())

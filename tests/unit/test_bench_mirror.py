@@ -19,7 +19,8 @@ from bench.mirror.__main__ import kept
 from bench.mirror.batches import Batches, batches_of
 from bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
 from bench.mirror.run import RequestLog, on_cores
-from bench.mirror.steady import interval, process_table, ratios, table, window
+from bench.mirror.steady import window
+from bench.mirror.tables import interval, process_table, ratios, table
 from bench.mirror.workloads import logs, metrics
 
 

@@ -39,15 +39,15 @@ class Turns:
     def __init__(self, rates: Mapping[str, float]) -> None:
         self.rates, self.taken = rates, list[str]()
 
-    def __call__(self, arm: str) -> Measured:
-        self.taken.append(arm)
-        if not (own := self.rates[arm]):
+    def __call__(self, variant: str) -> Measured:
+        self.taken.append(variant)
+        if not (own := self.rates[variant]):
             raise TurnError("no request was answered")
         return rate(own + len(self.taken) * 0.01)
 
 
-def changes(found: Mapping[str, Any], arm: str) -> dict[str, str]:
-    return {one["name"]: one["change"] for one in found["figures"][arm]}
+def changes(found: Mapping[str, Any], variant: str) -> dict[str, str]:
+    return {one["name"]: one["change"] for one in found["figures"][variant]}
 
 
 def test_variants_take_turns_there_and_back_and_are_judged_against_the_first() -> None:
@@ -136,7 +136,7 @@ class Fleet:
 
     def __init__(self, rates: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.rates, self.played = rates, list[str]()
-        self.arm = "planned"
+        self.variant = "planned"
         proxies = Proxies("sandbox", "1.0.0", (("h", "kafka-rest@1", "http://h:1"),), session_s=1)
         monkeypatch.setattr(worth, "proxies", lambda *_: proxies)
         monkeypatch.setattr(worth, "put_back", self.put_back)
@@ -151,8 +151,8 @@ class Fleet:
         self.played.append("put back")
 
     def deploy(self, extra: Mapping[str, Any], proxies: Proxies) -> Proxies:
-        self.arm = extra.get("advice", "planned")
-        self.played.append(self.arm)
+        self.variant = extra.get("advice", "planned")
+        self.played.append(self.variant)
         return proxies
 
     def play(self, _: Path, extra: Mapping[str, Any], *__: str, playbook: str = "deploy.yml") -> None:
@@ -161,15 +161,15 @@ class Fleet:
             return
         if not self.rates:
             raise FleetError("compare.yml failed: unreachable")
-        arms, blocks = extra["arms"], extra["trials_blocks"]
-        found = take_turns(arms, blocks, Turns(self.rates), lambda _: None)
+        variants, blocks = extra["arms"], extra["trials_blocks"]
+        found = take_turns(variants, blocks, Turns(self.rates), lambda _: None)
         report = Path(extra["kedge_runs_dir"]) / "latest" / "report"
         report.mkdir(parents=True)
         document = {**found, "run_id": "r", "failed": {}, "trials": []}
         (report / "comparison.json").write_text(json.dumps(document))
 
     def produce(self, *_: Any) -> dict[str, float]:
-        if not (own := self.rates[self.arm]):
+        if not (own := self.rates[self.variant]):
             raise ProxyRefusedError("no request was answered")
         return {"records_per_s": own + len(self.played) * 0.01, "p50_ms": 1.0, "p99_ms": 2.0}
 

@@ -1,4 +1,4 @@
-"""The parsers of foreign data hold what libFuzzer finds for them; SECONDS for each (KEDGE_FUZZ_SECONDS)."""
+"""The parsers of untrusted data hold what libFuzzer finds for them; SECONDS for each (KEDGE_FUZZ_SECONDS)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.foreign import ROOT, SOURCES
+from tests.untrusted import ROOT, SOURCES
 
 pytestmark = [
     pytest.mark.long,

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from border import table
-from border.foreign import ForeignError
 from border.load_generator import FILE_BYTES, LINE_BYTES, take_files
+from border.untrusted import UntrustedError
 from control.generator_bundle import code
 from evidence.load import LoadError
 from evidence.tables import arrow_schema
@@ -195,7 +195,7 @@ def test_no_more_records_are_counted_than_were_due(agents: Agents) -> None:
 
 def test_the_files_of_a_host_have_a_bound_together(tmp_path: Path) -> None:
     pipe = io.BytesIO(file(LEDGER, b"x" * 60) + file(LEDGER.replace("-0.", "-1."), b"x" * 60))
-    with pytest.raises(ForeignError, match="more than its processes can have written"):
+    with pytest.raises(UntrustedError, match="more than its processes can have written"):
         take_files(pipe, {NAME: processes(load())[NAME]}, tmp_path, 100)
 
 

@@ -13,18 +13,18 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from border.foreign import ForeignError, count, shown
 from border.host import LINE_BYTES, lines, machine, nanoseconds, output, sample
+from border.untrusted import UntrustedError, count, shown
 from tests.hostile_ssh import Answer, ssh_host
 from tests.unit.test_load_collect import GC_LINES, PROPERTIES, TEN, plan, setting, told
-from tests.unit.test_watch_processes import UNITS, line
+from tests.unit.test_watch_hosts import UNITS, line
 from verify.collect.__main__ import collect
 from verify.collect.gc import pauses
 from verify.collect.hosts import Access
 from verify.collect.reading import read_command, read_output
 from verify.collect.remote import RemoteError, on_all
 from verify.collect.rocksdb import samples
-from verify.watch.processes import rows
+from verify.watch.host_watcher import rows
 
 
 def saying(said: bytes, status: int = 0) -> Answer:
@@ -121,10 +121,10 @@ def test_output_is_bounded_and_shows_no_control_character() -> None:
         "",
         "last",
     ]
-    with pytest.raises(ForeignError, match="a line of more than"):
+    with pytest.raises(UntrustedError, match="a line of more than"):
         lines(b"x" * (LINE_BYTES + 1))
     pieces = itertools.repeat(b"x\n")
-    with pytest.raises(ForeignError, match="more than 100 bytes"):
+    with pytest.raises(UntrustedError, match="more than 100 bytes"):
         output(lambda _size: next(pieces), 100)
 
 
@@ -132,7 +132,7 @@ def test_output_is_bounded_and_shows_no_control_character() -> None:
     "said", [[], ["Welcome", "1"], ["-1"], ["1e9"], ["\u0661"], ["9" * 19], ["9" * 5_000], ["NaN"]]
 )
 def test_a_time_is_a_number_and_nothing_else(said: list[str]) -> None:
-    with pytest.raises(ForeignError):
+    with pytest.raises(UntrustedError):
         nanoseconds(said)
 
 
@@ -169,7 +169,7 @@ def test_a_machine_tells_only_what_looks_as_it_should() -> None:
     ],
 )
 def test_a_line_of_samples_is_of_the_hosts_own_units(said: bytes) -> None:
-    with pytest.raises(ForeignError):
+    with pytest.raises(UntrustedError):
         rows("rest1", UNITS, said)
     assert sample(line(), UNITS).units == []
 
@@ -228,5 +228,5 @@ def test_a_service_puts_no_links_no_devices_and_no_markers_into_what_is_read(tmp
 def test_foreign_text_is_one_printable_line() -> None:
     assert shown("a\nb\x1b" + "x" * 500) == "a\\nb\\x1b" + "x" * 196 + "..."
     assert shown(b"\xff") == "\ufffd"
-    with pytest.raises(ForeignError):
+    with pytest.raises(UntrustedError):
         count("\u0661")

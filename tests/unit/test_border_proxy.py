@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from border.foreign import ForeignError
 from border.proxy import instance, may_log_in, offsets, origin, place, records, refusal
+from border.untrusted import UntrustedError
 from control.load_spec import load_spec
 from evidence.load import RestLoad
 from tests.unit.test_load_rest import planned
 from tests.unit.test_load_rest_consumers import OtherProxy, Proxy, consume
 from verify.load.ledger import OTHERS, UNKNOWN, Names
-from verify.load.rest_consumers import RefusedError
+from verify.load.rest_consumers import ConsumerRefusedError
 from verify.load.rest_producers import read_answer
 from verify.load.rest_wire import NoAnswerError, Wire
 
@@ -58,7 +58,7 @@ def test_a_consumer_and_its_login_go_to_places_of_ours_alone(
     if follows:
         assert place(made(told), url, proxies) == told
     else:
-        with pytest.raises(ForeignError, match="none of verify"):
+        with pytest.raises(UntrustedError, match="none of verify"):
             place(made(told), url, proxies)
     assert may_log_in(told, url, proxies) is logs_in
 
@@ -88,7 +88,7 @@ def test_a_consumer_and_its_login_go_to_places_of_ours_alone(
     ],
 )
 def test_what_is_no_place_is_not_followed(told: Any) -> None:
-    with pytest.raises(ForeignError):
+    with pytest.raises(UntrustedError):
         place(made(told), PLAIN, [])
 
 
@@ -113,7 +113,9 @@ def test_a_login_goes_to_no_other_place_that_a_proxy_names(
 ) -> None:
     proxy.elsewhere = [other]
     own = [f"http://127.0.0.1:{proxy.server_port}"]
-    with pytest.raises(RefusedError, match=r"no consumer can begin: a proxy names .*proxies; name its"):
+    with pytest.raises(
+        ConsumerRefusedError, match=r"no consumer can begin: a proxy names .*proxies; name its"
+    ):
         consume(proxy, tmp_path, proxies=own, **LOGIN)
     assert other.logins == []
     assert proxy.logins == ["Basic bWU6b3duLXdvcmQ="]
@@ -174,7 +176,7 @@ def test_verify_yml_names_the_planned_proxies() -> None:
     ],
 )
 def test_records_are_numbers_that_evidence_can_hold(body: bytes) -> None:
-    with pytest.raises(ForeignError):
+    with pytest.raises(UntrustedError):
         records(body)
 
 
@@ -212,7 +214,7 @@ def test_what_a_proxy_says_of_a_failure_is_one_short_line() -> None:
 
 def test_a_count_of_offsets_is_that_of_records() -> None:
     assert [one.offset for one in offsets(b'{"offsets": [{"partition": 0, "offset": 5, "x": 1}]}', 1)] == [5]
-    with pytest.raises(ForeignError, match="1 offsets for 2 records"):
+    with pytest.raises(UntrustedError, match="1 offsets for 2 records"):
         offsets(b'{"offsets": [{"partition": 0, "offset": 5}]}', 2)
 
 

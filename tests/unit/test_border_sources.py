@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import border
-from border.foreign import ForeignError
-from tests.foreign import PASSES_BORDER, READERS, ROOT, SOURCES, TOOLS, Source, imports, readers
+from border.untrusted import UntrustedError
+from tests.untrusted import PASSES_BORDER, READERS, ROOT, SOURCES, TOOLS, Source, imports, readers
 from verify.collect.remote import RemoteError
 
 _CALLED = re.compile(r"\.(\w+\()")
@@ -86,7 +86,7 @@ def taken(source: Source, data: bytes) -> None:
     """Have a source's entrance take something: it does, in bounds, or says in a line that it does not."""
     try:
         found = source.take(data)
-    except (ForeignError, RemoteError) as error:
+    except (UntrustedError, RemoteError) as error:
         assert str(error).isprintable()
         assert len(str(error)) < 5_000
     else:

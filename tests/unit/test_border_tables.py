@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from border.foreign import ForeignError
 from border.load_generator import _look_into
+from border.untrusted import UntrustedError
 from evidence.tables import arrow_schema
 from evidence.writing import to_table
-from tests.foreign import ROOT
 from tests.hostile_agent import NAME, load
+from tests.untrusted import ROOT
 from verify.load.actors import processes
 
 PATH = f"evidence/ledger/{NAME}-0.parquet"
@@ -25,14 +25,14 @@ PATH = f"evidence/ledger/{NAME}-0.parquet"
 READ = """
 import json, sys
 from pathlib import Path
-from border.foreign import ForeignError
+from border.untrusted import UntrustedError
 from border.table import look_into
 values = json.load(sys.stdin)
 for path in sorted(Path(sys.argv[1]).glob("*.parquet")):
     print("begun", path.name, flush=True)
     try:
         look_into(path, "ledger", values)
-    except ForeignError as error:
+    except UntrustedError as error:
         assert str(error).isprintable()
     print("done", path.name, flush=True)
 """
@@ -91,5 +91,5 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
     place = tmp_path / PATH
     place.parent.mkdir(parents=True)
     place.write_bytes(content)
-    with pytest.raises(ForeignError, match="kafka-producer-0-0"):
+    with pytest.raises(UntrustedError, match="kafka-producer-0-0"):
         _look_into(tmp_path, {PATH: (NAME, "ledger")}, processes(load()))

@@ -20,16 +20,16 @@ from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.__main__ import _printable
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
-from sizing.hiding import on_command_line
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.secrets import seal
 from sizing.mirror.flows import flows_json
-from sizing.page import page
 from sizing.plan import make_plan
+from sizing.plan_page import page
+from sizing.plan_secrets import on_command_line
+from sizing.plan_text import difference, text
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.services import SERVICES
 from sizing.streams.verified import applications_json
-from sizing.text import difference, text
 from tests.reference import HELD, Variable, inventory_variables, variables, with_parts
 
 ROOT = Path(__file__).resolve().parents[2]

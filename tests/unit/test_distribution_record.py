@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from control.rendering import render_instance
-from evidence.dialect import Dialect
+from evidence.rest_dialect import Dialect
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Choice, Sheet

@@ -14,7 +14,7 @@ from evidence.release import RUN_SCHEMA
 from evidence.run import parse_run
 from evidence.tables import arrow_schema
 from evidence.writing import EvidenceWriter, rows_to_columns, to_table, write_table
-from spark_checks.engine.schemas import TABLES
+from spark_checks.engine.spark_types import TABLES
 
 STATE: dict[str, Any] = {"group": "g", "state": "Stable", "members": 2, "assigned": 12}
 

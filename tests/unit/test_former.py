@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils import releases
 
 from control.rollback import refusal, steps
-from plugins.modules import kedge_former, kedge_instance, kedge_release
+from plugins.modules import kedge_instance, kedge_previous_release, kedge_release
 from tests.instance_units import instance_unit
 
 UNIT = "[Service]\nExecStart=/usr/bin/java {}\n"
@@ -26,7 +26,7 @@ class Host:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.did = folder, list[str]()
         self.clock = 1_000_000_000
-        for module in (releases, kedge_former, kedge_release, kedge_instance):
+        for module in (releases, kedge_previous_release, kedge_release, kedge_instance):
             monkeypatch.setattr(module, "ROOT", folder / "kedge", raising=False)
         monkeypatch.setattr(releases, "ETC", folder / "etc")
         monkeypatch.setattr(kedge_instance, "SYSTEMD", folder / "systemd")
@@ -71,7 +71,7 @@ class Host:
 
     def find(self, **params: Any) -> dict[str, Any]:
         given = {"unit": "kafka-rest", "names": ["8082"], "releases": [], "foreign": "", "balanced": True}
-        return kedge_former.find(given | params)
+        return kedge_previous_release.find(given | params)
 
     def former(self, **params: Any) -> tuple[str, str]:
         found = self.find(**params)["instances"][0]

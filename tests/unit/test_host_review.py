@@ -265,15 +265,15 @@ def test_the_playbook_asks_each_host_once_and_goes_on_without_one_that_says_some
     wrong = {**host, "processes": [rest(unit="\x1b[2J", pid="../../7")]}
     answers = {"rest1": {"running": host}, "rest2": {"running": wrong}}
     answers["lb1"] = {"failed": True, "msg": "no \x1b[2Jpassword\nmore"}
-    says.write_text(json.dumps({f"{name} kedge_running": answer for name, answer in answers.items()}))
+    says.write_text(json.dumps({f"{name} kedge_find_jvms": answer for name, answer in answers.items()}))
     found = tmp_path / "found"
     arguments = ["review.yml", "-e", f"found={found}"]
     calls = played(tmp_path, arguments, KEDGE_SAYS=str(says))["calls"]
-    assert calls == {"kedge_running": 3}
+    assert calls == {"kedge_find_jvms": 3}
     said = (tmp_path / "output").read_text()
     for report in (said, (found / "review.md").read_text()):
         assert "rest2: its answer was not taken: no account of what runs: processes.0.pid" in report
-        assert r"lb1: kedge_running failed there: no \x1b[2Jpassword" in report
+        assert r"lb1: kedge_find_jvms failed there: no \x1b[2Jpassword" in report
     # A refusal is an answer: it fails nothing, and nothing has to be ignored.
     assert {(c["failed"], c["ignored"]) for c in recap(said).values()} == {(0, 0)}
     assert "\x1b[2J" not in said
@@ -282,7 +282,7 @@ def test_the_playbook_asks_each_host_once_and_goes_on_without_one_that_says_some
     with pytest.raises(RuntimeError, match="holds something already"):
         played(tmp_path, arguments, KEDGE_SAYS=str(says))
     assert (tmp_path / "calls").read_text() == ""
-    says.write_text(json.dumps({"lb1 kedge_running": answers["lb1"]}))
-    with pytest.raises(RuntimeError, match=r"nothing was written\. .*lb1: kedge_running failed there"):
+    says.write_text(json.dumps({"lb1 kedge_find_jvms": answers["lb1"]}))
+    with pytest.raises(RuntimeError, match=r"nothing was written\. .*lb1: kedge_find_jvms failed there"):
         played(tmp_path, [*arguments[:2], f"found={tmp_path / 'none'}"], KEDGE_SAYS=str(says))
     assert not (tmp_path / "none").exists()

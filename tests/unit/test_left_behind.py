@@ -12,9 +12,9 @@ import pytest
 
 from bench.hosts.__main__ import played, write_inventory
 from control.deployed import left_behind, left_together, next_record, reported
-from plugins.action import kedge_deployed as action
-from plugins.modules import kedge_cleared, kedge_deployed
-from plugins.modules.kedge_deployed import read, write
+from plugins.action import kedge_deployed_record as action
+from plugins.modules import kedge_cleared, kedge_deployed_record
+from plugins.modules.kedge_deployed_record import read, write
 
 pytestmark = pytest.mark.slow
 
@@ -123,10 +123,10 @@ class Reading(action.ActionModule):  # type: ignore[misc]
         self._answer = answer
 
     def _execute_module(self, name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
-        assert name == "kedge_deployed"
+        assert name == "kedge_deployed_record"
         if "write" in module_args:
-            write(kedge_deployed.FILE, module_args["write"])
-        return {"record": read(kedge_deployed.FILE)} if self._answer is None else self._answer
+            write(kedge_deployed_record.FILE, module_args["write"])
+        return {"record": read(kedge_deployed_record.FILE)} if self._answer is None else self._answer
 
     def answers(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         monkeypatch.setattr(action.ActionBase, "run", lambda *_: {})
@@ -137,8 +137,8 @@ class Reading(action.ActionModule):  # type: ignore[misc]
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The record of a host, which has none yet."""
-    monkeypatch.setattr(kedge_deployed, "FILE", tmp_path / ".deployed.json")
-    return kedge_deployed.FILE
+    monkeypatch.setattr(kedge_deployed_record, "FILE", tmp_path / ".deployed.json")
+    return kedge_deployed_record.FILE
 
 
 def test_nothing_is_noted_while_a_host_is_left_behind(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def leaving(tmp_path: Path, *arguments: str, **records: Any) -> tuple[str, list[
     listing = json.loads((tmp_path / "hosts.yml").read_text())
     del listing["all"]["children"]["kafka_rest"]["hosts"]["rest2"]
     (tmp_path / "hosts.yml").write_text(json.dumps(listing))
-    says = {f"{host} kedge_deployed": {"record": record} for host, record in records.items()}
+    says = {f"{host} kedge_deployed_record": {"record": record} for host, record in records.items()}
     (tmp_path / "says").write_text(json.dumps(says))
     with contextlib.suppress(RuntimeError):  # what it printed says why it ended
         played(
@@ -309,9 +309,9 @@ def test_the_plan_shows_hosts_that_left_and_writes_nothing(tmp_path: Path) -> No
     write_inventory(tmp_path, 2)
     record = {"rest9": {"address": "10.9.9.9", "services": [REST]}}
     says = tmp_path / "says.json"
-    says.write_text(json.dumps({f"rest{n} kedge_deployed": {"record": record} for n in (1, 2)}))
+    says.write_text(json.dumps({f"rest{n} kedge_deployed_record": {"record": record} for n in (1, 2)}))
     calls = played(tmp_path, ["plan.yml"], KEDGE_SAYS=str(says))["calls"]
     said = " ".join((tmp_path / "output").read_text().split())
     assert "rest9 (10.9.9.9) had kafka_rest deployed and left the inventory" in said
     assert said.count("rest9 (10.9.9.9) had") == 1
-    assert calls["kedge_deployed"] == 3
+    assert calls["kedge_deployed_record"] == 3

@@ -15,7 +15,7 @@ import pytest
 from evidence.load import LoadSpec
 from tests.answering import JsonHandler
 from verify.load.board import Board, Cell, Head
-from verify.load.rest_consumers import RefusedError, run
+from verify.load.rest_consumers import ConsumerRefusedError, run
 from verify.process import Ending
 
 REBALANCE = {"error_code": 50002, "message": "Kafka error: the consumer is undergoing a rebalance"}
@@ -235,7 +235,7 @@ def test_a_refusal_that_will_not_pass_ends_the_consumers_with_what_the_proxy_ans
 ) -> None:
     refusal = {"error_code": 400, "message": "Validation error on: /:\n auto.commit.enable is no property"}
     proxy.refused_creations = [(400, refusal)]
-    with pytest.raises(RefusedError) as raised:
+    with pytest.raises(ConsumerRefusedError) as raised:
         consume(proxy, tmp_path)
     assert str(raised.value) == (
         "no consumer can begin: POST /consumers/g: HTTP 400 error_code 400: "

@@ -50,6 +50,7 @@ COMPLETED = {
 #: Exceptions that nobody sees as they are: each becomes an outcome, a line of a report or one of the above.
 INNER = {
     "CommitRefusedError",
+    "ConsumerRefusedError",
     "InstanceGoneError",
     "InterruptedMeasureError",  # says what holds by itself: the topic is removed
     "NoAnswerError",
@@ -61,8 +62,8 @@ INNER = {
 PASSED_ON = {
     ("verify/addresses.py", "find"): "a PlaceError",
     ("verify/load/parent.py", "_all_delivered"): "raised again",
-    ("trials/arms.py", "_deployed"): "a line of the report: the other variants go on",
-    ("trials/arms.py", "take"): "a line of the report, as well",
+    ("trials/compare.py", "_deployed"): "a line of the report: the other variants go on",
+    ("trials/compare.py", "take"): "a line of the report, as well",
 }
 #: Functions that make whole messages, and what else stands for one.
 MAKERS = {

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.hosts.__main__ import played, write_inventory
+from control.deploy_preview import Step, step_lines
 from control.notices import FIRST, KEPT_PORT, Notice, notices, refusal
 from control.rendering import render_instance
-from control.steps import Step, step_lines
 from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
@@ -225,7 +225,7 @@ def test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name(t
     calls = (tmp_path / "calls").read_text().split()
     assert "kedge_instance" not in calls
     # Hosts are asked for what was deployed, once each; what was refused is noted on none.
-    assert calls.count("kedge_deployed") == len(hosts_of(tmp_path))
+    assert calls.count("kedge_deployed_record") == len(hosts_of(tmp_path))
     played(tmp_path, ["deploy.yml", "-e", "allow=login"])
     assert "kedge_instance" in (tmp_path / "calls").read_text()
 

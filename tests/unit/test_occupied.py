@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from control.occupying import occupying
-from plugins.module_utils import owners
+from plugins.module_utils import host_processes
 from plugins.modules import kedge_instance, kedge_occupied
 from sizing.plan import make_plan
 from tests.planned import mirrors
@@ -81,7 +81,7 @@ def test_the_process_that_holds_a_port_is_named_without_its_arguments(
     host: Path, stranger: tuple[str, int]
 ) -> None:
     pid, port = stranger
-    assert owners.holders(port) == [pid]
+    assert host_processes.holders(port) == [pid]
     (said,) = found(instances=[{"name": "8082", "port": port}])
     assert said.startswith(f"port {port} of kafka-rest@8082 is held by process {pid} (java")
     assert "sesame" not in said
@@ -145,7 +145,7 @@ def test_a_link_to_anything_but_a_release_of_the_instance_is_somebodys(host: Pat
     ],
 )
 def test_a_command_line_that_has_the_name_in_it_is_no_proxy(program: str, words: list[str]) -> None:
-    assert owners.main_class([program, *words]) != MAIN
+    assert host_processes.main_class([program, *words]) != MAIN
 
 
 def test_the_main_class_of_a_jvm_stands_after_its_options() -> None:
@@ -159,8 +159,8 @@ def test_the_main_class_of_a_jvm_stands_after_its_options() -> None:
         MAIN,
         "x",
     ]
-    assert owners.main_class(words) == MAIN
-    assert owners.main_class([]) == owners.main_class([""]) == ""
+    assert host_processes.main_class(words) == MAIN
+    assert host_processes.main_class([]) == host_processes.main_class([""]) == ""
 
 
 def test_an_editor_of_a_file_of_the_name_stops_nothing(host: Path, tmp_path: Path) -> None:
@@ -189,12 +189,12 @@ def test_a_neighbour_that_the_inventory_names_stays_and_its_port_does_not(
 def test_a_port_whose_holder_is_not_shown_is_held_by_something_unknown(
     host: Path, stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (owners, sys.modules[kedge_occupied.unseen.__module__]):
+    for module in (host_processes, sys.modules[kedge_occupied.unseen.__module__]):
         monkeypatch.setattr(module, "processes", list)  # of another namespace, or without the rights
     (said,) = found(instances=[{"name": "8082", "port": stranger[1]}])
     assert "is held by something that /proc does not show" in said
-    monkeypatch.setattr(owners.os, "geteuid", lambda: 0)
-    assert "does not show" in str(owners.not_own(stranger[1], "kafka-rest@8082.service"))
+    monkeypatch.setattr(host_processes.os, "geteuid", lambda: 0)
+    assert "does not show" in str(host_processes.not_own(stranger[1], "kafka-rest@8082.service"))
     monkeypatch.setattr(kedge_occupied, "is_active", lambda *_: True)
     assert found(["kafka-rest"], instances=[{"name": "8082", "port": stranger[1]}]) == []
 
@@ -221,11 +221,11 @@ def test_readiness_is_of_the_units_own_process(
     stranger: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid, port = stranger
-    said = owners.not_own(port, "kafka-rest@8082.service")
+    said = host_processes.not_own(port, "kafka-rest@8082.service")
     assert said is not None
     assert said.startswith(f"port {port} is held by process {pid}")
-    monkeypatch.setattr(owners, "unit_of", lambda _: "kafka-rest@8082.service")
-    assert owners.not_own(port, "kafka-rest@8082.service") is None
+    monkeypatch.setattr(host_processes, "unit_of", lambda _: "kafka-rest@8082.service")
+    assert host_processes.not_own(port, "kafka-rest@8082.service") is None
 
 
 def test_an_instance_whose_port_a_stranger_answers_on_is_not_ready(
@@ -245,9 +245,9 @@ def test_the_unit_of_a_process_is_the_innermost_of_its_cgroup(
     (tmp_path / "7").mkdir()
     path = "/machine.slice/box.service/system.slice/system-kafka\\x2drest.slice/kafka-rest@8082.service"
     (tmp_path / "7" / "cgroup").write_text(f"0::{path}\n")
-    monkeypatch.setattr(owners, "PROC", tmp_path)
-    assert owners.unit_of("7") == "kafka-rest@8082.service"
-    assert owners.unit_of("8") == ""
+    monkeypatch.setattr(host_processes, "PROC", tmp_path)
+    assert host_processes.unit_of("7") == "kafka-rest@8082.service"
+    assert host_processes.unit_of("8") == ""
 
 
 def test_without_groups_the_unit_of_a_process_is_that_of_its_main_process(
@@ -258,9 +258,9 @@ def test_without_groups_the_unit_of_a_process_is_that_of_its_main_process(
         (tmp_path / pid / "cgroup").write_text("9:name=systemd:/\n0::/\n")
         (tmp_path / pid / "stat").write_text(f"{pid} (a) b) S {parent} 0")
     said = "Id=kafka-rest@8082.service\nMainPID=7\n\nId=kafka-rest@8083.service\nMainPID=0\n"
-    monkeypatch.setattr(owners, "PROC", tmp_path)
-    monkeypatch.setattr(owners, "run", lambda *argv: subprocess.CompletedProcess(argv, 0, said, ""))
-    assert [owners.unit_of(pid) for pid in ("7", "9", "11")] == ["kafka-rest@8082.service"] * 2 + [""]
+    monkeypatch.setattr(host_processes, "PROC", tmp_path)
+    monkeypatch.setattr(host_processes, "run", lambda *argv: subprocess.CompletedProcess(argv, 0, said, ""))
+    assert [host_processes.unit_of(pid) for pid in ("7", "9", "11")] == ["kafka-rest@8082.service"] * 2 + [""]
 
 
 @pytest.mark.parametrize("held", [True, False])

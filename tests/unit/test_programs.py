@@ -44,7 +44,7 @@ ELSEWHERE = frozenset(("local/go_program.py", "local/setup/packages.py"))
 #: git, by which only who keeps an inventory in a repository plans against a commit of it.
 OPTIONAL = frozenset(("docker", "git", "sudo", "chromium-browser", "google-chrome"))
 #: What runs on nodes, and the packages of their image that bring it.
-ON_NODES = ("plugins/modules", "plugins/module_utils", "verify/watch/on_host.py")
+ON_NODES = ("plugins/modules", "plugins/module_utils", "verify/watch/host_sampler.py")
 NODE_PACKAGES = {
     "maprcli": "a vendor's own",
     "journalctl": "systemd",

@@ -19,7 +19,7 @@ import pytest
 from plugins.action.kedge_plan import _become
 from verify.collect import remote
 from verify.collect.hosts import CollectError, forward, ssh, to_access
-from verify.watch.processes import HostWatcher
+from verify.watch.host_watcher import HostWatcher
 
 PASSWORD = "sesame-sesame"
 BASTION = {

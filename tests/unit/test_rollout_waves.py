@@ -20,8 +20,8 @@ from sizing.broker.service import KAFKA_BROKER
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Waves
 from sizing.plan import make_plan
+from sizing.plan_text import text
 from sizing.rollout import batches
-from sizing.text import text
 from tests.planned import mirrors, streams
 from tests.rest_inventories import of_rule, rest
 

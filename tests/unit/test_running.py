@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from border.foreign import ForeignError
 from border.running import running
+from border.untrusted import UntrustedError
 from evidence.secrets import PATTERNS, holds_secret
-from plugins.modules import kedge_running
-from plugins.modules.kedge_running import Secrets, find, masked
+from plugins.modules import kedge_find_jvms
+from plugins.modules.kedge_find_jvms import Secrets, find, masked
 
 MAIN = "io.confluent.kafkarest.KafkaRestMain"
 MAINS = [MAIN, "org.apache.kafka.connect.mirror.MirrorMaker", "kafka.tools.MirrorMaker"]
@@ -66,8 +66,8 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     made = Host(tmp_path)
-    monkeypatch.setattr(kedge_running.owners, "PROC", made.proc)
-    monkeypatch.setattr(kedge_running, "CGROUPS", tmp_path / "groups")
+    monkeypatch.setattr(kedge_find_jvms.host_processes, "PROC", made.proc)
+    monkeypatch.setattr(kedge_find_jvms, "CGROUPS", tmp_path / "groups")
     return made
 
 
@@ -119,7 +119,7 @@ def test_a_proxy_is_found_with_all_that_it_runs_with(host: Host, tmp_path: Path)
     ],
 )  # fmt: skip
 def test_files_are_those_that_the_command_line_names(words: list[str], named: list[str]) -> None:
-    assert kedge_running.configurations(["java", "-Dx=y.properties", *words], words[0]) == named
+    assert kedge_find_jvms.configurations(["java", "-Dx=y.properties", *words], words[0]) == named
 
 
 def test_programs_of_kafka_itself_are_named_alone_and_others_not_at_all(host: Host) -> None:
@@ -179,7 +179,7 @@ def test_a_key_without_a_value_and_a_file_that_ends_within_a_line_are_read() -> 
 
 
 def test_a_huge_environment_is_read_up_to_a_whole_variable(host: Host) -> None:
-    secret = "KAFKA_OPTS=http://user:" + "s" * kedge_running.PROCESS_BYTES + "@host"
+    secret = "KAFKA_OPTS=http://user:" + "s" * kedge_find_jvms.PROCESS_BYTES + "@host"
     host.process(7, "java", MAIN, environ=f"KAFKA_HEAP_OPTS=-Xmx1g\0{secret}\0")
     assert host.one()["environment"] == {"KAFKA_HEAP_OPTS": "-Xmx1g"}
 
@@ -187,7 +187,7 @@ def test_a_huge_environment_is_read_up_to_a_whole_variable(host: Host) -> None:
 def test_a_file_that_is_no_configuration_is_left_out_with_the_reason(host: Host, tmp_path: Path) -> None:
     (tmp_path / "binary.properties").write_bytes(bytes(range(256)))
     (tmp_path / "nul.properties").write_bytes(b"a=1\0")
-    (tmp_path / "large.properties").write_bytes(b"a" * (kedge_running.FILE_BYTES + 1))
+    (tmp_path / "large.properties").write_bytes(b"a" * (kedge_find_jvms.FILE_BYTES + 1))
     (tmp_path / "folder.properties").mkdir()
     os.mkfifo(tmp_path / "pipe.properties")
     (tmp_path / "round.properties").symlink_to("round.properties")
@@ -243,8 +243,8 @@ def test_a_file_that_hangs_keeps_the_other_processes_of_its_host_waiting_no_long
 ) -> None:
     host.process(7, "java", MAIN, "one.properties", "two.properties")
     host.process(8, "java", MAIN)
-    monkeypatch.setattr(kedge_running, "HOST_SECONDS", 0.2)
-    monkeypatch.setattr(kedge_running, "_read", lambda *_: signal.pause())
+    monkeypatch.setattr(kedge_find_jvms, "HOST_SECONDS", 0.2)
+    monkeypatch.setattr(kedge_find_jvms, "_read", lambda *_: signal.pause())
     found = host.found()
     (one,) = found["processes"]
     assert one["missed"] == [
@@ -275,14 +275,14 @@ def test_a_name_leads_within_the_container_of_its_process(host: Host, tmp_path: 
 def test_a_process_that_ends_meanwhile_is_no_failure(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     place = host.process(7, "java", MAIN)
     host.process(8, "java", MAIN)
-    kept = kedge_running.environment
+    kept = kedge_find_jvms.environment
 
     def ends(pid: str, secrets: Secrets) -> dict[str, str]:
         if pid == "7":
             place.rename(place.with_name("ended"))
         return kept(pid, secrets)
 
-    monkeypatch.setattr(kedge_running, "environment", ends)
+    monkeypatch.setattr(kedge_find_jvms, "environment", ends)
     assert host.one()["pid"] == 8
 
 
@@ -303,5 +303,5 @@ def test_an_answer_that_is_no_account_is_refused(host: Host, change: dict[str, A
     host.process(7, "java", MAIN)
     found = host.found()
     found["processes"][0] |= change
-    with pytest.raises(ForeignError, match="no account of what runs"):
+    with pytest.raises(UntrustedError, match="no account of what runs"):
         running(found)

@@ -11,7 +11,7 @@ import pytest
 from evidence.documents import Plan, Verdicts
 from sizing.__main__ import main
 from spark_checks.job import Audit
-from spark_checks.report.output import verdicts
+from spark_checks.report.documents import verdicts
 from spark_checks.results import Anomaly, Figure, Recommendation, Result
 from tests.schemas import FOLDER, schemas
 

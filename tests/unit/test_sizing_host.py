@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.host.planner import effective
+from sizing.host.kernel import effective
 from sizing.plan import make_plan
 from tests.planned import METRICS, mirrors
 from tests.rest_inventories import of_rule, planned, rest

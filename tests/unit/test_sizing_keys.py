@@ -6,7 +6,8 @@ import confluent_kafka
 import pytest
 
 from sizing.core.naming import compact
-from sizing.keys.catalogue import Component, check_keys, known_keys
+from sizing.keys.catalogue import Component, known_keys
+from sizing.keys.unread import check_keys
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys
 

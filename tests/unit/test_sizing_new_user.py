@@ -13,8 +13,8 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.inventory.reading import read_archives, read_inventory
 from sizing.plan import make_plan
+from sizing.plan_text import text
 from sizing.services import SERVICES
-from sizing.text import text
 from tests.planned import CLUSTERS, METRICS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 

@@ -18,11 +18,11 @@ from sizing.against import document as with_kit
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Setting
-from sizing.host.planner import needed_mib
+from sizing.host.memory import needed_mib
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.plan_text import difference, text
 from sizing.services import SERVICES
-from sizing.text import difference, text
 from tests.planned import JOINS, METRICS, mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sizing.core.settings import MIB
 from sizing.plan import make_plan
-from sizing.streams.memory import (
+from sizing.streams.rocksdb import write_buffer_mib
+from sizing.streams.stores import (
     InstanceState,
     Kept,
     disk_bytes,
@@ -18,7 +19,6 @@ from sizing.streams.memory import (
     segments,
     state,
     store_mib,
-    write_buffer_mib,
 )
 from sizing.streams.variables import StateStore
 from tests.planned import JOINS, files, findings, instances, streams, value

@@ -14,11 +14,11 @@ from sizing.__main__ import main
 from sizing.core.plan import Plan
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.reading import read_inventory
-from sizing.page import page as page_of
 from sizing.plan import make_plan
+from sizing.plan_page import page as page_of
+from sizing.plan_text import text
 from sizing.services import SERVICES
 from sizing.sources import cited, keys, leads_to, parts, sources
-from sizing.text import text
 from tests.rules import ROOT, inventories
 from tests.sources import PAGE, page
 

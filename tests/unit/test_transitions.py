@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from control.deploy_preview import Step, step_lines, steps
 from control.deployed import reported
 from control.notices import KEPT_PORT, Notice, notices
 from control.rendering import render_instance
-from control.steps import Step, step_lines, steps
 from plugins.modules.kafka_topics_present import compare
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan

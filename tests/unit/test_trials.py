@@ -1,4 +1,4 @@
-"""What trials are asked for, in which order arms come, what pages show: without hosts."""
+"""What trials are asked for, in which order variants come, what pages show: without hosts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from comparison.arms import blocks_of, order_of
 from comparison.figures import compare
+from comparison.variant_order import blocks_of, order_of
 from evidence.levels import Levels
 from tests.trials import outcome, settings
 from trials import page
-from trials.arms import named
 from trials.capacity import rules_of, words
+from trials.compare import named
 from trials.costs import Bottleneck
-from trials.progress import Told
+from trials.progress import RunLog
 from trials.search import CapacityEstimate
 from trials.settings import TrialsError, judging, of_load
 from trials.site import DeployedHosts, overlay
@@ -25,8 +25,8 @@ from trials.warming import warm_up
 
 
 def test_every_second_block_is_the_other_way_round() -> None:
-    assert [arm for _, arm in order_of("AB", 2)] == list("ABBABAAB")
-    assert [arm for _, arm in order_of("ABC", 1)] == list("ABCCBA")
+    assert [variant for _, variant in order_of("AB", 2)] == list("ABBABAAB")
+    assert [variant for _, variant in order_of("ABC", 1)] == list("ABCCBA")
 
 
 def test_the_same_arm_twice_has_two_names() -> None:
@@ -183,9 +183,9 @@ def test_processes_warm_up_until_they_get_no_quicker(took: list[float | None], n
         asked.append(seconds)
         return took[len(asked) - 1]
 
-    warm_up(rounds, 60, Told(), small=False)
+    warm_up(rounds, 60, RunLog(), small=False)
     assert asked == [30] * number
-    warm_up(rounds, 0, Told(), small=False)
+    warm_up(rounds, 0, RunLog(), small=False)
     assert len(asked) == number
 
 

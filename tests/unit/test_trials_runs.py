@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.trials import outcome
-from trials import arms, capacity
+from trials import capacity, compare
 from trials.costs import Bottleneck
-from trials.progress import Told
+from trials.progress import RunLog
 from trials.settings import UNSURE, TrialsError, TrialSettings, read_settings
 from trials.site import DeployedHosts
 from trials.trial import TrialResult, TrialSpec, note, outcomes
@@ -38,9 +38,9 @@ class Simulated:
         self.took: list[float] = []
         self.limit: Bottleneck | None = Bottleneck("cpu of kafka_rest", "rest1 used 2 of 2 cores")
         self.fails_to_start: set[str] = set()
-        #: Arms that start, and take no load.
+        #: Variants that start, and take no load.
         self.mute: set[str] = set()
-        #: Arms that plan for the proxies what the inventory plans.
+        #: Variants that plan for the proxies what the inventory plans.
         self.alike: set[str] = set()
         #: Numbers of trials that nobody can judge.
         self.unjudged: set[int] = set()
@@ -52,8 +52,8 @@ class Simulated:
         self.p99 = {"documented": 20.0, "planned": 10.0}
         monkeypatch.setattr(capacity, "run", self.run)
         monkeypatch.setattr(capacity, "warm", self.warm)
-        monkeypatch.setattr(arms, "run", self.run)
-        monkeypatch.setattr(arms, "warm", self.warm)
+        monkeypatch.setattr(compare, "run", self.run)
+        monkeypatch.setattr(compare, "warm", self.warm)
         monkeypatch.setattr(DeployedHosts, "_play", lambda _, *given: self.play(*given))
 
     def warm(self, asked: TrialSpec, *_: Any, small: bool = True) -> float | None:
@@ -61,14 +61,14 @@ class Simulated:
         return self.took.pop(0) if self.took else None
 
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
-        arm = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
-        self.done.append(" ".join([playbook, variables.get("trials_tasks", ""), arm]))
-        if playbook == "trials/arm.yml":
-            if arm in self.fails_to_start:
+        variant = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
+        self.done.append(" ".join([playbook, variables.get("trials_tasks", ""), variant]))
+        if playbook == "trials/variant.yml":
+            if variant in self.fails_to_start:
                 raise TrialsError(f"{playbook} ended with 2: not ready after 60 s")
-            Path(variables["trials_arm_dir"], "load.json").write_text(json.dumps(LOAD))
-            plan = plan_of("planned" if arm in self.alike else arm, why=arm)
-            Path(variables["trials_arm_dir"], "plan.json").write_text(json.dumps(plan))
+            Path(variables["trials_variant_dir"], "load.json").write_text(json.dumps(LOAD))
+            plan = plan_of("planned" if variant in self.alike else variant, why=variant)
+            Path(variables["trials_variant_dir"], "plan.json").write_text(json.dumps(plan))
         return f"localhost : ok=1 changed={'3' if self.differs else '0'} failed=0"
 
     def run(self, asked: TrialSpec, run_dir: Path, *_: Any, **__: Any) -> TrialResult:
@@ -110,7 +110,7 @@ def begun(folder: Path, **more: Any) -> TrialSettings:
 
 
 def call(what: Any, settings: TrialSettings, folder: Path) -> int:
-    return int(what(settings, folder / "r", None, Told()))
+    return int(what(settings, folder / "r", None, RunLog()))
 
 
 def test_a_search_of_three_conditions_leaves_what_it_found(
@@ -195,8 +195,8 @@ def test_arms_take_turns_and_what_was_planned_is_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = Simulated(monkeypatch, {})
-    assert call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"]), tmp_path) == 0
-    deployed = [one.split()[-1] for one in site.done if one.startswith("trials/arm.yml")]
+    assert call(compare.compare_variants, begun(tmp_path, arms=["documented", "planned"]), tmp_path) == 0
+    deployed = [one.split()[-1] for one in site.done if one.startswith("trials/variant.yml")]
     assert deployed[:4] == ["documented", "planned", "planned", "documented"]
     # Who follows itself is restarted: fresh processes in each trial.
     assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
@@ -210,7 +210,7 @@ def test_arms_take_turns_and_what_was_planned_is_put_back(
 
 def test_equal_arms_are_restarted_for_every_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Simulated(monkeypatch, {})
-    call(arms.compare_arms, begun(tmp_path, arms=["planned", "planned"], blocks=1), tmp_path)
+    call(compare.compare_variants, begun(tmp_path, arms=["planned", "planned"], blocks=1), tmp_path)
     assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
 
 
@@ -224,7 +224,7 @@ def test_each_variant_warms_up_by_the_load_that_is_compared_until_it_is_steady_o
     site.took = list(took)
     site.interrupt_at = 1
     with pytest.raises(InterruptedError):
-        call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"], blocks=1), tmp_path)
+        call(compare.compare_variants, begun(tmp_path, arms=["documented", "planned"], blocks=1), tmp_path)
     assert site.warmed == [(5000, True), *[(5000, False)] * rounds]
 
 
@@ -233,7 +233,7 @@ def test_an_arm_that_leaves_the_proxies_alone_has_them_restarted(
 ) -> None:
     site = Simulated(monkeypatch, {})
     site.alike = {"documented"}
-    call(arms.compare_arms, begun(tmp_path, arms=["planned", "documented"], blocks=1), tmp_path)
+    call(compare.compare_variants, begun(tmp_path, arms=["planned", "documented"], blocks=1), tmp_path)
     assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
 
 
@@ -242,7 +242,7 @@ def test_a_trial_that_nobody_can_judge_is_run_once_more(
 ) -> None:
     site = Simulated(monkeypatch, {})
     site.unjudged = {2, 4, 5}
-    call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"], blocks=1), tmp_path)
+    call(compare.compare_variants, begun(tmp_path, arms=["documented", "planned"], blocks=1), tmp_path)
     done = outcomes(tmp_path / "r")
     assert [one.kind for one in done] == [
         *("documented", "planned", "planned"),
@@ -280,9 +280,11 @@ def test_an_arm_that_does_not_start_fails_and_the_others_go_on(
 ) -> None:
     site = Simulated(monkeypatch, {})
     site.fails_to_start = {"stock"}
-    call(arms.compare_arms, begun(tmp_path, arms=["documented", "stock", "planned"], blocks=1), tmp_path)
+    call(
+        compare.compare_variants, begun(tmp_path, arms=["documented", "stock", "planned"], blocks=1), tmp_path
+    )
     # It is not tried again.
-    assert sum("arm.yml" in one and "stock" in one for one in site.done) == 1
+    assert sum("variant.yml" in one and "stock" in one for one in site.done) == 1
     document = json.loads((tmp_path / "r/report/comparison.json").read_text())
     assert document["failed"] == document["collapsed"] == {"documented": 0, "stock": 2, "planned": 0}
     assert "planned" in document["figures"]
@@ -296,7 +298,7 @@ def test_a_variant_that_collapses_is_worse_whatever_its_other_load_tests_say(
 ) -> None:
     site = Simulated(monkeypatch, {})
     site.collapses = {3, 5, 8, 10, 11, 13, 16}
-    call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"]), tmp_path)
+    call(compare.compare_variants, begun(tmp_path, arms=["documented", "planned"]), tmp_path)
     document = json.loads((tmp_path / "r/report/comparison.json").read_text())
     assert document["collapsed"] == {"documented": 0, "planned": 7}
     changed = {one["name"]: one["change"] for one in document["figures"]["planned"]}
@@ -314,11 +316,11 @@ def test_an_arm_whose_file_was_changed_meanwhile_ends_the_run(
     settings = begun(tmp_path, arms=["documented", "planned"], blocks=1)
     site.interrupt_at = 2
     with pytest.raises(InterruptedError):
-        call(arms.compare_arms, settings, tmp_path)
+        call(compare.compare_variants, settings, tmp_path)
     # Planned for the proxies what the inventory plans, and now it does.
     site.alike = {"documented"}
     with pytest.raises(TrialsError, match="variant documented is not what it was in its earlier load tests"):
-        call(arms.compare_arms, settings, tmp_path)
+        call(compare.compare_variants, settings, tmp_path)
     assert site.done[-1] == "deploy.yml  planned"
 
 
@@ -327,7 +329,9 @@ def test_an_arm_that_takes_no_load_fails_and_the_others_go_on(
 ) -> None:
     site = Simulated(monkeypatch, {})
     site.mute = {"stock"}
-    call(arms.compare_arms, begun(tmp_path, arms=["documented", "stock", "planned"], blocks=1), tmp_path)
+    call(
+        compare.compare_variants, begun(tmp_path, arms=["documented", "stock", "planned"], blocks=1), tmp_path
+    )
     document = json.loads((tmp_path / "r/report/comparison.json").read_text())
     assert document["failed"] == {"documented": 0, "stock": 2, "planned": 0}
     assert "planned" in document["figures"]
@@ -338,7 +342,7 @@ def test_blocks_that_could_show_nothing_are_named_before_they_are_run(
     tmp_path: Path, blocks: int, restarts: bool, fewest: int
 ) -> None:
     settings = begun(tmp_path, arms=["documented", "planned"], blocks=blocks, restarts=restarts)
-    said = " ".join(arms.describe(settings, LOAD))
+    said = " ".join(compare.describe(settings, LOAD))
     assert (f"too few blocks ({blocks}) to show any difference" in said) == bool(fewest)
     assert (f"trials_blocks={fewest}" in said) == bool(fewest)
 
@@ -348,9 +352,12 @@ def test_arms_of_which_none_starts_are_no_comparison(
 ) -> None:
     site = Simulated(monkeypatch, {})
     site.fails_to_start = {"stock", "planned"}
-    assert call(arms.compare_arms, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path) == UNSURE
+    assert (
+        call(compare.compare_variants, begun(tmp_path, arms=["stock", "planned"], blocks=1), tmp_path)
+        == UNSURE
+    )
     said = capsys.readouterr().out
-    assert "failed: the variant does not start: trials/arm.yml ended with 2: not ready after 60 s" in said
+    assert "failed: the variant does not start: trials/variant.yml ended with 2: not ready after 60 s" in said
     assert "nothing to compare: stock or another variant needs a load test that was audited" in said
     assert (tmp_path / "r/report/report.html").exists()
 
@@ -362,10 +369,10 @@ def test_an_interrupted_comparison_puts_back_and_goes_on(
     settings = begun(tmp_path, arms=["documented", "planned"], blocks=1)
     site.interrupt_at = 3
     with pytest.raises(InterruptedError):
-        call(arms.compare_arms, settings, tmp_path)
+        call(compare.compare_variants, settings, tmp_path)
     assert site.done[-1] == "deploy.yml  planned"
     assert len(outcomes(tmp_path / "r")) == 2
-    call(arms.compare_arms, settings, tmp_path)
+    call(compare.compare_variants, settings, tmp_path)
     assert [one.kind for one in outcomes(tmp_path / "r")] == [
         "documented",
         "planned",
@@ -380,7 +387,7 @@ def test_hosts_that_run_something_else_are_left_alone(
     site = Simulated(monkeypatch, {})
     site.differs = "yes"
     with pytest.raises(TrialsError, match=r"3 tasks of deploy\.yml would change something"):
-        call(arms.compare_arms, begun(tmp_path, arms=["documented", "planned"]), tmp_path)
+        call(compare.compare_variants, begun(tmp_path, arms=["documented", "planned"]), tmp_path)
     with pytest.raises(TrialsError, match="deploy it first"):
         call(capacity.capacity, begun(tmp_path / "capacity"), tmp_path / "capacity")
     assert site.done == ["deploy.yml  planned"] * 2

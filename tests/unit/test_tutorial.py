@@ -20,7 +20,7 @@ from rich.console import Console
 from plugins.callback import kedge_events
 from spark_checks.__main__ import main as compared
 from spark_checks.job import Audit
-from spark_checks.report import output
+from spark_checks.report import terminal
 from spark_checks.results import Figure, Result
 from tests.unit.test_docs import ELSEWHERE, ROOT, commands
 
@@ -129,7 +129,7 @@ def test_the_verdicts_of_the_tutorial_are_printed_so() -> None:
     results = verdicts(yaml.safe_load(content)["service_levels"])
     audit = Audit("7", "pass", results, cast(Any, None), (), None, {"all": 1.0})
     text = io.StringIO()
-    output.show(audit, Console(file=text, width=120))
+    terminal.show(audit, Console(file=text, width=120))
     printed = re.sub(r"(0\.)?7[7,.]*", "N", text.getvalue())
     assert printed.splitlines() == shown("Audit of run")
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from spark_checks.__main__ import _STATUS
 from spark_checks.job import Audit
-from spark_checks.report import output
+from spark_checks.report import documents, terminal
 from spark_checks.results import (
     Anomaly,
     Figure,
@@ -117,7 +117,7 @@ UNJUDGED = latency("measured", [replace(ACK, level=None)], "no level given; kafk
 
 def shown(*results: Result) -> list[str]:
     text = io.StringIO()
-    output.show(of(*results), Console(file=text, width=40))
+    terminal.show(of(*results), Console(file=text, width=40))
     return text.getvalue().splitlines()
 
 
@@ -142,21 +142,21 @@ def test_a_run_of_which_nothing_was_judged_says_so() -> None:
 def test_a_figure_without_a_level_is_marked_beside_one_that_has_a_level() -> None:
     result = latency("pass", [ACK, Figure("rest ack p99", 9.0, None, "ms")])
     assert (
-        output.summary(result, 90) == "kafka ack p99 182 ms of 500 ms allowed; rest ack p99 9 ms (no level)"
+        terminal.summary(result, 90) == "kafka ack p99 182 ms of 500 ms allowed; rest ack p99 9 ms (no level)"
     )
 
 
 def test_what_decided_the_verdict_comes_first() -> None:
     result = latency("fail", [ACK, replace(ACK, what="rest ack p99", value=900)])
-    assert output.summary(result, 90).startswith("rest ack p99 900 ms of 500 ms allowed; kafka ack")
+    assert terminal.summary(result, 90).startswith("rest ack p99 900 ms of 500 ms allowed; kafka ack")
     # A reason that is no figure's is said in its own words.
     unready = Result("rebalance", "fail", "rest1 8082 did not become ready again", figures=(ACK,))
-    assert output.summary(unready, 90) == "rest1 8082 did not become ready again"
+    assert terminal.summary(unready, 90) == "rest1 8082 did not become ready again"
 
 
 def test_what_does_not_fit_is_counted() -> None:
     costs = [Figure(f"{what} stall", 2.16, 5, "s") for what in ("produce", "consume", "third", "fourth")]
-    said = output.summary(Result("rebalance", "pass", "fine", figures=tuple(costs)), 78)
+    said = terminal.summary(Result("rebalance", "pass", "fine", figures=tuple(costs)), 78)
     assert said == "produce stall 2.16 s of 5 s allowed; consume stall 2.16 s of 5 s allowed; +2"
 
 
@@ -173,7 +173,7 @@ def test_a_line_fits_a_hundred_columns(verdict: Verdict, count: int) -> None:
 
 
 def test_verdicts_tell_each_figure_with_its_level() -> None:
-    document = json.loads(json.dumps(output.verdicts(of(latency("pass", [ACK, RATE])))))
+    document = json.loads(json.dumps(documents.verdicts(of(latency("pass", [ACK, RATE])))))
     assert document["checks"][0]["figures"][0] == {
         "what": "kafka ack p99",
         "value": 182.34,
@@ -186,7 +186,7 @@ def test_verdicts_tell_each_figure_with_its_level() -> None:
 
 def test_in_junit_what_was_only_measured_is_skipped_with_the_reason() -> None:
     failed = Result("delivery", "fail", "3 lost", anomalies={"lost": Anomaly(3)}, figures=(LOST,))
-    suite = ElementTree.fromstring(output.junit(of(failed, UNJUDGED)))
+    suite = ElementTree.fromstring(documents.junit(of(failed, UNJUDGED)))
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "2", "failures": "1", "errors": "0", "skipped": "1"
     }  # fmt: skip
@@ -198,7 +198,7 @@ def test_in_junit_what_was_only_measured_is_skipped_with_the_reason() -> None:
 
 
 def test_recommendations_name_the_levels_that_would_have_it_judged() -> None:
-    text = output.recommendations(of(Result("delivery", "pass", "fine", figures=(LOST,)), UNJUDGED))
+    text = documents.recommendations(of(Result("delivery", "pass", "fine", figures=(LOST,)), UNJUDGED))
     assert "#   service_levels.latency.kafka.ack_p99_ms: kafka ack p99 182 ms\n" in text
     assert "delivery.lost" not in text
     assert yaml.safe_load(text) == {"recommended": {}}
@@ -230,7 +230,7 @@ def hostile() -> Audit:
 
 
 def test_nothing_that_a_proxy_says_ends_a_comment_of_the_recommendations() -> None:
-    text = output.recommendations(hostile())
+    text = documents.recommendations(hostile())
     assert list(yaml.safe_load_all(text)) == [{"recommended": {"advice": _FOREIGN[:-1]}}]
     assert all(
         line.lstrip().startswith(("#", "---", "recommended:", "advice:")) for line in text.splitlines()
@@ -238,7 +238,7 @@ def test_nothing_that_a_proxy_says_ends_a_comment_of_the_recommendations() -> No
 
 
 def test_junit_is_xml_whatever_a_proxy_says() -> None:
-    suite = ElementTree.fromstring(output.junit(hostile()).encode())
+    suite = ElementTree.fromstring(documents.junit(hostile()).encode())
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "\\x85evil" in (failure.get("message") or "")
@@ -248,5 +248,5 @@ def test_junit_is_xml_whatever_a_proxy_says() -> None:
 
 def test_no_escape_of_a_proxy_reaches_the_terminal() -> None:
     shown = io.StringIO()
-    output.show(hostile(), Console(file=shown, width=100, color_system=None))
+    terminal.show(hostile(), Console(file=shown, width=100, color_system=None))
     assert not [c for c in shown.getvalue() if not c.isprintable() and c != "\n"]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from verify.watch.topics import MaprTopic, Rate, TopicReading, WatchError, rates, total
+from verify.watch.topic_growth import MaprTopic, Rate, TopicReading, WatchError, rates, total
 from verify.watch_topic import main
 
 #: MapR cannot be had here. The double answers as `maprcli stream topic info -json` is documented to, each

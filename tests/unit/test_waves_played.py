@@ -92,7 +92,7 @@ def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -
         "calls"
     ]
     asked = {"haproxy_compare": 1, "haproxy_drain": 2 * 10}
-    assert calls == {**asked, "gate": 2 * 10, "former": 10, "kedge_former": 10}
+    assert calls == {**asked, "gate": 2 * 10, "former": 10, "kedge_previous_release": 10}
     together = called(tmp_path, "former")
     pairs = [together[at : at + 2] for at in range(0, 10, 2)]
     assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs
@@ -110,7 +110,9 @@ def test_where_one_instance_cannot_go_back_none_is_touched(tmp_path: Path) -> No
             tmp_path, ["rollback.yml", "-e", "service=kafka_rest"],
             KEDGE_NO_WAY_BACK="no previous release is there",
         )  # fmt: skip
-    assert {line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()} == {"kedge_former"}
+    assert {line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()} == {
+        "kedge_previous_release"
+    }
 
 
 @pytest.mark.parametrize(

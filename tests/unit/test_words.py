@@ -62,7 +62,7 @@ NAMES = re.compile(
 TEMPLATES = [
     *sorted((ROOT / "spark_checks/report").glob("*.j2")),
     ROOT / "verify/measure/page.html.j2",
-    ROOT / "sizing/page.html.j2",
+    ROOT / "sizing/plan_page.html.j2",
 ]
 #: Words that a page may use, with the reason.
 ALLOWED = {

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sizing.core.inventory import Inventory
-from sizing.host.planner import effective
+from sizing.host.kernel import effective
 from sizing.plan import make_plan
 from sizing.rest.distributions.mapr import topic_in_url
-from sizing.streams.memory import state, store_mib
+from sizing.streams.stores import state, store_mib
 from sizing.streams.variables import StateStore
 from sizing.topics.cluster import added_replication_ms
 from sizing.topics.planner import partitions_needed

@@ -12,8 +12,8 @@ from paramiko import Channel, ProxyCommand, SSHException
 from pyinfra.api import Config, Inventory, State
 from pyinfra.api.exceptions import ConnectError
 
-from border.foreign import ForeignError, shown
 from border.host import ERROR_BYTES, nanoseconds, output
+from border.untrusted import UntrustedError, shown
 from verify.collect.clocks import RoundTrip
 from verify.collect.hosts import Access, become_password, forward
 from verify.process import now_us
@@ -50,7 +50,7 @@ def on_all(
         def shell(command: str) -> list[str]:
             try:
                 return _printed(host.connector.client, command, by_name[host.name], until)
-            except (SSHException, OSError, EOFError, ForeignError) as error:
+            except (SSHException, OSError, EOFError, UntrustedError) as error:
                 raise RemoteError(f"{host.name}: {shown(error) or type(error).__name__}") from error
 
         until = time.monotonic() + _HOST_S
@@ -61,7 +61,7 @@ def on_all(
             return RemoteError(f"{host.name} cannot be reached over SSH: {shown(error)}")
         except RemoteError as error:
             return error
-        except ForeignError as error:
+        except UntrustedError as error:
             return RemoteError(f"{host.name} answers something else: {error}")
         finally:
             host.disconnect()
@@ -77,7 +77,7 @@ def _printed(client: Any, command: str, access: Access, until: float) -> list[st
 
     Raises:
         SSHException, OSError, EOFError: when there is no answer in time, or the command failed.
-        ForeignError: for more than can be an answer.
+        UntrustedError: for more than can be an answer.
     """
     argv = [*access.as_root, "sh", "-c", command]
     until = min(until, time.monotonic() + _COMMAND_S)

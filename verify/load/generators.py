@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
-from border.foreign import ForeignError, read_line, shown
-from border.load_generator import LINE_BYTES, LOG_BYTES, Clock, LoadProcess, clock, counted, take_files
+from border.load_generator import LINE_BYTES, LOG_BYTES, ClockReading, LoadProcess, clock, counted, take_files
+from border.untrusted import UntrustedError, read_line, shown
 from control.generator_bundle import code
 from evidence.load import LoadError, LoadSpec
 from evidence.secrets import from_environment
@@ -181,7 +181,7 @@ class Generator:
                 )
         return offset(trips)
 
-    def _answer(self) -> Clock:
+    def _answer(self) -> ClockReading:
         line = b""
         late = threading.Event()
 
@@ -199,7 +199,7 @@ class Generator:
             why = f"it ended after {shown(line)!r}" if line else "it ended"
             if late.is_set():
                 why = f"it ends no line within {_ANSWER_S:g} s"
-        except ForeignError as error:
+        except UntrustedError as error:
             why = f"it says {shown(line)!r}" if line else str(error)
         finally:
             overdue.cancel()
@@ -237,7 +237,7 @@ class Generator:
             while line := read_line(self._out, LINE_BYTES):
                 if self._told(line, board):
                     break
-        except ForeignError as error:
+        except UntrustedError as error:
             self.refused = why = f"what it sent cannot be taken: {error}"
         except OSError as error:
             why = f"what it sent cannot be kept: {error}"
@@ -256,7 +256,7 @@ class Generator:
             sent = said.cells.get(lane.actor, [0] * WIDTH)[Cell.SENT]
             due = count_due(go, lane.rate, now_us() + _ASTRAY_US, lane.per_request) if go else 0
             if not 0 <= sent <= due:
-                raise ForeignError(f"{lane.actor} says that it sent {sent:,} records, and {due:,} are due")
+                raise UntrustedError(f"{lane.actor} says that it sent {sent:,} records, and {due:,} are due")
         for actor, row in said.cells.items():
             board.cells(actor)[:] = row
         for name, text in said.said.items():

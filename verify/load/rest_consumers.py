@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 import httpx
 import numpy as np
 
-from border.foreign import ForeignError, shown
 from border.proxy import ANSWER_BYTES, StrangePlaceError, may_log_in, most_bytes, place, records, refusal
+from border.untrusted import UntrustedError, shown
 from evidence.load import LoadSpec, RestLoad
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
@@ -65,7 +65,7 @@ class InstanceGoneError(Exception):
         self.status = status
 
 
-class RefusedError(Exception):
+class ConsumerRefusedError(Exception):
     """The proxy does not take what a consumer begins with, and will not later; the text says what it said."""
 
 
@@ -81,7 +81,7 @@ class CommitRefusedError(InstanceGoneError):
 async def run(load: LoadSpec, actors: Sequence[str], board: Board, evidence: Path, ending: Ending) -> None:
     """Run these consumers until the board says end; their deliveries are on disk when this returns.
 
-    Raises RefusedError when a proxy refuses how the first instance of a consumer is asked for.
+    Raises ConsumerRefusedError when a proxy refuses how the first instance of a consumer is asked for.
     """
     if load.rest is None:
         raise ValueError("the load has no part through REST")
@@ -157,10 +157,10 @@ class _Consumer:
                         failures = 0
                     await self._write_and_commit(session, base_uri)
                     self._positions, self._writing = {}, {}
-                except (httpx.HTTPError, InstanceGoneError, ForeignError) as error:
+                except (httpx.HTTPError, InstanceGoneError, UntrustedError) as error:
                     never = error.status in _NEVER if isinstance(error, InstanceGoneError) else False
                     if not self._began and (never or isinstance(error, StrangePlaceError)):
-                        raise RefusedError(f"no consumer can begin: {error}") from error
+                        raise ConsumerRefusedError(f"no consumer can begin: {error}") from error
                     self._gone(error)
                 finally:
                     if base_uri:

@@ -7,8 +7,8 @@ import json
 from typing import Final
 from urllib.parse import quote
 
-from border.foreign import ForeignError
 from border.proxy import origin
+from border.untrusted import UntrustedError
 from evidence.load import LoadError, RestLoad
 from verify.load.ledger import ACKED
 from verify.load.rest_producers import PRODUCE_HEADERS, read_answer
@@ -31,7 +31,7 @@ def probe(rest: RestLoad) -> None:
             PRODUCE_HEADERS,
         )
         answer = wire.post(body)
-    except ForeignError as error:
+    except UntrustedError as error:
         raise LoadError(f"{rest.url!r} in load.json is {error}") from error
     except (NotSentError, NoAnswerError) as error:
         raise LoadError(

@@ -17,8 +17,8 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 
-from border.foreign import ForeignError, shown
 from border.proxy import ProduceResult, offsets
+from border.untrusted import UntrustedError, shown
 from evidence.load import LoadSpec, RestLoad
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
@@ -61,7 +61,7 @@ def read_answer(status: int, body: bytes, records: int) -> list[Entry]:
         return [Entry(FAILED if refused else UNKNOWN, error=text)] * records
     try:
         return [_entry(entry) for entry in offsets(body, records)]
-    except ForeignError as error:
+    except UntrustedError as error:
         return [Entry(UNKNOWN, error=f"HTTP 200: {error}")] * records
 
 

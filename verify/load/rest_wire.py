@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from border.foreign import ForeignError, shown
 from border.proxy import ANSWER_BYTES, instance
+from border.untrusted import UntrustedError, shown
 from evidence.load import RestLoad
 from verify.load.rest_session import session_options
 
@@ -105,7 +105,7 @@ class Wire:
             connection.request("POST", self._path, body, self._headers)
             answer = connection.getresponse()
             found = RestResponse(answer.status, _whole(answer), instance_of(answer.getheader))
-        except (OSError, http.client.HTTPException, ForeignError) as error:
+        except (OSError, http.client.HTTPException, UntrustedError) as error:
             connection.close()
             raise NoAnswerError(f"{type(error).__name__}: {shown(error)}") from error
         if answer.will_close:
@@ -150,10 +150,10 @@ class Wire:
 
 
 def _whole(answer: http.client.HTTPResponse) -> bytes:
-    """Return the body of an answer; raises ForeignError for one that is too long."""
+    """Return the body of an answer; raises UntrustedError for one that is too long."""
     body = answer.read(ANSWER_BYTES + 1)
     if len(body) > ANSWER_BYTES:
-        raise ForeignError(f"an answer of more than {ANSWER_BYTES:,} bytes")
+        raise UntrustedError(f"an answer of more than {ANSWER_BYTES:,} bytes")
     if answer.length:
         raise http.client.IncompleteRead(body, answer.length)
     return body

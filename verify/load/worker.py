@@ -14,7 +14,7 @@ from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_pro
 from verify.load.actors import REST_CONSUMERS, WATCH, lanes, workers
 from verify.load.board import Board
 from verify.process import Ending, die_with_parent, go_first, leave
-from verify.watch import process as watch_process
+from verify.watch import watchers
 
 
 def main(run_dir: Path, name: str, parent: int) -> int:
@@ -28,7 +28,7 @@ def main(run_dir: Path, name: str, parent: int) -> int:
     evidence = run_dir / "evidence"
     try:
         if name == WATCH:
-            watch_process.run(load, board, evidence, ending)
+            watchers.run(load, board, evidence, ending)
         elif name == REST_CONSUMERS:
             asyncio.run(rest_consumers.run(load, actors, board, evidence, ending))
         elif name.startswith("kafka-consumer-"):
@@ -45,7 +45,7 @@ def main(run_dir: Path, name: str, parent: int) -> int:
     except KafkaException as error:
         print(f"{name}: {error.args[0].str()}", file=sys.stderr, flush=True)
         return 1
-    except rest_consumers.RefusedError as error:
+    except rest_consumers.ConsumerRefusedError as error:
         print(error, file=sys.stderr, flush=True)
         return 1
     except OSError as error:

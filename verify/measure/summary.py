@@ -14,7 +14,7 @@ from evidence.levels import Levels
 from spark_checks.checks import partition_rates
 from spark_checks.engine.readers import open_evidence
 from spark_checks.job import Audit, Auditor
-from spark_checks.report import output
+from spark_checks.report import documents
 from spark_checks.results import Result
 from verify.measure.page import page
 
@@ -37,7 +37,7 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
         took = round(time.monotonic() - begin, 2)
         seconds = {result.name: took, "all": took}
         audit = Audit(evidence.run.run_id, result.verdict, (result,), evidence, (), None, seconds)
-        output.write(audit, folder)
+        documents.write(audit, folder)
         (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
     if out is not None:
         shutil.copyfile(run_dir / RECOMMENDATIONS, out)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from border.foreign import ForeignError, count, read_as, shown
 from border.host import nanoseconds
+from border.untrusted import UntrustedError, count, read_as, shown
 from sizing.topics.curve import Use
 
 #: Prints the counters of a Linux machine; needs no rights and no tools beyond a shell's usual ones.
@@ -47,7 +47,7 @@ class HostLoad(Use):
 
 
 def parse(lines: Iterable[str]) -> Counters:
-    """Read what :data:`COMMAND` printed; raises ForeignError when it is something else."""
+    """Read what :data:`COMMAND` printed; raises UntrustedError when it is something else."""
     boot, at_ns, cpu = "", 0, [0]
     disk: dict[str, int] = {}
     net: dict[str, int] = {}
@@ -70,7 +70,7 @@ def parse(lines: Iterable[str]) -> Counters:
             elif kind == "speed" and len(words) == 2 and words[1].isdigit():
                 speed[words[0]] = count(words[1])
     if not boot or not at_ns or len(cpu) < 5:
-        raise ForeignError("no counters of a Linux kernel")
+        raise UntrustedError("no counters of a Linux kernel")
     return Counters(boot, at_ns, sum(cpu) - cpu[3] - cpu[4], sum(cpu), disk, net, speed)
 
 

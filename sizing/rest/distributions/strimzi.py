@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from evidence.dialect import Dialect
+from evidence.rest_dialect import Dialect
 from sizing.core import jvm
 from sizing.core.settings import MIB, Choice, Sheet, weakest
 from sizing.inventory.security import login_of, plan_client

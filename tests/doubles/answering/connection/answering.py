@@ -147,9 +147,9 @@ _ANSWERS = {
     "back": _restarted,
     "former": _restarted,
     "setup": lambda _: {"ansible_facts": _FACTS},
-    "kedge_former": _former,
+    "kedge_previous_release": _former,
     "kedge_kernel": _kernel,
-    "kedge_deployed": lambda _: {"record": {}},
+    "kedge_deployed_record": lambda _: {"record": {}},
     "stat": lambda _: {"stat": {"exists": True, "isdir": True}},
     "command": lambda _: {"rc": 0, "stdout": "", "stderr": 'openjdk version "17.0.1"'},
 }

@@ -1,0 +1,59 @@
+"""Has a host find Kafka's JVMs, and takes its answer as that host's word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from border.running import running
+from border.untrusted import UntrustedError
+from evidence.plain import plain
+from evidence.secrets import PATTERNS
+from sizing.host.kernel import PLANNED
+from sizing.review.kinds import MIRROR_MAINS, SIGNS
+
+_MAINS = sorted({*(signs.main for signs in SIGNS.values()), *MIRROR_MAINS.values()})
+
+#: Letters of a module's failure that are shown.
+_REASON = 500
+
+
+class ActionModule(ActionBase):
+    """Answer: see plugins/modules/kedge_find_jvms.py."""
+
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset[str]()
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the module; why there is no account of what runs is an answer too, and fails no play."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        keys, values = PATTERNS
+        given = {
+            "mains": _MAINS,
+            "kernel": list(PLANNED),
+            "secret_keys": keys,
+            "secret_values": values,
+        }
+        answer: dict[str, Any] = self._execute_module(
+            "kedge_find_jvms", module_args=given, task_vars=task_vars or {}
+        )
+        if answer.get("unreachable"):
+            return result | answer
+        if answer.get("failed"):
+            return result | {"changed": False, "refused": _failure(answer)}
+        try:
+            found = running(answer.get("running"))
+        except UntrustedError as error:
+            return result | {
+                "changed": False,
+                "refused": f"its answer was not taken: {error}. See what runs there as java",
+            }
+        # Long, and shown in the report.
+        return result | {"changed": False, "running": found.model_dump(), "_ansible_no_log": True}
+
+
+def _failure(answer: dict[str, Any]) -> str:
+    """Return why a module failed, as the host says it, fit to be shown."""
+    said = next((line for line in str(answer.get("msg", "")).splitlines() if line.strip()), "no reason given")
+    return f"kedge_find_jvms failed there: {plain(said)[:_REASON]}"

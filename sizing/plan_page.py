@@ -1,0 +1,38 @@
+"""The plan as one HTML file that needs no network: findings, settings by place, sources with addresses."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from evidence.release import VERSION
+from sizing.core.plan import Plan
+from sizing.core.settings import Setting
+from sizing.sources import cited, leads_to, parts
+
+
+def page(plan: Plan, inventory: str) -> str:
+    """Return the page of an inventory's plan; values of secrets are hidden in it."""
+    environment = Environment(
+        loader=PackageLoader("sizing", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["parts"] = _parts
+    places: dict[str, dict[str, list[Setting]]] = {}
+    every = list(plan.settings())
+    for where, setting in every:
+        places.setdefault(where, {}).setdefault(setting.file, []).append(setting)
+    return environment.get_template("plan_page.html.j2").render(
+        inventory=inventory,
+        version=VERSION,
+        shares=Counter(setting.basis for _, setting in every).most_common(),
+        total=len(every),
+        findings=plan.findings,
+        places=places,
+        sources=cited(setting.source for _, setting in every),
+    )
+
+
+def _parts(source: str) -> list[tuple[str, str]]:
+    """Return each part of a setting's source with the key to which it leads; empty where it leads nowhere."""
+    return [(part, found[0] if (found := leads_to(part)) else "") for part in parts(source)]

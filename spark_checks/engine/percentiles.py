@@ -1,0 +1,43 @@
+"""Percentiles by nearest rank: the least value that so many percent of all do not exceed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+
+def rank(count: int, percent: float) -> int:
+    """Return the place of a percentile, from 1, among so many values in order."""
+    return max(1, int(-(-percent * count // 100)))
+
+
+def percentiles(values: Any, counts: Any, percents: Sequence[float]) -> list[int]:
+    """Return percentiles (0 to 100) of whole numbers that come as often as counts say."""
+    order = np.argsort(values, kind="stable")
+    values, upto = values[order], np.cumsum(counts[order])
+    places = [rank(int(upto[-1]), percent) for percent in percents]
+    return [int(values[np.searchsorted(upto, place)]) for place in places]
+
+
+def percentiles_by(
+    counted: DataFrame, keys: Sequence[str], value: str, times: str, percents: dict[str, float]
+) -> DataFrame:
+    """Return percentiles of each group: ``keys``, and a column for each name of ``percents``.
+
+    Rows are shuffled by their keys once, and sorted.
+    """
+    whole = Window.partitionBy(*keys)
+    until = whole.orderBy(value).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    everything = whole.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    ranked = counted.withColumn("_upto", F.sum(times).over(until)).withColumn(
+        "_all", F.sum(times).over(everything)
+    )
+
+    def at(percent: float) -> Column:
+        return F.min(F.when(F.col("_upto") * 100 >= F.col("_all") * percent, F.col(value)))
+
+    return ranked.groupBy(*keys).agg(*(at(percent).alias(name) for name, percent in percents.items()))

@@ -1,0 +1,206 @@
+"""`python -m verify.watch.host_watcher --run-dir runs/ID --inventory INV`: each planned process a second.
+
+One SSH connection a host brings a line a second (verify.watch.host_sampler), which becomes rows of the tables
+processes (memory, CPU time and open files of each instance's main process) and pressure (what the host waits
+for and carries). ``heap_bytes`` stays null: asking
+a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and what was
+missed is a gap. Ends with the load, or with the playbook (``KEDGE_PARENT_PID``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from border.host import ERROR_BYTES, SAMPLE_BYTES, sample
+from border.untrusted import UntrustedError, read_line, shown
+from evidence.tables import PRESSURE
+from evidence.writing import EvidenceWriter, rows_to_columns
+from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
+from verify.process import Ending
+
+_PROGRAM: Final = Path(__file__).with_name("host_sampler.py")
+#: Services whose "instance" is no process, or whose main process leaves the work to others.
+_NO_UNIT: Final = frozenset({"host_tuning", "rest_balancer"})
+_AGAIN_S: Final = 2.0
+_LOOK_S: Final = 0.5
+_END_S: Final = 5.0
+#: A line is due each second, and what a connection held up comes at once; more must not fill the disk.
+_MOST_PER_S: Final = 4
+_BURST: Final = 120
+
+#: The service and the instance of each unit of a host.
+Units = Mapping[str, tuple[str, str]]
+
+
+def planned_units(plan: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return the units of each host that has any, each with its service and the instance's name."""
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for host, part in plan["hosts"].items():
+        for service, of_service in part["services"].items():
+            if service not in _NO_UNIT:
+                for instance in of_service["instances"]:
+                    name = str(instance["name"])
+                    found.setdefault(host, {})[f"{service.replace('_', '-')}@{name}"] = (service, name)
+    return found
+
+
+def watched(run_dir: Path) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return the units of each host that is sampled: hosts that make the load have none.
+
+    Raises:
+        OSError, ValueError: when the run's folder does not hold a plan and a load.
+    """
+    plan, load = (
+        json.loads((run_dir / name).read_text(encoding="utf-8")) for name in ("plan.json", "load.json")
+    )
+    return {host: {} for host in load.get("generators", ())} | planned_units(plan)
+
+
+def ssh_command(access: Access, units: Units) -> list[str]:
+    """Return the command that brings a host's samples."""
+    return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units])
+
+
+def rows(host: str, units: Units, line: bytes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows that a line of a host's samples makes, of processes and of the host.
+
+    Raises:
+        UntrustedError: when it is not one.
+    """
+    said = sample(line, units)
+    made = []
+    for unit, at_us, rss_bytes, cpu_us, fds in said.units:
+        service, instance = units[unit]
+        who = {"host": host, "service": service, "instance": instance}
+        made.append({**who, "at_us": at_us, "rss_bytes": rss_bytes, "cpu_us": cpu_us, "fds": fds})
+    columns = [name for name in PRESSURE.names if name != "host"]
+    links: Sequence[Sequence[Any]] = said.links or [(None,) * (len(columns) - len(said.host))]
+    return made, [{"host": host, **dict(zip(columns, [*said.host, *link], strict=True))} for link in links]
+
+
+class HostWatcher:
+    """Writes one host's samples from a thread of its own, until stopped."""
+
+    def __init__(
+        self, host: str, units: Units, command: list[str], evidence: Path, password: str | None = None
+    ) -> None:
+        self._host, self._units, self._command, self._password = host, units, command, password
+        self._writer = EvidenceWriter(evidence, "processes", f"watch-{host}")
+        self._pressure = EvidenceWriter(evidence, "pressure", f"watch-{host}")
+        self._stop = threading.Event()
+        self._ssh: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"processes-{host}", daemon=True)
+        self._complaint = ""
+
+    def start(self) -> None:
+        """Begin sampling."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End sampling and put what was sampled on disk."""
+        self._stop.set()
+        with self._lock:
+            if self._ssh is not None:
+                self._ssh.terminate()
+        self._thread.join(_END_S)
+        self._writer.close()
+        self._pressure.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            said = self._read()
+            if not self._stop.is_set() and said != self._complaint:
+                self._complaint = said
+                print(f"{self._host}: no samples of its processes: {said}", file=sys.stderr, flush=True)
+            self._stop.wait(_AGAIN_S)
+
+    def _read(self) -> str:
+        """Read one connection to its end; return why it ended."""
+        with self._lock:
+            if self._stop.is_set():
+                return ""
+            pipe = subprocess.PIPE
+            stdin = subprocess.DEVNULL if self._password is None else pipe
+            self._ssh = subprocess.Popen(self._command, stdin=stdin, stdout=pipe, stderr=pipe)
+        with self._ssh as ssh:
+            if ssh.stdin is not None:
+                with contextlib.suppress(OSError):  # it ended already, and says why
+                    ssh.stdin.write(f"{self._password}\n".encode())
+                    ssh.stdin.close()
+            assert ssh.stdout is not None
+            assert ssh.stderr is not None
+            began, heard = time.monotonic(), 0
+            try:
+                while line := read_line(ssh.stdout, SAMPLE_BYTES):
+                    heard += 1
+                    if heard > _BURST + _MOST_PER_S * (time.monotonic() - began):
+                        ssh.terminate()
+                        return "it sends far more than a line a second"
+                    found, of_host = rows(self._host, self._units, line)
+                    if found:
+                        self._writer.append(rows_to_columns("processes", found))
+                    self._pressure.append(rows_to_columns("pressure", of_host))
+            except UntrustedError:
+                ssh.terminate()
+                return f"not a line of samples: {shown(line, 80)!r}"
+            lines = ssh.stderr.read(ERROR_BYTES).decode(errors="replace").strip().splitlines()
+        return shown(lines[-1]) if lines else f"ssh ended with {ssh.returncode}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Sample until the load has ended; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m verify.watch.host_watcher", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, required=True, help="the run's folder, with plan.json")
+    parser.add_argument("--inventory", required=True, help="how the hosts are reached")
+    options = parser.parse_args(arguments)
+    parent = os.environ.get("KEDGE_PARENT_PID")
+    ending = Ending(int(parent) if parent else None)
+    try:
+        units = watched(options.run_dir)
+        hosts = read_access(options.inventory, sorted(units))
+    except (CollectError, OSError, ValueError) as error:
+        holds = "Nothing is sampled of the processes; the load runs on."
+        print(f"{error}. {holds} Fix that, then run the playbook again", file=sys.stderr)
+        return 2
+    watchers = [
+        HostWatcher(
+            host.name,
+            units[host.name],
+            ssh_command(host, units[host.name]),
+            options.run_dir / "evidence",
+            become_password(host.name) if host.become else None,
+        )
+        for host in hosts
+    ]
+    for watcher in watchers:
+        watcher.start()
+    pause = threading.Event()
+    while not ending and not ended(options.run_dir):
+        pause.wait(_LOOK_S)
+    for watcher in watchers:
+        watcher.stop()
+    return 0
+
+
+def ended(run_dir: Path) -> bool:
+    """Tell whether the run's load is over; one that has not begun is not."""
+    try:
+        state = json.loads((run_dir / "load.state").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    return state["phase"] in ("done", "failed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
