@@ -12,15 +12,19 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 # The molecule scenario that stands for all in `make test`. It takes longest, so the contract runs beside it.
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
-.PHONY: help setup demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
+.PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow test-rest test-all test-long bench bench-clients release clean \
 	distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## install what is missing: system packages, .venv, jars, the sandbox proxy, the nodes' image
+setup: ## install what is missing: system packages, .venv, jars, the sandbox proxy, the nodes' image (BUNDLE=: no network)
+	$(SET_UP) $(call asked,BUNDLE,bundle)
+
+bundle: ## pack what set-up and deploy fetch, with checksums, into dist/: for a machine without a network
 	$(SET_UP)
+	@$(PYTHON) -m local.setup.bundle
 
 demo: demo-asked ## deploy a local fleet, load it, restart it under load, audit it (README: LOAD=, DISTRIBUTION=)
 	$(SET_UP)

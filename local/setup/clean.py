@@ -37,6 +37,7 @@ def generated() -> list[Path]:
         GENERATED,
         VENV,
         PROJECT / "build",
+        PROJECT / "dist",
         PROJECT / "local" / "services" / "sandbox_rest" / "target",
         PROJECT / "local" / "services" / "sample_streams" / "target",
     ]

@@ -68,11 +68,25 @@ def locked(text: str) -> list[tuple[str, str]]:
     return re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)
 
 
-def make(files: Sequence[str], say: Callable[[str], None]) -> None:
-    """Install what is missing of these files, and the kit itself.
+def locks(names: Sequence[str]) -> list[str]:
+    """All that installing these files reads: they, what installs them and what builds them."""
+    return [*names, _BUILD, _UV]
+
+
+def download(names: Sequence[str], folder: Path) -> None:
+    """Have pip gather what installing these files takes on a machine such as this; raises Problem."""
+    options = ["--require-hashes", "--no-deps", "--no-build-isolation", "--dest", str(folder)]
+    told = [part for file in locks(names) for part in ("-r", file)]
+    command = _pip("download", *options, *_absolute(told))
+    children.run(command, "pip could not download the locked packages", environment=_environment())
+
+
+def make(files: Sequence[str], say: Callable[[str], None], wheels: Path | None = None) -> None:
+    """Install what is missing of these files, and the kit itself; with `wheels`, from that folder alone.
 
     Raises Problem with the installer's own words; a file counts as installed only when all of it is.
     """
+    source = ["--no-index", "--find-links", str(wheels)] if wheels else []
     names = absent(files)
     for file in names:
         _marker(file).unlink(missing_ok=True)
@@ -82,10 +96,10 @@ def make(files: Sequence[str], say: Callable[[str], None]) -> None:
         children.run(command, "the virtual environment could not be made", environment=_environment())
     told = ["-r", _BUILD, *(part for file in names for part in ("-r", file))]
     try:
-        _with_uv(told, say)
+        _with_uv(told, source)
     except Problem as problem:
         say(f"uv cannot be used here ({problem}): pip installs the same files")
-        _with_pip(told)
+        _with_pip(told, source)
     for file in names:
         _marker(file).write_text(_key(file) + "\n", encoding="utf-8")
 
@@ -105,21 +119,22 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
 
 
-def _with_pip(told: Sequence[str]) -> None:
+def _with_pip(told: Sequence[str], source: Sequence[str]) -> None:
     # The builders first: nothing is built with what is not locked.
     for files in (told[:2], told[2:]):
         if files:
-            options = ["--require-hashes", "--no-build-isolation", *_absolute(files)]
-            children.run(
-                _pip(*options), "pip could not install the locked packages", environment=_environment()
-            )
-    options = ["--no-deps", "--no-build-isolation", "--editable", str(PROJECT)]
-    children.run(_pip(*options), "pip could not install Kedge itself", environment=_environment())
+            options = ["--require-hashes", "--no-build-isolation", *source, *_absolute(files)]
+            command = _pip("install", *options)
+            children.run(command, "pip could not install the locked packages", environment=_environment())
+    command = _pip("install", "--no-deps", "--no-build-isolation", "--editable", str(PROJECT))
+    children.run(command, "pip could not install Kedge itself", environment=_environment())
 
 
-def _with_uv(told: Sequence[str], say: Callable[[str], None]) -> None:
+def _with_uv(told: Sequence[str], source: Sequence[str]) -> None:
     if absent([_UV]):
-        command = _pip("--require-hashes", "--only-binary", ":all:", *_absolute(["-r", _UV]))
+        command = _pip(
+            "install", "--require-hashes", "--only-binary", ":all:", *source, *_absolute(["-r", _UV])
+        )
         children.run(command, "pip could not install it", environment=_environment())
         _marker(_UV).write_text(_key(_UV) + "\n", encoding="utf-8")
     told_to_pip = uv_settings(_pip_settings())
@@ -129,10 +144,9 @@ def _with_uv(told: Sequence[str], say: Callable[[str], None]) -> None:
     quick = ["--config-settings-package", "pyspark:--build-option=--compression=stored"]
     for files in (told[:2], told[2:]):
         if files:
-            options = ["--require-hashes", "--index-strategy", "unsafe-best-match", *quick, *_absolute(files)]
-            children.run(
-                [*install, *options], "it could not install the locked packages", environment=environment
-            )
+            options = ["--require-hashes", "--index-strategy", "unsafe-best-match", *quick, *source]
+            command = [*install, *options, *_absolute(files)]
+            children.run(command, "it could not install the locked packages", environment=environment)
     options = ["--no-deps", "--editable", str(PROJECT)]
     children.run([*install, *options], "it could not install Kedge itself", environment=environment)
 
@@ -141,9 +155,9 @@ def _absolute(told: Sequence[str]) -> list[str]:
     return [part if part == "-r" else str(PROJECT / part) for part in told]
 
 
-def _pip(*options: str) -> list[str]:
+def _pip(action: str, *options: str) -> list[str]:
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
-    return [str(python()), "-m", "pip", "install", *quiet, *options]
+    return [str(python()), "-m", "pip", action, *quiet, *options]
 
 
 def _pip_settings() -> list[str]:

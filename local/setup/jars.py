@@ -37,13 +37,19 @@ def wanting(names: Sequence[str]) -> str:
     return f"fetches {', '.join(absent)} into {jar_folder('').resolve()}" if absent else ""
 
 
-def make(names: Sequence[str]) -> None:
-    """Make these sets present and packed: straight from the repository, and through Maven what is left."""
-    if address := maven.repository():
-        wanted = {
-            jar_folder(name): missing(read_lock(LOCKS / f"{name}.lock"), jar_folder(name)) for name in names
-        }
-        maven.fetch(wanted, address)
+def make(names: Sequence[str], bundled: Path | None = None) -> None:
+    """Make these sets present and packed: straight from the repository, and through Maven what is left.
+
+    With `bundled`, a folder of the sets' folders, they are moved from there.
+    """
+    wanted = {name: missing(read_lock(LOCKS / f"{name}.lock"), jar_folder(name)) for name in names}
+    if bundled:
+        for name, jars in wanted.items():
+            jar_folder(name).mkdir(parents=True, exist_ok=True)
+            for jar in jars:
+                (bundled / name / jar.file_name).replace(jar_folder(name) / jar.file_name)
+    elif address := maven.repository():
+        maven.fetch({jar_folder(name): jars for name, jars in wanted.items()}, address)
     for name in names:
         children.go_on()
         get(name)

@@ -117,7 +117,7 @@ def wanted(target: Target) -> tuple[Package, ...]:
     engine = ENGINE if target.fleet and not docker_alone() else ()
     fleet = FLEET if target.fleet else ()
     venv = (VENV,) if target.requirements else ()
-    java = target.jars or target.sandbox or target.sample
+    java = (target.jars and not target.bundled) or target.sandbox or target.sample
     named = [one for one in (*FLEET, *SINGLE, *BUILDERS) if set(one.programs) & set(target.programs)]
     found = [*engine, *fleet, *venv, *named, *(BUILDERS if java else ())]
     return tuple(dict.fromkeys(sorted(found, key=lambda one: one in BUILDERS)))

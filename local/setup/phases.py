@@ -1,6 +1,6 @@
 """The phases of set-up for a target, and its command line.
 
-    python3 -m local.setup [TARGET] [--check] [--without-fleet | --fleet-if-possible]
+    python3 -m local.setup [TARGET] [--check] [--without-fleet | --fleet-if-possible | --bundle FILE]
 
 Standard library only, run by the machine's own python3. It does nothing where nothing is missing.
 """
@@ -8,6 +8,7 @@ Standard library only, run by the machine's own python3. It does nothing where n
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import shutil
@@ -19,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from control.jars import JarError
 from local import children
 from local.fleet import node_image, toxiproxy
 from local.fleet.engine import NoEngine, find_engine
@@ -26,9 +28,9 @@ from local.go_program import GoProgram
 from local.paths import GENERATED, PROJECT, VENV, cache_root
 from local.problem import Problem
 from local.services import minio
-from local.setup import environment, jars, packages, schedule
+from local.setup import bundle, environment, jars, packages, schedule
 from local.setup.schedule import Say, SetupPart, say
-from local.setup.targets import OWN_HOSTS, TARGETS, Target
+from local.setup.targets import BUNDLE, OWN_HOSTS, TARGETS, Target
 
 SANDBOX = PROJECT / "local" / "services" / "sandbox_rest"
 SAMPLE = PROJECT / "local" / "services" / "sample_streams"
@@ -105,8 +107,11 @@ def _apt(name: str, names: list[str], after: tuple[str, ...] = (), *, refresh: b
     )
 
 
-def phases(target: Target) -> list[SetupPart]:
-    """The parts of a target's set-up, each after those that it builds upon."""
+def phases(target: Target, bundled: Path | None = None) -> list[SetupPart]:
+    """The parts of a target's set-up, each after those that it builds upon.
+
+    `bundled` is the folder of an unpacked bundle, from which it is made.
+    """
     wanted = packages.wanted(target)
     java = [one for one in wanted if one in packages.BUILDERS]
     others = [one for one in wanted if one not in packages.BUILDERS]
@@ -123,7 +128,7 @@ def phases(target: Target) -> list[SetupPart]:
             SetupPart(
                 _VENV,
                 lambda: environment.wanting(files),
-                lambda tell: environment.make(files, tell),
+                lambda tell: environment.make(files, tell, bundled and bundled / "wheels"),
                 [(VENV, 2000)],
                 after,
             )
@@ -133,7 +138,7 @@ def phases(target: Target) -> list[SetupPart]:
             SetupPart(
                 "jars",
                 lambda: jars.wanting(target.jars),
-                lambda tell: jars.make(target.jars),
+                lambda tell: jars.make(target.jars, bundled and bundled / "jars"),
                 [(cache_root(), 500)],
                 after=(_JAVA,),
             )
@@ -201,6 +206,9 @@ def _parser() -> argparse.ArgumentParser:
     kind.add_argument(
         "--fleet-if-possible", action="store_true", help="leave the fleet out where it cannot run"
     )
+    kind.add_argument(
+        "--bundle", type=Path, metavar="FILE", help="without a network: from what 'make bundle' packed"
+    )
     return parser
 
 
@@ -211,18 +219,23 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         target = TARGETS[options.target]
-        if options.without_fleet:
+        if options.bundle:
+            if options.target != "setup":
+                raise Problem(f"--bundle brings what 'setup' needs, not '{options.target}': leave that out")
+            again, target = f"make setup BUNDLE={options.bundle}", BUNDLE
+        elif options.without_fleet:
             target = OWN_HOSTS if options.target == "setup" else replace(target, fleet=False)
         elif options.fleet_if_possible and target.fleet and (obstacle := _fleet_obstacle()):
             say(f"the local fleet is left out: {obstacle}")
             target = replace(target, fleet=False)
-        made = phases(target)
-        if options.check:
-            return _check(made, again)
-        began = time.monotonic()
-        seconds = schedule.run(made)
-        _note(time.monotonic() - began, seconds)
-    except Problem as problem:
+        with bundle.unpacked(options.bundle) if options.bundle else contextlib.nullcontext() as bundled:
+            made = phases(target, bundled)
+            if options.check:
+                return _check(made, again)
+            began = time.monotonic()
+            seconds = schedule.run(made)
+            _note(time.monotonic() - began, seconds)
+    except (Problem, JarError) as problem:
         print(problem, file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -24,7 +24,7 @@ class Target:
 
     ``fleet`` is an engine, the nodes' image and what reaches nodes; ``link`` is Toxiproxy, the long way
     between two clusters; ``store`` is MinIO, an object store. ``programs`` are what the target's own code
-    calls and nothing else here brings.
+    calls and nothing else here brings. ``bundled`` jars need no Maven to fetch them.
     """
 
     requirements: tuple[str, ...] = (BASE,)
@@ -35,10 +35,13 @@ class Target:
     store: bool = False
     fleet: bool = False
     programs: tuple[str, ...] = ()
+    bundled: bool = False
 
 
 #: `make setup --without-fleet`: planning, deploying, verifying and auditing hosts that are there already.
 OWN_HOSTS = Target(jars=(KAFKA,), programs=("ssh",))
+#: What a bundle brings: that, and the jar sets that a deploy fetches when an inventory asks for them.
+BUNDLE = replace(OWN_HOSTS, jars=(KAFKA, CLASSIC_KAFKA, METRICS), programs=("java", "ssh"), bundled=True)
 DEMO = replace(OWN_HOSTS, sandbox=True, fleet=True)
 _TESTS = Target(requirements=(BASE, TESTS))
 _BROKER = replace(_TESTS, jars=(KAFKA,), sandbox=True, programs=("ss",))
@@ -46,6 +49,7 @@ _BENCH = Target(requirements=(BASE, BENCH))
 
 TARGETS = {
     "setup": DEMO,
+    "bundle": replace(BUNDLE, bundled=False),
     "demo": DEMO,
     "demo-streams": replace(DEMO, jars=(KAFKA, STREAMS), sample=True),
     "demo-capacity": DEMO,
@@ -88,7 +92,7 @@ TARGETS = {
         link=True,
         programs=("curl", "dpkg-deb", "ssh"),
     ),
-    "test-bare": replace(_TESTS, fleet=True, programs=("git",)),
+    "test-bare": replace(_TESTS, jars=BUNDLE.jars, fleet=True, programs=("git",)),
     "bench": replace(
         _BENCH,
         jars=(KAFKA, STREAMS, CLASSIC_KAFKA),
