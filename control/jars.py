@@ -251,7 +251,7 @@ def pack(tarball: Path, files: Mapping[str, Path]) -> None:
     try:
         with (
             os.fdopen(handle, "wb") as file,
-            tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+            tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
         ):
             for arcname, path in sorted(files.items()):
                 tar.add(path, arcname=arcname, filter=without_history)

@@ -85,7 +85,7 @@ def _locked_wheels() -> frozenset[str]:
 def make(folder: Path) -> Path:
     """Pack a bundle for machines such as this; return the tar, whose checksum lies beside it.
 
-    The jars and the virtual environment are there already; pip downloads the packages, or has them in its cache.
+    The jars and the virtual environment are there already; the packages come through pip and its cache.
     """
     cache_root().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=cache_root()) as name:
