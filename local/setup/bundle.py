@@ -99,6 +99,7 @@ def make(folder: Path) -> Path:
         written.write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
         bundle = folder / f"kedge-{VERSION}-python{manifest.python}-{manifest.machine}.tar"
         pack(bundle, {**found, _MANIFEST: written})
+    bundle.chmod(0o644)  # somebody else may carry it over
     note = f"{sha256_of(bundle)}  {bundle.name}\n"
     bundle.with_name(f"{bundle.name}.sha256").write_text(note, encoding="utf-8")
     return bundle
@@ -132,7 +133,7 @@ def _unpack(bundle: Path, folder: Path) -> None:
                 digest = _copy(tar, name, folder / name)
                 if digest != jars[name] if name in jars else digest not in wheels:
                     raise Problem(f"{bundle}: {name} is not the file that the locks name: {_COPIED_AGAIN}")
-    except tarfile.TarError as error:
+    except (tarfile.TarError, KeyError) as error:  # KeyError: a link to what is not there
         raise Problem(f"{bundle}: is no whole tar ({error}): {_COPIED_AGAIN}") from None
     except OSError as error:
         raise Problem(f"{error.filename or bundle}: {error.strerror}") from None
