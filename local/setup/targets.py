@@ -92,7 +92,7 @@ TARGETS = {
         link=True,
         programs=("curl", "dpkg-deb", "ssh"),
     ),
-    "test-bare": replace(_TESTS, jars=BUNDLE.jars, fleet=True, programs=("git",)),
+    "test-bare": replace(_TESTS, fleet=True, programs=("git",)),
     "bench": replace(
         _BENCH,
         jars=(KAFKA, STREAMS, CLASSIC_KAFKA),
@@ -110,5 +110,5 @@ TARGETS["test-long"] = replace(
     requirements=(BASE, TESTS, AUDIT, FUZZ),
     jars=(*TARGETS["test-fleet"].jars, S3A),
     store=True,
-    programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs})),
+    programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs, "git", "make"})),
 )

@@ -18,7 +18,7 @@ from local.paths import PROJECT
 from local.setup import bundle
 from local.setup.targets import BUNDLE
 
-pytestmark = [pytest.mark.bare, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 #: A namespace that has nothing but a loopback that is down; an ordinary account is root in one of users.
 OFFLINE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
