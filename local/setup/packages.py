@@ -25,7 +25,7 @@ LOCK_S = 120.0
 _POLL_S = 2.0
 #: Every Debian system has them.
 ESSENTIAL = frozenset(
-    ("apt-config", "apt-get", "cp", "dpkg", "dpkg-deb", "env", "rm", "sh", "true", "unshare")
+    ("apt-config", "apt-get", "cp", "dpkg", "dpkg-deb", "env", "rm", "sh", "sha256sum", "true", "unshare")
 )
 
 
