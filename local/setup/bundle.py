@@ -127,7 +127,8 @@ def _unpack(bundle: Path, folder: Path) -> None:
             jars, wheels = _locked_jars(), _locked_wheels()
             wanted = sorted({*jars, *filter(_WHEEL.fullmatch, manifest.files)})
             if absent := sorted({*wanted} - {*tar.getnames()}):
-                raise Problem(f"{bundle}: lacks {', '.join(absent)}; {_MADE_AGAIN}")
+                others = f" and {len(absent) - 1} more" if absent[1:] else ""
+                raise Problem(f"{bundle}: lacks {absent[0]}{others}; {_MADE_AGAIN}")
             check_space([(folder, bundle.stat().st_size >> 20, "bundle")])
             for name in wanted:
                 digest = _copy(tar, name, folder / name)

@@ -136,6 +136,10 @@ def test_jars_of_a_bundle_are_taken_without_maven(tmp_path: Path, monkeypatch: p
         (lambda content: content.pop(f"wheels/{NAME}"), f"lacks wheels/{NAME}; make it again"),
         (lambda content: content.pop("jars/set/j-1.jar"), "lacks jars/set/j-1.jar; make it again"),
         (
+            lambda content: [content.pop(f"wheels/{NAME}"), content.pop("jars/set/j-1.jar")],
+            "lacks jars/set/j-1.jar and 1 more; make it again",
+        ),
+        (
             lambda content: content.update({f"wheels/{NAME}": b"other\n"}),
             f"wheels/{NAME} is not the file that the locks name: copy the bundle again",
         ),
