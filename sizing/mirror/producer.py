@@ -20,7 +20,7 @@ from sizing.mirror.variables import MirrorFlow
 
 UNIT: Final = "mirror-maker"
 ARTICLE: Final = "MirrorMaker Performance Tuning (Salesforce)"
-MEASURED: Final = "MirrorMaker measurements, single runs at 60 ms on 2 cores"
+MEASURED: Final = "MirrorMaker measurements, 60 ms on 2 cores"
 BENCH: Final = "bench/mirror, metrics of 100 bytes over 60 ms on 2 cores"
 CLASSIC: Final = "kafka.tools.MirrorMaker of Kafka 3.9"
 

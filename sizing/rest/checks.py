@@ -185,7 +185,8 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
     elif per_request >= 1000:
         sheet.note(
             "rest.records_per_request",
-            f"{per_request} records in a request give little more throughput than 100, and take 70 instead "
-            f"of 8 ms ({MEASURED}, Producing)",
+            f"{per_request} records in a request: 1,000 gave 1.2 times the throughput of 100 on loopback and "
+            "1.8 times on a fleet, and the median answer took 86 ms in place of 14 there "
+            f"({MEASURED}, Producing; docs/measurements/real-proxies.md)",
             "let clients send about 100 records in a request",
         )

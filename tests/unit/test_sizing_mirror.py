@@ -48,7 +48,7 @@ def test_processes_are_bounded_by_cores_by_measurement_and_the_note_has_both_val
     assert note.severity == "note"
     assert "4 processes by measurement" in note.message
     assert "says 20" in note.message
-    assert "single runs" in note.message
+    assert "60 ms on 2 cores" in note.message
 
 
 def test_measured_processes_rise_to_what_the_round_trip_asks_for() -> None:
