@@ -41,7 +41,7 @@ class OfHost(Strict):
     data_center: str | None = None
     """Data center of the host; the plan compares it with that of the clusters."""
     rack: str | None = None
-    """Hosts that fail together (a rack, a zone, a pair); two hosts of one rack never restart together."""
+    """Rack, zone or host pair that fails as a whole; two hosts of one rack never restart together."""
     rollout: dict[str, Any] = Field(default_factory=dict)
     """How instances of a service restart together; the same for all hosts of the service."""
     fleet: bool = False
