@@ -140,7 +140,7 @@ class MirrorMaker(Strict):
     """The variables of the role mirror_maker."""
 
     kind: Literal["classic", "mirror_maker_2"]
-    """`classic`: Kafka's first tool, up to 3.9. `mirror_maker_2`: MirrorMaker 2 in dedicated mode."""
+    """Kafka's own tool (`classic`, up to 3.9), or MirrorMaker 2 in dedicated mode (`mirror_maker_2`)."""
     version: Version
     """Version of Kafka's jars: 3.9.2, 4.3.1, or another one with a lock in kafka_lock."""
     flows: Annotated[
