@@ -22,45 +22,45 @@ class DeliveryLevels(_Levels):
     lost: NonNegativeInt | None = 0
     """Records that were acknowledged and are not in the topic."""
     duplicated: NonNegativeInt | None = 0
-    """Records that the topic has again."""
+    """Records that the topic has more than once."""
     reordered: NonNegativeInt | None = 0
-    """Records behind one that their producer sent later to the same partition."""
+    """Records that the partition has behind one that their producer sent later."""
     corrupted: NonNegativeInt | None = 0
-    """Records whose value is not what was sent."""
+    """Records whose value is not the one that was sent."""
     wrong_key: NonNegativeInt | None = 0
-    """Records under another key than they were sent with."""
+    """Records with another key than they were sent with."""
     misplaced: NonNegativeInt | None = 0
-    """Records at another partition or offset than was acknowledged."""
+    """Records at another partition or offset than the acknowledged one."""
     unexpected: NonNegativeInt | None = 0
-    """Records of the topic that nobody is known to have sent."""
+    """Records in the topic that no producer of the run sent."""
     undelivered: NonNegativeInt | None = 0
     """Records of the topic that the consumer group did not read."""
     mismatched: NonNegativeInt | None = 0
-    """Records that were read with another identity than the topic has at their offset."""
+    """Records that a consumer read at an offset at which the topic has another record."""
     phantom: NonNegativeInt | None = 0
-    """Records that were read from where the topic has none."""
+    """Records that a consumer read at an offset at which the topic has none."""
     redelivered: NonNegativeInt | None = None
-    """Records that the group read again."""
+    """Records that the group read more than once."""
     skipped: NonNegativeInt | None = None
-    """Times that a consumer passed over records that its group never read."""
+    """Number of times that a consumer skipped records which its group never read."""
     rewound: NonNegativeInt | None = None
-    """Times that a position of a consumer went back."""
+    """Number of times that a consumer's position went back."""
 
 
 class ThroughputLevel(_Levels):
     """Acknowledged records per second over the steady window."""
 
     records_per_s: PositiveFloat | None = None
-    """Acknowledged records over the steady window, at least."""
+    """Least rate of acknowledged records, from the end of the warm-up to the end of sending."""
 
 
 class ThroughputLevels(_Levels):
     """By interface."""
 
     kafka: ThroughputLevel = ThroughputLevel()
-    """Of the load by the Kafka protocol."""
+    """For the load by the Kafka protocol."""
     rest: ThroughputLevel = ThroughputLevel()
-    """Of the load through the proxies."""
+    """For the load through the REST proxies."""
 
 
 class LatencyLevel(_Levels):
@@ -102,40 +102,40 @@ class LatencyLevels(_Levels):
     """By interface."""
 
     kafka: LatencyLevel = LatencyLevel()
-    """Of the load by the Kafka protocol."""
+    """For the load by the Kafka protocol."""
     rest: LatencyLevel = LatencyLevel()
-    """Of the load through the proxies."""
+    """For the load through the REST proxies."""
 
 
 class RebalanceLevels(_Levels):
     """Each for the worst restart."""
 
     produce_gap_s: NonNegativeFloat | None = None
-    """Time without an acknowledgement."""
+    """Longest time without an acknowledgement."""
     consume_stall_s: NonNegativeFloat | None = None
-    """Time without a delivery."""
+    """Longest time without a delivery."""
     not_stable_s: NonNegativeFloat | None = None
-    """Time with a group that is not stable."""
+    """Longest time for which a group is not stable."""
     ownerless_s: NonNegativeFloat | None = None
-    """Time with partitions that nobody owns."""
+    """Longest time for which a partition has no owner."""
     lag_recovery_s: NonNegativeFloat | None = None
-    """Time until the lag is back to what it was."""
+    """Longest time until the lag is what it was before."""
     min_restarts: NonNegativeInt | None = None
-    """Restarts that the run has to hold, at least."""
+    """Least number of restarts that the run has to contain."""
 
 
 class ZombieLevels(_Levels):
     """None: reported, not judged."""
 
     held_s: NonNegativeFloat | None = None
-    """Time for which a member may hold partitions that it does not read."""
+    """Longest time for which a member may own partitions that it does not read."""
 
 
 class SpreadLevels(_Levels):
     """None: reported, not judged."""
 
     percent: NonNegativeFloat | None = None
-    """By how much an instance's consumers and partitions may change over a run's restarts."""
+    """Largest change of an instance's consumers and partitions over a run's restarts, in percent."""
 
 
 class MirrorLevels(_Levels):
@@ -147,9 +147,9 @@ class MirrorLevels(_Levels):
     """
 
     missing: NonNegativeInt | None = 0
-    """Records of the source that the target does not have."""
+    """Records of the source that are not in the target."""
     duplicated: NonNegativeInt | None = None
-    """Records that the target has again; 0 where a flow promises exactly once."""
+    """Records that the target has more than once; 0 for a flow with exactly_once."""
     altered_key: NonNegativeInt | None = 0
     """Records with another key than at the source."""
     altered_value: NonNegativeInt | None = 0
@@ -159,11 +159,11 @@ class MirrorLevels(_Levels):
     altered_timestamp: NonNegativeInt | None = 0
     """Records with another timestamp than at the source."""
     unexpected: NonNegativeInt | None = 0
-    """Records of the target that the source does not have."""
+    """Records of the target that are not in the source."""
     reordered: NonNegativeInt | None = 0
-    """Records behind one that they precede at the source."""
+    """Records that the target has in another order than the source."""
     lag_records: NonNegativeInt | None = None
-    """Records that a mirror may be behind."""
+    """Largest lag of the mirror."""
     delay_p50_ms: PositiveFloat | None = None
     """Time from a record's timestamp to its copy, 50th percentile."""
     delay_p99_ms: PositiveFloat | None = None
@@ -176,18 +176,18 @@ class SettingsLevels(_Levels):
     """None: the check is left out."""
 
     different: NonNegativeInt | None = 0
-    """Settings of the hosts that are not the plan's."""
+    """Settings of hosts that differ from the plan."""
 
 
 class MemoryLevels(_Levels):
     """Percent of the plan's figure that a Streams instance may reach; None: reported, not judged."""
 
     rss_percent: PositiveFloat | None = 100
-    """The whole process against its limit."""
+    """Resident memory of the process, as a share of its planned limit."""
     rocksdb_percent: PositiveFloat | None = 100
-    """The block cache with the memtables against the bound."""
+    """RocksDB's block cache and memtables, as a share of their planned bound."""
     beside_percent: PositiveFloat | None = None
-    """What is neither heap nor in the bound against the overhead that the plan states."""
+    """Memory outside heap and RocksDB's bound, as a share of its planned size."""
 
 
 class OutputsLevels(_Levels):
@@ -198,47 +198,47 @@ class OutputsLevels(_Levels):
     """
 
     missing: NonNegativeInt | None = 0
-    """Outputs that the input asks for and that are not there."""
+    """Outputs that the input requires and that are missing."""
     duplicated: NonNegativeInt | None = None
-    """Outputs that are there again; 0 where the application promises exactly once."""
+    """Outputs that are there more than once; 0 for an application with exactly_once."""
     unexpected: NonNegativeInt | None = 0
-    """Outputs that no input asks for."""
+    """Outputs that no input requires."""
     p99_ms: PositiveFloat | None = None
-    """Latency of the outputs, 99th percentile."""
+    """Time from an input to its output, 99th percentile."""
 
 
 class PartitionsLevels(_Levels):
     """None: reported, not judged."""
 
     max_skew: PositiveFloat | None = None
-    """The busiest partition's records over the mean of its topic; 1 is even."""
+    """Records of the busiest partition, divided by its topic's mean; 1 is even."""
 
 
 class Levels(_Levels):
     """The service levels of a run, one part a check."""
 
     delivery: DeliveryLevels = DeliveryLevels()
-    """Records that may be lost, duplicated and the like between producer, topic and group."""
+    """Records that may be lost, duplicated or damaged between producer, topic and consumer group."""
     throughput: ThroughputLevels = ThroughputLevels()
-    """How many records a second have to go through."""
+    """Rates of acknowledged records."""
     latency: LatencyLevels = LatencyLevels()
-    """How long a record may take."""
+    """Times from a record's send to its acknowledgement, append and delivery."""
     rebalance: RebalanceLevels = RebalanceLevels()
-    """How long a restart may disturb producers, consumers and groups."""
+    """How long a restart may interrupt producers, consumers and groups."""
     zombies: ZombieLevels = ZombieLevels()
     """Members that hold partitions and do not read them."""
     spread: SpreadLevels = SpreadLevels()
-    """Whether consumers return to their instance after restarts; checked where it is given, also as null."""
+    """Whether instances have their consumers again after restarts; checked if set, even to null."""
     mirror: MirrorLevels = MirrorLevels()
-    """What a mirror may change, lose or delay."""
+    """Records that a mirror may lose, repeat, change or delay."""
     settings: SettingsLevels = SettingsLevels()
-    """How far hosts may be from their plan."""
+    """Settings on hosts that may differ from the plan."""
     partitions: PartitionsLevels = PartitionsLevels()
     """How evenly a topic's partitions have to be used."""
     memory: MemoryLevels = MemoryLevels()
-    """How much of its planned memory an application may take."""
+    """Share of its planned memory that an application may use."""
     outputs: OutputsLevels = OutputsLevels()
-    """What an application's outputs may lack or have again."""
+    """Outputs of an application that may be missing or repeated."""
 
 
 def read_levels(path: Path) -> Levels:

@@ -37,17 +37,17 @@ class KafkaLoad(_Model):
     """Load by the Kafka protocol."""
 
     topic: Text
-    """The topic that is loaded, of kafka_topics; each load has its own, and nothing else may use it."""
+    """The topic of the load, a name of kafka_topics; nothing else may use it, and no other load."""
     records_per_s: Rate
-    """Records of all its producers together."""
+    """Rate of all its producers together."""
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
-    """Size of a record's value, of which the first bytes are its identity."""
+    """Size of a record's value; its first bytes identify the record."""
     producers: int = Field(1, ge=1)
-    """How many send; each is a process."""
+    """Number of producers; each is a process."""
     consumers: int = Field(1, ge=0)
-    """Members of the group that reads; 0 for none."""
+    """Number of consumers, all in one group; 0 for none."""
     group: Text = "kedge-kafka"
-    """That consumer group; each load has its own."""
+    """The consumers' group; no two loads may share one."""
     producer: Client = {}
     """Keys of librdkafka for the producers."""
     consumer: Client = {}
@@ -61,41 +61,41 @@ class RestLoad(_Model):
     """
 
     topic: Text
-    """The topic that is loaded, of kafka_topics; each load has its own, and nothing else may use it."""
+    """The topic of the load, a name of kafka_topics; nothing else may use it, and no other load."""
     url: Text
-    """Where REST clients go; verify.yml takes the planned balancer if not given."""
+    """URL that REST clients use."""
     ca: Text | None = None
-    """File of the CA that the certificates of an https URL are held against."""
+    """File of the CA by which the clients check certificates of an https URL."""
     user: Text | None = None
-    """Login to proxies that ask for one."""
+    """Login to proxies that require one."""
     password: str | None = Field(None, repr=False, exclude=True)
     """Password of that login, best from a vault."""
     records_per_s: Rate
-    """Records of all its producers together."""
+    """Rate of all its producers together."""
     records_per_request: int = Field(100, ge=1)
     """Records in one produce request."""
     record_bytes: int = Field(100, ge=PREFIX_BYTES)
-    """Size of a record's value, of which the first bytes are its identity."""
+    """Size of a record's value; its first bytes identify the record."""
     producers: int = Field(1, ge=1)
-    """How many send; each is a process."""
+    """Number of producers; each is a process."""
     consumers: int = Field(1, ge=0)
-    """Members of the group that reads; 0 for none."""
+    """Number of consumers, all in one group; 0 for none."""
     group: Text = "kedge-rest"
-    """That consumer group; each load has its own."""
+    """The consumers' group; no two loads may share one."""
     in_flight: int = Field(8, ge=1)
-    """Requests of one producer that are open at the same time, at most."""
+    """Largest number of open requests of one producer."""
     request_timeout_s: float = Field(30, gt=0)
-    """How long a produce request may take."""
+    """Time limit of a produce request."""
     read_timeout_ms: int = Field(200, ge=1)
-    """The timeout of a read."""
+    """Timeout of a read."""
     read_max_bytes: int = Field(1_048_576, ge=1)
-    """The max_bytes of a read; left out where the dialect says that it ends no read."""
+    """max_bytes of a read; not sent to proxies whose dialect has `max_bytes: false`."""
     come_home: bool = False
-    """Whether a consumer that lost its instance goes back to that proxy when it answers again."""
+    """Whether a consumer returns to its first proxy when that proxy answers again (failback)."""
     dialect: Dialect = Dialect()
-    """How the proxies are spoken to, where url names others than the plan has."""
+    """How these proxies differ from kafka-rest; to be set if `url` names proxies outside the plan."""
     proxies: list[Origin] = []
-    """Where consumers may be sent beside url, and their login; verify.yml takes the planned proxies."""
+    """Base URIs, besides `url`, to which consumers may be sent with the login."""
 
 
 class OtherCluster(_Model):
@@ -153,15 +153,15 @@ class LoadSpec(_Model):
     run_id: Text
     """The run's name."""
     cluster: Text
-    """The cluster that is loaded, of kafka_clusters."""
+    """The cluster that the load is sent to, a name of kafka_clusters."""
     bootstrap_servers: Text
     """Where that cluster answers."""
     service: Text = "kafka_rest"
-    """The service that is restarted while the load runs."""
+    """The service that verify.yml restarts under the load."""
     kill: bool = False
-    """Whether one of its instances is killed before that."""
+    """Whether verify.yml kills one of its instances first."""
     client: Client = {}
-    """Keys of librdkafka for every Kafka client of the load, over those of kafka_clusters."""
+    """Keys of librdkafka for all Kafka clients of the load; they override those of kafka_clusters."""
     generators: list[Text] = []
     """Hosts that make the load; this machine where there are none."""
     clusters: dict[str, OtherCluster] = {}
@@ -171,23 +171,23 @@ class LoadSpec(_Model):
     applications: list[Application] = []
     """Streams applications."""
     kafka: KafkaLoad | None = None
-    """The load by the Kafka protocol; none without it."""
+    """The load by the Kafka protocol; without it, no such load."""
     rest: RestLoad | None = None
-    """The load through the proxies; none without it."""
+    """The load through the REST proxies; without it, no such load."""
     sampling_ms: int = Field(100, ge=1)
-    """How often group states are looked at; the error bound of every time without an owner."""
+    """Interval at which groups are sampled; measured times without an owner are as exact as this."""
     warm_up_s: float = Field(5, ge=0)
-    """Left out of throughput and latency."""
+    """First part of the load, which throughput and latency leave out."""
     min_s: float = Field(40, ge=0)
-    """The load ends after the restarts, once this and min_records are reached."""
+    """The load ends after the restarts, not before this time and min_records."""
     max_s: float = Field(300, gt=0)
-    """The load ends at the latest then."""
+    """The load ends after this time in any case."""
     min_records: int = Field(0, ge=0)
-    """Records that the load has to send, at least."""
+    """Least number of records that the load sends."""
     drain_s: float = Field(30, ge=0)
-    """How long a backlog may still be sent, and consumers may take to read what is in the topics."""
+    """How long producers may still send overdue records, and consumers may read, when the load ends."""
     late_ms: float | None = Field(None, gt=0)
-    """Acknowledgements that took more, of records due after the warm-up, are counted while the load runs."""
+    """Acknowledgements slower than this are counted while the load runs, from the warm-up on."""
 
     def client_config(self, cluster: str | None = None) -> Client:
         """Return what every Kafka client of the load starts from, or one of another cluster."""

@@ -11,11 +11,11 @@ class Dialect(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     own_commits: dict[str, str | bool] = {"auto.commit.enable": "false"}
-    """What a new consumer says so that its offsets are not committed for it."""
+    """What a new consumer sends to turn auto commit off."""
     commit_adds: int = 1
-    """What is added to a committed offset: 1 where it names the last record, 0 where the next one to read."""
+    """1 if the offset of a commit is that of the last record, 0 if that of the next one to read."""
     max_bytes: bool = True
-    """Whether max_bytes of a read ends it early; else a larger one fails and is passed over."""
+    """Whether max_bytes limits a read. If false, a larger answer fails, and its records are skipped."""
 
     def committed(self, read: int) -> int:
         """Return the offset that a consumer commits when ``read`` is the last one that it processed."""

@@ -31,15 +31,15 @@ class Rollout(Strict):
     """How the instances of a service are restarted."""
 
     at_once: Literal["auto"] | Positive | Annotated[str, Field(pattern=r"^([1-9]\d?|100)%$")] = 1
-    """Instances that may be unavailable at the same time: a number, a share such as 10%, or auto."""
+    """Instances that may be unavailable together: a number, a share such as 10%, or `auto`."""
     first: Annotated[Count | None, DefaultRule("rollout.first")] = None
-    """Canary instances, restarted one at a time; one where several restart together."""
+    """Number of canary instances, which restart first, one at a time."""
     room_percent: Count = ROOM_PERCENT
-    """How much more than its planned share an instance may get while others are unavailable."""
+    """Load beyond its share that an instance may get while others are unavailable."""
     hold_seconds: Positive = 30
-    """How long canary instances have to hold their levels before others follow."""
+    """How long canary instances are observed before others follow (soak)."""
     worse_percent: Positive = 100
-    """How much slower than those not yet changed they may answer."""
+    """How much slower than unchanged instances the canary instances may answer."""
 
 
 def plan_rollouts(inventory: Inventory, planned_services: Services, services: Iterable[Service]) -> Part:

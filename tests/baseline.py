@@ -1,6 +1,6 @@
 """What the last release plans of inventories that it came with, kept under tests/released.
 
-``python -m tests.baseline`` keeps it anew, as docs/releases.md says when.
+``python -m tests.baseline`` keeps it anew, as CONTRIBUTING.md says when.
 """
 
 from __future__ import annotations

@@ -59,40 +59,45 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "rollback.yml",
         "str",
         "",
-        "The releases to go back to, separated by commas; the previous ones without it.",
+        "The releases to go back to, separated by commas; without it, the previous ones.",
     ),
-    "packages": ("reboot.yml", "str", "", "Packages to update; `java` and `kernel` are the host's own."),
-    "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with what runs."),
+    "packages": (
+        "reboot.yml",
+        "str",
+        "",
+        "Packages to update; `java` and `kernel` stand for the packages of the host's distribution.",
+    ),
+    "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with the hosts."),
     "exit_code": (
         "plan.yml",
         "bool",
         "`false`",
-        "Whether it ends unsuccessfully where a deploy would change something, or something could not be compared.",
+        "Whether it ends with status 2 if a deploy would change something, or if something could not be compared.",
     ),
     "deploy_clusters": (
         "deploy.yml",
         "bool",
         "`false`",
-        "Whether topics, users and rights are deployed with `--limit` as well.",
+        "Whether a deploy with `--limit` also changes topics, users and rights.",
     ),
     "kedge_runs_dir": (
         "verify.yml",
         "path",
         "",
-        "Where runs lie, also those of capacity.yml and compare.yml: `runs` beside the playbook if not given. Relative to "
-        "the folder in which the playbook is started.",
+        "Folder of the runs, also of capacity.yml and compare.yml, relative to the working directory; if not set, `runs` "
+        "beside the playbook.",
     ),
     "verify_load": (
         "verify.yml",
         "str",
         "",
-        "Which of `verify_loads` a run sends, also that of capacity.yml and compare.yml; `verify` if not given.",
+        "The load of `verify_loads` to send, also by capacity.yml and compare.yml; if not set, `verify`.",
     ),
     "verify_steps": (
         "verify.yml",
         "str",
         "`restarts`",
-        "How far a verification goes: `state` reads the hosts, `load` sends records too, `restarts` also restarts.",
+        "`state` reads the hosts, `load` also sends records, `restarts` also restarts the service.",
     ),
 }
 #: Roles without a model: those whose variables an inventory may set, and those that get them from others.
@@ -109,27 +114,35 @@ _TYPES: Final = {
 _HEAD: Final = """\
 # Reference
 
-Every variable of the inventory and of the roles. The page is made by `python -m tests.reference` from the models that
-check an inventory ([architecture.md](architecture.md) says where they are) and from the roles' `argument_specs`; a test
-holds it. [inventories/example](../inventories/example) has all that an inventory may set. The same is shown by
-`ansible-doc` in Kedge's folder:
+Every variable of an inventory, by what it belongs to:
+
+CONTENTS
+| [`plan`](#plan), [`instances`](#instances), [`reboot`](#reboot), [`jar_set`](#jar_set), [`unpacked`](#unpacked), \
+[`local_ca`](#local_ca) | Roles and playbooks set these variables; an inventory does not |
+| [command lines](#command-lines) | Options of playbooks (`-e`) |
+
+[inventories/example](../inventories/example) shows each variable in its place. `ansible-doc`, in Kedge's folder, shows the
+same as this page:
 
 ```sh
 .venv/bin/ansible-doc -t role kafka_rest
 .venv/bin/ansible-doc -t module kedge_release
 ```
 
-| in a table | means |
+Set a variable of a service or a host in `group_vars/GROUP` or `host_vars/HOST`, a variable of the whole inventory in
+`group_vars/all`. A value that you set overrides the plan, which still checks it.
+
+| in a table | meaning |
 |---|---|
-| a name with `NAME`, `FLOW` or `[]` | of each entry of a mapping or a list; the names are your own |
-| default `required` | there is none: the plan has an error without the variable |
-| default `planned` | the plan gives the value, by the [rule](rules.md) |
-| `none` | what the variable is for is left out |
+| a heading with `NAME`, `FLOW` or `[]` | the table is for each entry of a mapping or a list; the names are your own |
+| default `required` | there is no default: without the variable the plan has an error |
+| default `planned`, with a [rule](rules.md) | the rule computes the value from the workload |
+| a default with a rule | the rule chose this value; it is the same for all workloads |
+| default `none` | not set: what the variable describes is not used, or is as the last column says |
+| default `see its table` | the variable has a table of its own, with the defaults |
 
-There is no release yet, so every variable is there since the first; one that comes later says since when.
-
-A variable of a role or a host is set in `group_vars/GROUP` or `host_vars/HOST`. What the plan reads once for all hosts
-is set in `group_vars/all`.
+There is no release yet. Once there is one, a variable that is added later says since when. `python -m tests.reference`
+writes this page from the models that check an inventory, and from the roles' `argument_specs`.
 """
 
 
@@ -247,7 +260,7 @@ def _role(name: str) -> bool:
 def page() -> str:
     """Return docs/reference.md."""
     lines = [_HEAD, "## The whole inventory\n", f"{Shared.__doc__}\n", *_tables(variables(Shared, ""))]
-    lines += ["## Hosts\n", "Of every host, whatever it runs.\n"]
+    lines += ["## Hosts\n", "Variables of every host, whatever runs on it.\n"]
     lines += _tables([*variables(OfHost, ""), *variables(HostFacts, "host_")])
     for service in SERVICES:
         if service.variables:
@@ -256,16 +269,28 @@ def page() -> str:
     for role in (*_SETTABLE, *_INSIDE_KIT):
         lines += [f"## {role}\n", f"{specs(role)['main']['short_description']}.\n"]
         lines += (
-            [] if role in _SETTABLE else ["Playbooks and other roles give it these; an inventory does not.\n"]
+            []
+            if role in _SETTABLE
+            else ["Playbooks and other roles set these variables; an inventory does not.\n"]
         )
         lines += _tables(role_variables(role))
     lines += [
         "## Command lines\n",
-        "Given with `-e`, for one run. `-e @FILE` lays a file of variables over it.\n",
+        "Give these with `-e NAME=VALUE`, for one run. `-e @FILE` gives all variables of a file.\n",
     ]
     lines += ["| variable | playbook | type | default | what it is |", "|---|---|---|---|---|"]
     lines += [f"| `{name}` | {' | '.join(about)} |" for name, about in EXTRA.items()]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines).replace("CONTENTS", "\n".join(_contents())).rstrip() + "\n"
+
+
+def _contents() -> Iterator[str]:
+    """Yield the table of the page's sections."""
+    yield "| section | what its variables are for |"
+    yield "|---|---|"
+    yield "| [the whole inventory](#the-whole-inventory) | Describe clusters, topics, service levels and the load of verify.yml |"
+    yield "| [hosts](#hosts) | Describe a host: cores, memory, rack, how instances restart together |"
+    for name in (*(s.name for s in SERVICES if s.variables), *_SETTABLE):
+        yield f"| [`{name}`](#{name}) | {specs(name)['main']['short_description']} |"
 
 
 def _tables(found: list[Variable]) -> Iterator[str]:
@@ -342,7 +367,7 @@ def _default(variable: Variable) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, BaseModel):
-        return "that of each"
+        return "see its table"
     if value is None:
         return "none"
     return (

@@ -182,8 +182,8 @@ def _said(missing: list[Decision]) -> str:
 def _overridden(found: Mapping[str, Any], decisions: list[Decision]) -> list[str]:
     """Return a warning for each value that another file changes when the host starts again."""
     return [
-        f"{d.key} is {plain(d.value)} until the host starts again: {plain(later)} comes after the kit's file "
-        f"and wins then; take {d.key} out of it"
+        f"{d.key} is {plain(d.value)} until the next boot: then {plain(later)} wins, whose name sorts after "
+        f"Kedge's file; take {d.key} out of it"
         for d in decisions
         if d.persists
         and (later := found["kernel"].get(d.key, {}).get("later"))

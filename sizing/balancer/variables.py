@@ -14,12 +14,12 @@ class RestBalancer(Strict):
     port: Port = 8080
     """Port that clients use."""
     address: Name | None = None
-    """An address that moves between several balancers, if there is one."""
+    """Address for clients that moves between several balancers, if there is one."""
     consumer_minutes: Positive = 10
-    """How long a consumer's instance is remembered after the consumer's last request."""
+    """How long a balancer remembers a consumer's owning instance after its last request."""
     ready_seconds: Positive = 30
     """How long a balancer may take until it answers and sees an instance up."""
     tls: KeyPair | None = None
-    """Certificate and key that clients see; plain HTTP without it."""
+    """TLS for clients; without it, plain HTTP."""
     users: dict[Name, Password] = Field(default_factory=dict)
-    """Who may log in (HTTP basic), each with a password; anybody without it."""
+    """Users and passwords of clients (HTTP basic); without it, no login."""

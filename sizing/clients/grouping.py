@@ -35,7 +35,10 @@ def put_group(sheet: Sheet, file: str, client: ClientProfile, brokers: Coordinat
     if asked or client.library == "spark":
         return
     if obstacle is None and refused:
-        obstacle = Obstacle(f"consumer_settings hold {refused[0]}, with which it does not start", SOURCE)
+        obstacle = Obstacle(
+            f"consumer_settings have {refused[0]}, with which a consumer of that protocol does not start",
+            SOURCE,
+        )
     if obstacle is None:
         because = (
             "a member that comes or goes moves its own partitions, and no other stops; the price: the "
@@ -66,13 +69,14 @@ def _check_asked(sheet: Sheet, client: ClientProfile, refused: list[str], obstac
     if refused:
         sheet.error(
             "clients.group_protocol",
-            f"{what} and hold {', '.join(refused)}: a consumer that has both does not start ({SOURCE})",
-            "take them out: the session and the assignor are the group's, on the brokers",
+            f"{what} and have {', '.join(refused)}: a consumer that has both does not start ({SOURCE})",
+            f"take {' and '.join(refused)} out of consumer_settings: in that protocol the brokers set "
+            "session and assignor of a group",
         )
     if obstacle is not None:
         report = sheet.error if obstacle.fatal else sheet.warning
         report(
             "clients.group_protocol",
             f"{what}: {obstacle.why} ({obstacle.source})",
-            "take it out, or fix that",
+            f"take {PROTOCOL} out of consumer_settings" + (f", or {obstacle.fix}" if obstacle.fix else ""),
         )

@@ -36,11 +36,15 @@ _BROKER_READY: Final = (4, 0)
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a group should not speak the consumer protocol; ``fatal`` where its members could not at all."""
+    """Why a group should not speak the consumer protocol; ``fatal`` where its members could not at all.
+
+    ``fix`` is the step that removes the obstacle; empty where none is known.
+    """
 
     why: str
     source: str
     fatal: bool = True
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +139,24 @@ def broker_obstacle(brokers: Coordinator, cluster: str) -> Obstacle | None:
     name = f"kafka_clusters.{cluster}"
     if not takes_consumer_protocol(brokers.version):
         why = f"{name}.version is {brokers.version}, and brokers have the consumer protocol from 4.0 on"
-        return Obstacle(why, SOURCE)
+        return Obstacle(why, SOURCE, fix=f"upgrade the brokers to 4.0 or newer, and correct {name}.version")
     if brokers.protocols and CONSUMER not in brokers.protocols.replace(" ", "").split(","):
         why = (
             f"kafka_broker_settings turn it off (group.coordinator.rebalance.protocols: {brokers.protocols})"
         )
-        return Obstacle(why, "the inventory")
+        fix = f"add {CONSUMER} to group.coordinator.rebalance.protocols in kafka_broker_settings"
+        return Obstacle(why, "the inventory", fix=fix)
     if brokers.session_ms is None:
         why = (
             f"nobody says whether the brokers of {cluster} have it turned on (the feature group.version), "
             f"and with which session: {name}.group_session_ms"
         )
-        return Obstacle(why, SOURCE, fatal=False)
-    return _defect(_BROKER_DEFECTS, brokers.version, f"a broker of {brokers.version}")
+        fix = (
+            f"turn the feature group.version on at the brokers of {cluster}, and set {name}.group_session_ms "
+            "to their group.consumer.session.timeout.ms"
+        )
+        return Obstacle(why, SOURCE, fatal=False, fix=fix)
+    return _defect(_BROKER_DEFECTS, brokers.version, f"a broker of {brokers.version}", "the brokers")
 
 
 def client_obstacle(library: Library, version: str) -> Obstacle | None:
@@ -158,15 +167,18 @@ def client_obstacle(library: Library, version: str) -> Obstacle | None:
     if numbers(client_version(library, version)) < ready:
         said = ".".join(map(str, ready))
         why = f"the client is {library} {version}, which has it for use from {said} on"
-        return Obstacle(why, SOURCE if library == "java" else "librdkafka, its changelog")
-    return _defect(_CLIENT_DEFECTS.get(library, ()), version, f"{library} {version}")
+        source = SOURCE if library == "java" else "librdkafka, its changelog"
+        return Obstacle(
+            why, source, fix=f"upgrade {library} to {said} or newer, and correct the client's version"
+        )
+    return _defect(_CLIENT_DEFECTS.get(library, ()), version, f"{library} {version}", library)
 
 
-def _defect(defects: tuple[_Defect, ...], version: str, subject: str) -> Obstacle | None:
-    """Return the first defect that a version has."""
+def _defect(defects: tuple[_Defect, ...], version: str, subject: str, software: str) -> Obstacle | None:
+    """Return the first defect that a version of the software has."""
     for defect in defects:
         if defect.since <= numbers(version) < defect.mended:
             mended = ".".join(map(str, defect.mended))
             why = f"{subject} {defect.what}; {mended} does not"
-            return Obstacle(why, defect.source, fatal=False)
+            return Obstacle(why, defect.source, fatal=False, fix=f"upgrade {software} to {mended} or newer")
     return None

@@ -16,21 +16,21 @@ class ClientProfile(Strict):
     """Settings for somebody's producer and consumer: a profile for a library and its version."""
 
     name: Name
-    """Name of the application; its files are called after it."""
+    """Name of the application, and of the files that the plan writes for it."""
     cluster: str
-    """The cluster that it speaks with, of kafka_clusters."""
+    """Its cluster, a name of kafka_clusters."""
     library: Library
     """The client library."""
     version: Version
     """Version of the library."""
     profile: Profile
-    """What matters most to it."""
+    """What the plan optimizes its settings for."""
     topics: list[str] = Field(default_factory=list)
-    """Topics that it writes to or reads."""
+    """Topics that it writes or reads."""
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Producer keys of your own; they win over the plan's, and are checked."""
+    """Producer keys; they override the plan, which checks them."""
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Consumer keys of your own; they win over the plan's, and are checked."""
+    """Consumer keys; they override the plan, which checks them."""
 
 
 def clients(inventory: Inventory) -> tuple[list[ClientProfile], list[Finding]]:

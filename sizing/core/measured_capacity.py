@@ -13,31 +13,31 @@ class Measured(Strict):
     """What hosts of one kind carry, as capacity.yml measured it."""
 
     run: str
-    """The run of capacity.yml."""
+    """Name of the run of capacity.yml."""
     date: str
-    """Its day."""
+    """Date of the run."""
     version: str
-    """The version that was measured."""
+    """Version of the software that was measured."""
     cores: Positive
     """Cores of each host."""
     hosts: Positive
-    """Hosts that were measured together."""
+    """Number of hosts that were measured together."""
     record_bytes: Positive
     """Size of one record."""
     records_per_s: Positive
-    """Records a second that all hosts sustained together within the service levels."""
+    """Rate that all hosts together sustained within the service levels."""
     at_least: bool = False
-    """Whether nothing failed, so that they may sustain more."""
+    """Whether the highest rate that was tried still met the levels, so that more may be possible."""
     one_away_records_per_s: Count | None = None
-    """The same with one host down, where that was measured."""
+    """The same rate with one host down, if that was measured."""
     one_away_at_least: bool = False
-    """Whether nothing failed with one host down."""
+    """Whether the highest rate that was tried with one host down still met the levels."""
     one_restarting_records_per_s: Count | None = None
-    """The same while an instance restarts, where that was measured."""
+    """The same rate while an instance restarts, if that was measured."""
     one_restarting_at_least: bool = False
-    """Whether nothing failed while an instance restarted."""
+    """Whether the highest rate that was tried during restarts still met the levels."""
     closed: bool = True
-    """Whether the search ended with an interval as narrow as was asked for."""
+    """Whether the search reached the precision that was asked for."""
 
 
 def of_other_hosts(measured: Measured, was: str, planned: str, cores: int) -> str | None:

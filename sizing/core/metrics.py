@@ -16,9 +16,9 @@ class Metrics(Strict):
     """Where each instance serves its metrics to Prometheus."""
 
     first_port: Port
-    """Port of the first instance; the next follow."""
+    """Port of the first instance; each further instance has the next port."""
     address: str = "127.0.0.1"
-    """The address on which they are served."""
+    """Address on which the metrics are served."""
 
 
 def plan_agent(sheet: Sheet, folder: str, where: str, rule: str, beans: tuple[str, ...], because: str) -> str:

@@ -19,9 +19,9 @@ class HostFacts(Strict):
     memory_mib: Annotated[int, Field(ge=256, le=64 * 1024 * 1024)]
     """Memory of the machine."""
     link_mbit_per_s: Positive | None = None
-    """Bandwidth of the longest network path of its traffic; no bandwidth-delay product without it."""
+    """Bandwidth of the host's longest network path. With host_round_trip_ms it sizes socket buffers."""
     round_trip_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
-    """Round trip of that path."""
+    """Round trip of the host's longest network path."""
 
 
 #: The full names of these variables.
@@ -32,7 +32,7 @@ class HostTuning(Strict):
     """The variables of the role host_tuning."""
 
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Kernel settings of your own by their sysctl names; they are set also where the host has more."""
+    """Kernel settings by sysctl name; they override the plan, and are set even where the host has more."""
 
 
 def host_facts(host: str, variables: Mapping[str, Any]) -> HostFacts | list[Finding]:

@@ -20,23 +20,23 @@ class KafkaCluster(Strict):
     """A Kafka cluster: ours (``brokers`` names the group of its hosts) or somebody else's."""
 
     version: Version
-    """Version of Apache Kafka that the brokers run."""
+    """Version of Apache Kafka that the brokers run, such as 4.3.1."""
     brokers: str | None = None
-    """The group of its hosts, of a cluster that Kedge runs."""
+    """For a cluster that Kedge runs: the inventory group of its brokers."""
     bootstrap_servers: str | None = None
-    """Its brokers as HOST:PORT,HOST:PORT, of a cluster that somebody else runs."""
+    """For any other cluster: its bootstrap servers, HOST:PORT,HOST:PORT."""
     data_center: str | None = None
-    """Where it stands, held against data_center of the hosts."""
+    """Data center of its brokers; the plan compares it with that of the hosts."""
     broker_count: Positive | None = None
-    """Number of its brokers, where the inventory does not have their group."""
+    """Number of its brokers, if `brokers` is not set."""
     message_max_bytes: MessageBytes | None = None
-    """message.max.bytes of its brokers; Kafka's default if not given."""
+    """message.max.bytes of its brokers; Kafka's default if not set."""
     other_partitions: Count = 0
-    """Partitions that it has beside kafka_topics."""
+    """Partitions of its topics that are not in kafka_topics."""
     group_session_ms: Positive | None = None
-    """group.consumer.session.timeout.ms of its brokers, where they have the consumer protocol turned on."""
+    """group.consumer.session.timeout.ms of its brokers, if they have the consumer protocol turned on."""
     security: Security | None = None
-    """How clients speak with it; in plain text without it."""
+    """Encryption and logins of its clients; without it, plain text and no login."""
 
 
 def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Finding]]:

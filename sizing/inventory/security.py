@@ -39,11 +39,11 @@ class Rights(_Strict):
     """What a user of a cluster that Kedge runs may do."""
 
     topics: list[Topics] = ["*"]
-    """Its topics; one that ends in * stands for all that begin so."""
+    """Topics of the user; a name that ends in * is a prefix."""
     groups: list[Topics] = ["*"]
-    """Its consumer groups, in the same form."""
+    """Consumer groups of the user; a name that ends in * is a prefix."""
     may: Literal["use", "manage", "delete"] = "use"
-    """Write and read them; create and change topics too; delete topics, their records and groups as well."""
+    """`use`: write and read; `manage`: also create and change topics; `delete`: also delete."""
 
 
 class Security(_Strict):
@@ -56,17 +56,17 @@ class Security(_Strict):
     ca: File | None = None
     """File of the CA that signed the brokers' certificates."""
     user: Name | None = None
-    """As whom Kedge's own clients log in: topics, gates, load."""
+    """Login of Kedge's own clients, which manage topics, watch groups and send the load."""
     password: Password | None = None
     """Password of that login, best from a vault."""
     users: dict[Name, Password] = {}
-    """SCRAM users with passwords, of a cluster that Kedge runs."""
+    """For a cluster that Kedge runs: its SCRAM users, each with a password."""
     broker_user: Name = "broker"
-    """The one of users as which brokers speak with one another."""
+    """The user of `users` by which brokers log in to one another."""
     authorization: Literal["rights", "prepared", "none"] = "rights"
-    """Whether users may do what their rights say alone; prepared is the step from none to it."""
+    """`rights` enforces the rights, `none` does not; `prepared` grants them before they are enforced."""
     rights: dict[Name, Rights] = {}
-    """What users may do; others may manage all topics, and delete none. user and broker_user may do all."""
+    """Rights by user. Without an entry a user may manage all topics, and delete none."""
 
     @property
     def tls(self) -> bool:
@@ -104,22 +104,22 @@ class RestTls(_Strict):
     """Certificate and key of REST listeners: files of the control machine."""
 
     certificate: File
-    """File of the certificate (PEM)."""
+    """File of the certificate (PEM), on the control machine."""
     key: File
-    """File of the key (PEM)."""
+    """File of the key (PEM), on the control machine."""
     ca: File
-    """File of the CA that signed it, and clients' certificates (PEM)."""
+    """File of the CA (PEM) that signed this certificate and those of clients."""
     clients: Literal["none", "requested", "required"] = "none"
-    """Whether a client has to show a certificate that the CA signed."""
+    """Whether clients show a certificate: never, if they have one, or always."""
 
 
 class KeyPair(_Strict):
     """Certificate and key of a broker or a balancer: files of the control machine."""
 
     certificate: File
-    """File of the certificate (PEM)."""
+    """File of the certificate (PEM), on the control machine."""
     key: File
-    """File of the key (PEM)."""
+    """File of the key (PEM), on the control machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,21 +16,21 @@ class Shared(Strict):
     """Read once for all hosts; set in group_vars/all."""
 
     advice: Literal["measured", "documented"] = "measured"
-    """Which values the plan takes: those of measurements, or the documents to the letter."""
+    """`measured` lets measurements correct the documents' values; `documented` does not."""
     kafka_clusters: dict[str, Any] = Field(default_factory=dict)
-    """The Kafka clusters, by names of your own."""
+    """The Kafka clusters that services use, by names of your own."""
     kafka_topics: list[Any] = Field(default_factory=list)
-    """The topics to have."""
+    """Topics that a deploy creates and keeps configured; it deletes none."""
     kafka_clients: list[Any] = Field(default_factory=list)
-    """Applications that you configure yourself, for which the plan says with what."""
+    """Applications that Kedge does not deploy, and for whose Kafka clients the plan chooses settings."""
     kafka_partition_rates: list[Any] = Field(default_factory=list)
-    """What partitions were measured to sustain; python -m verify.measure writes it to a file of variables."""
+    """What one partition sustained in measurements; `python -m verify.measure` writes it."""
     recommended: dict[str, Any] = Field(default_factory=dict)
-    """Values that verify.yml recommends, in its recommendations.yml; they are laid over the inventory."""
+    """Set by the recommendations.yml of a run: values that replace those of the inventory."""
     service_levels: dict[str, Any] = Field(default_factory=dict)
-    """What verify.yml holds the deployment against; what has no level is measured, and not judged."""
+    """What a run has to reach. A check without a level is measured, and neither passes nor fails."""
     verify: dict[str, Any] | None = None
-    """What verify.yml loads, and for how long; it stops without it."""
+    """The load of verify.yml; required for that playbook."""
     verify_loads: dict[str, Any] = Field(default_factory=dict)
     """Further loads by names of your own, each as `verify` is; `-e verify_load=NAME` chooses one."""
 
@@ -39,10 +39,10 @@ class OfHost(Strict):
     """Of a host or a group of hosts."""
 
     data_center: str | None = None
-    """Where the host stands, held against data_center of the clusters."""
+    """Data center of the host; the plan compares it with that of the clusters."""
     rack: str | None = None
-    """What fails together with it (a rack, a zone, a host pair): two hosts of one never restart together."""
+    """Rack, zone or host pair that fails as a whole; two hosts of one rack never restart together."""
     rollout: dict[str, Any] = Field(default_factory=dict)
-    """How the instances of a service are restarted; the same for all its hosts."""
+    """How instances of a service restart together; the same for all hosts of the service."""
     fleet: bool = False
-    """Whether the host is of a local fleet; only there the sandbox proxy is deployed."""
+    """Whether the host belongs to a local fleet, which alone may have the sandbox proxy."""

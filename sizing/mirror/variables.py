@@ -52,49 +52,49 @@ class MirrorFlow(Strict):
     """
 
     source: str
-    """The cluster to copy from, of kafka_clusters."""
+    """The cluster to copy from, a name of kafka_clusters."""
     target: str
-    """The cluster to copy to, of kafka_clusters."""
+    """The cluster to copy to, a name of kafka_clusters."""
     topics: Annotated[list[Annotated[str, AfterValidator(_pattern)]], Field(min_length=1)]
-    """Regular expressions; a topic is mirrored when one of them matches its whole name."""
+    """Topics to mirror, as regular expressions that match whole names."""
     latency_budget_ms: Positive
-    """Age of a record when it arrives, at most."""
+    """Largest age of a record when it arrives."""
     priority: Literal["bulk", "latency"] = "bulk"
     """Whether batches fill for 30 s (bulk) or for 15 s (latency), unless fill times are given."""
     direction: Literal["push", "pull"] = "push"
-    """Where the hosts stand: beside the source (push), or beside the target (pull)."""
+    """Whether the mirrors' hosts are near the source (push) or near the target (pull)."""
     round_trip_ms: Annotated[float, Field(ge=0, le=10_000)] = 0
     """Round trip between the clusters."""
     link_mbit_per_s: PositiveFloat | None = None
-    """What the flow may use of the network path between them."""
+    """Bandwidth that the flow may use between the clusters."""
     mb_per_s: PositiveFloat | None = None
-    """What the flow has at its peak, before compression, in 10^6 bytes."""
+    """Rate of the flow at its peak, before compression, in 10^6 bytes a second."""
     largest_topic_partitions: Positive | None = None
-    """Partitions of its largest topic, where kafka_topics does not declare it."""
+    """Partitions of its largest topic, if that topic is not in kafka_topics."""
     target_partitions: Positive | None = None
-    """All partitions of the target that its producers write to, where kafka_topics does not declare them."""
+    """Number of partitions that it writes to at the target, if they are not in kafka_topics."""
     max_message_bytes: MessageBytes | None = None
-    """max.message.bytes of its topics, where kafka_topics does not declare it."""
+    """max.message.bytes of its topics, if they are not in kafka_topics."""
     max_compression_ratio: Annotated[float, Field(gt=0, le=1)] = 0.05
-    """Compressed size of a batch over its size, at worst; verify.yml recommends what it measured."""
+    """Compressed size of a batch, divided by its size, at worst; verify.yml measures it."""
     fill_ms_p95: Positive | None = None
     """Time within which 95 percent of the batches fill; verify.yml measures it."""
     fill_ms_p99: Positive | None = None
     """Time within which 99 percent of the batches fill; verify.yml measures it."""
     processes: Annotated[Positive | None, DefaultRule("mirror.processes")] = None
-    """Processes over all hosts."""
+    """Number of processes on all hosts together."""
     heap_mib: Annotated[Positive | None, DefaultRule("mirror.heap")] = None
     """Heap of one process."""
     source_bootstrap_servers: str | None = None
-    """Where the mirrors reach the source; where everyone does if not given."""
+    """Bootstrap servers of the source for the mirrors; if not set, those of kafka_clusters."""
     target_bootstrap_servers: str | None = None
-    """Where the mirrors reach the target; where everyone does if not given."""
+    """Bootstrap servers of the target for the mirrors; if not set, those of kafka_clusters."""
     source_user: Name | None = None
-    """Login to the source, where its security asks for one."""
+    """Login to the source, if its security requires one."""
     source_password: Password | None = None
     """Password of the login to the source, best from a vault."""
     target_user: Name | None = None
-    """Login to the target, where its security asks for one."""
+    """Login to the target, if its security requires one."""
     target_password: Password | None = None
     """Password of the login to the target, best from a vault."""
     replication_policy: Literal["default", "identity"] = "default"
@@ -102,17 +102,17 @@ class MirrorFlow(Strict):
     exactly_once: bool = False
     """Whether copies are exactly once, by transactions (MirrorMaker 2)."""
     profile: Profile | None = None
-    """Profile of its clients, as of kafka_clients, beside the rules for mirrors."""
+    """Profile of its Kafka clients, as in kafka_clients, in addition to the rules for mirrors."""
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Consumer keys of your own; they win over the plan's, and are checked."""
+    """Consumer keys; they override the plan, which checks them."""
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Producer keys of your own; they win over the plan's, and are checked."""
+    """Producer keys; they override the plan, which checks them."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Keys of mm2.properties of your own (MirrorMaker 2)."""
+    """Keys of mm2.properties (MirrorMaker 2); they override the plan, which checks them."""
     environment: dict[str, Scalar] = Field(default_factory=dict)
     """Environment variables of the processes."""
     metrics: Metrics | None = None
-    """Metrics for Prometheus: process N of the flow has port first_port + N. None without it."""
+    """Metrics for Prometheus: process N of the flow has port first_port + N. Without it, none."""
 
     @model_validator(mode="after")
     def _more_batches_take_longer(self) -> MirrorFlow:
@@ -129,26 +129,26 @@ class MeasuredFlow(Measured):
     """What the processes of a flow carry, as capacity.yml measured it."""
 
     flow: str
-    """The flow of mirror_maker_flows that copied the load."""
+    """Flow of mirror_maker_flows that was measured."""
     kind: Literal["classic", "mirror_maker_2"]
-    """The kind of its processes."""
+    """Kind of the flow's processes."""
     processes: Positive
-    """Its processes over all hosts."""
+    """Number of the flow's processes on all hosts together."""
 
 
 class MirrorMaker(Strict):
     """The variables of the role mirror_maker."""
 
     kind: Literal["classic", "mirror_maker_2"]
-    """Kafka's own tool (classic, of which 3.9 is the last), or MirrorMaker 2 in dedicated mode."""
+    """Kafka's own tool (`classic`, up to 3.9), or MirrorMaker 2 in dedicated mode (`mirror_maker_2`)."""
     version: Version
-    """Version of Kafka's jars: 3.9.2 or 4.3.1, or one of which kafka_lock names the jars."""
+    """Version of Kafka's jars: 3.9.2, 4.3.1, or another one with a lock in kafka_lock."""
     flows: Annotated[
         dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")], MirrorFlow], Field(min_length=1)
     ]
-    """The flows by names of your own; a flow's processes are called mirror-maker@FLOW-N."""
+    """What is mirrored, by names of your own; the instances of a flow are mirror-maker@FLOW-N."""
     measured_capacity: MeasuredFlow | None = None
-    """What a flow was measured to sustain, from recommendations.yml of a run of capacity.yml."""
+    """Load that a flow sustained in a run of capacity.yml; from its recommendations.yml."""
     ready_seconds: Positive = 120
     """How long a process may take until the target has acknowledged records."""
     stop_seconds: Positive = 120
@@ -156,7 +156,7 @@ class MirrorMaker(Strict):
     gate_seconds: Positive = 120
     """How long consumer groups may take to be stable again after a restart."""
     gate_max_lag: Count = 10_000
-    """Lag that counts as caught up after a restart, whatever it was before."""
+    """Lag at which a group counts as caught up after a restart, whatever it was before."""
     open_files: Positive = 100000
     """Limit of open files of a process."""
 

@@ -30,19 +30,24 @@ def plan_groups(sheet: Sheet, file: str, process: RestProcess) -> None:
     prefix = f"{keys.prefix}consumer."
     prefixes = (prefix, *(f"{keys.prefix}{shared}" for shared in keys.shared))
     refused = [name for p in prefixes for k in REFUSED if sheet.own(name := f"{p}{k}") is not None]
-    asked = next((own for p in prefixes if (own := sheet.own(f"{p}{PROTOCOL}"))), "").lower()
+    asking = next((name for p in prefixes if sheet.own(name := f"{p}{PROTOCOL}")), "")
+    asked = (sheet.own(asking) or "").lower()
     obstacle = _obstacle(process)
     if asked == CONSUMER:
-        _check_asked(sheet, refused, obstacle)
+        _check_asked(sheet, asking, refused, obstacle)
     elif obstacle is None and refused:
-        obstacle = Obstacle(f"kafka_rest_settings hold {refused[0]}, with which it does not start", SOURCE)
+        obstacle = Obstacle(
+            f"kafka_rest_settings have {refused[0]}, with which a consumer of that protocol does not start",
+            SOURCE,
+            fix=f"take {' and '.join(refused)} out of kafka_rest_settings",
+        )
     obstacle = obstacle or _session_obstacle(process)
     # A key under a shared prefix is left where its person put it.
     if not asked or sheet.own(f"{prefix}{PROTOCOL}") is not None:
         _put_protocol(sheet, file, f"{prefix}{PROTOCOL}", process, obstacle)
     if asked == CONSUMER or (not asked and obstacle is None):
         if process.stall_s is not None and asked and (late := _session_obstacle(process)):
-            sheet.warning(_RULE, f"{late.why} ({late.source})", _mend_session(process))
+            sheet.warning(_RULE, f"{late.why} ({late.source})", _fix_of_session(process))
         return
     _put_session(sheet, file, f"{prefix}{_SESSION}", process)
 
@@ -58,6 +63,7 @@ def _obstacle(process: RestProcess) -> Obstacle | None:
             if since
             else f"no consumer of {distribution.title} has it: {groups.because}",
             groups.source,
+            fix=f"upgrade {distribution.title} to {since.removeprefix(' before ')} or newer" if since else "",
         )
     return broker_obstacle(process.coordinator, variables.cluster)
 
@@ -71,10 +77,10 @@ def _session_obstacle(process: RestProcess) -> Obstacle | None:
         f"the session of its groups is the brokers' {session} ms, which is how long a killed proxy's "
         f"partitions stop, and service_levels.rebalance.consume_stall_s allows {stall:g} s"
     )
-    return Obstacle(why, SOURCE, fatal=False)
+    return Obstacle(why, SOURCE, fatal=False, fix=_fix_of_session(process))
 
 
-def _mend_session(process: RestProcess) -> str:
+def _fix_of_session(process: RestProcess) -> str:
     if process.coordinator.ours:
         return "take group.consumer.session.timeout.ms out of kafka_broker_settings"
     return (
@@ -102,26 +108,26 @@ def _put_protocol(sheet: Sheet, file: str, key: str, process: RestProcess, obsta
             _RULE,
             f"groups speak the classic protocol, in which each restart stops all of a group: {obstacle.why} "
             f"({obstacle.source})",
-            f"to have {CONSUMER} as {key}, fix that",
+            f"to get {CONSUMER}: {obstacle.fix}" if obstacle.fix else "",
         )
 
 
-def _check_asked(sheet: Sheet, refused: list[str], obstacle: Obstacle | None) -> None:
-    """Find what is at odds with the consumer protocol that a person asks for."""
+def _check_asked(sheet: Sheet, asked: str, refused: list[str], obstacle: Obstacle | None) -> None:
+    """Find what is at odds with the consumer protocol that a person asks for by the key ``asked``."""
     if refused:
         sheet.error(
             _RULE,
-            f"kafka_rest_settings ask for the consumer protocol and hold {', '.join(refused)}: a consumer "
+            f"kafka_rest_settings ask for the consumer protocol and have {', '.join(refused)}: a consumer "
             f"that has both does not start ({SOURCE})",
-            "take them out: the session and the assignor are the group's, on the brokers "
-            "(group.consumer.session.timeout.ms, group.consumer.assignors)",
+            f"take {' and '.join(refused)} out of kafka_rest_settings: in that protocol the brokers set "
+            "session and assignor of a group (group.consumer.session.timeout.ms, group.consumer.assignors)",
         )
     if obstacle is not None:
         report = sheet.error if obstacle.fatal else sheet.warning
         report(
             _RULE,
             f"kafka_rest_settings ask for the consumer protocol: {obstacle.why} ({obstacle.source})",
-            "take it out, or fix that",
+            f"take {asked} out of kafka_rest_settings" + (f", or {obstacle.fix}" if obstacle.fix else ""),
         )
 
 

@@ -21,15 +21,15 @@ class RestWorkload(Strict):
     consumers: Count = 0
     """Consumer instances that clients keep open."""
     readers: Count | None = None
-    """How many of them read at the same time; all if not given."""
+    """How many of them read at the same time; if not set, all."""
     reader_records_per_s: Positive | None = None
-    """Records that one of them reads a second; 100 are assumed if not given."""
+    """Records that one of them reads a second; if not set, 100 are assumed."""
     largest_group: Count = 0
-    """Members of the largest consumer group, over all hosts."""
+    """Members of the largest consumer group, on all hosts together."""
     partitions: Annotated[int, Field(gt=0, le=100_000)] = 1
-    """Partitions assigned to one reader."""
+    """Partitions that one reader is assigned."""
     full_reads: Count = 0
-    """Reads at the same time that fill up to consumer.request.max.bytes, if more than readers."""
+    """Reads at the same time whose answer reaches consumer.request.max.bytes, if more than readers."""
     records_per_s: Positive | None = None
     """Records that clients produce a second."""
     records_per_request: Positive = 100
@@ -37,15 +37,15 @@ class RestWorkload(Strict):
     record_bytes: Positive = 100
     """Size of one record."""
     concurrent_requests: Annotated[Positive | None, DefaultRule("jetty.threads")] = None
-    """Produce requests in flight; from the rate if not given."""
+    """Produce requests in flight; if not set, computed from records_per_s."""
     connections: Positive | None = None
-    """Connections that clients keep open; no limit is planned without it."""
+    """Connections that clients keep open; without it no limit is planned."""
     produce_wait_ms: Annotated[int, Field(ge=3000, le=600_000)] = 30_000
     """How long a client waits for the answer to a produce request."""
     delivery_latency_ms: Annotated[int, Field(ge=5, le=600_000)] = 1000
-    """How long after its append a record may reach a reader."""
+    """Time from a record's append within which a reader has to get it."""
     client_pause_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 6000
-    """Longest time for which a client that lives asks for nothing."""
+    """Longest time for which a live client sends no request."""
 
     @model_validator(mode="after")
     def _readers_are_consumers(self) -> RestWorkload:
@@ -62,13 +62,13 @@ class OtherBalancer(Strict):
     """A balancer in front of the proxies that the kit does not run."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
-    """Where clients reach it, http://host:port or https://host:port."""
+    """Its URL for clients, http://host:port or https://host:port."""
     sticky: bool
-    """Whether it sends a consumer's requests to the instance that holds the consumer."""
+    """Whether it sends a consumer's requests to the consumer's owning instance."""
     drain: list[str] = Field(default_factory=list)
-    """Command that ends when an instance is drained; its words may have {host}, {address} and {port}."""
+    """Command that drains an instance, and ends when that is done; may use {host}, {address}, {port}."""
     undrain: list[str] = Field(default_factory=list)
-    """Command that puts the instance back, in the same form."""
+    """Command that puts the instance back; may use the same names."""
 
     @model_validator(mode="after")
     def _what_goes_out_comes_back(self) -> OtherBalancer:
@@ -87,15 +87,15 @@ class Adopted(Strict):
     """A proxy that Kedge did not start and that one of its instances takes over from, on one port."""
 
     port: Port
-    """Port of the instance that takes over; its predecessor holds it until then."""
+    """Port of the predecessor, and of the instance that takes over."""
     unit: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]+\.service$")] | None = None
     """Unit of the predecessor, such as confluent-kafka-rest.service."""
     holder: str | None = None
-    """Without a unit: who holds the port, by one argument of its command line or by its unit."""
+    """Without `unit`: the process that has the port, by an argument of its command line or its unit."""
     stop: list[str] = Field(default_factory=list)
-    """Without a unit: command on the host that stops it, and keeps it from starting with the host."""
+    """Without `unit`: command on the host that stops the predecessor, also for the next boot."""
     start: list[str] = Field(default_factory=list)
-    """Without a unit: command on the host that starts it again."""
+    """Without `unit`: command on the host that starts the predecessor again."""
 
     @model_validator(mode="after")
     def _is_named_one_way(self) -> Adopted:
@@ -123,7 +123,7 @@ class MeasuredCapacity(Measured):
     """What proxies of this kind carry, as capacity.yml measured it."""
 
     distribution: str
-    """Whose proxies were measured."""
+    """Distribution of the measured proxies."""
     instances_per_host: Positive
     """Instances on each host."""
     records_per_request: Positive
@@ -134,32 +134,32 @@ class KafkaRest(Strict):
     """The variables of the role kafka_rest."""
 
     cluster: str
-    """The cluster that the proxies serve, of kafka_clusters."""
+    """The cluster that the proxies serve, a name of kafka_clusters."""
     # A name of sizing.rest.distributions, whose records need this model: the planner holds it against them.
     distribution: str
-    """Whose proxy it is: confluent, strimzi, mapr, or sandbox on a local fleet."""
+    """The software: confluent, strimzi, mapr, or sandbox on a local fleet."""
     version: Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+){0,2}$")]
     """Version of the proxy, such as 8.3.1."""
     instances_per_host: Annotated[
         Annotated[int, Field(gt=0, le=64)] | None, DefaultRule("rest.instances")
     ] = None
-    """Processes a host."""
+    """Number of instances on each host."""
     first_port: Port = 8082
-    """Port of the first instance; the next follow."""
+    """Port of the first instance; each further instance has the next port."""
     heap_mib: Annotated[HeapMib | None, DefaultRule("rest.heap.consumers")] = None
     """Heap of one process."""
     consumers_via: Literal["instance", "balancer"] = "instance"
-    """Where the URL points that a new consumer is given to follow: its own instance, or the balancer."""
+    """What the base URI of a new consumer names: its own instance, or the balancer."""
     profile: Profile | None = None
-    """Profile of the clients inside the proxy, as of kafka_clients; without it as the proxy makes them."""
+    """Profile of the proxy's Kafka clients, as in kafka_clients; without it, their own defaults."""
     balancer: OtherBalancer | None = None
-    """A balancer of your own in front of the proxies, in place of the group rest_balancer."""
+    """Your own balancer in front of the proxies, if there is no group rest_balancer."""
     adopt: list[Adopted] = Field(default_factory=list)
-    """Proxies of the host that Kedge did not start, each taken over by the instance of its port."""
+    """Proxies on the host that Kedge did not start; the instance of the same port takes each over."""
     schema_registry_url: str = ""
-    """The schema registry; without it the proxies look for none."""
+    """URL of the schema registry; without it the proxies use none."""
     zookeeper_connect: str | None = None
-    """ZooKeeper of the cluster, HOST:PORT and more; only for versions that still read it."""
+    """ZooKeeper, HOST:PORT,HOST:PORT; only for versions that read zookeeper.connect."""
     default_stream: Annotated[str, Field(pattern=r"^/[^\s:]+$")] | None = None
     """Path of the default stream (MapR)."""
     stream_nodes: Positive = 1
@@ -167,49 +167,49 @@ class KafkaRest(Strict):
     stream_ttl_s: Count = 604_800
     """How long the default stream keeps a record (MapR)."""
     tls: RestTls | None = None
-    """TLS of the listeners; plain HTTP without it."""
+    """TLS of the instances' listeners; without it, plain HTTP."""
     user: Name | None = None
-    """Login of the proxies to their cluster, where its security asks for one."""
+    """Login of the proxies to their cluster, if its security requires one."""
     password: Password | None = None
     """Password of that login, best from a vault."""
     users: dict[Name, Password] = Field(default_factory=dict)
-    """Who may log in to the proxies (HTTP basic), each with a password; anybody without it."""
+    """Users and passwords of the proxies' clients (HTTP basic); without it, no login."""
     workload: RestWorkload = RestWorkload()
-    """What the proxies of one host have to sustain while another host is down."""
+    """Load that the proxies of one host have to sustain while another host is down."""
     measured_capacity: MeasuredCapacity | None = None
-    """What hosts of this kind were measured to sustain, from recommendations.yml of a run of capacity.yml."""
+    """Load that such hosts sustained in a run of capacity.yml; from its recommendations.yml."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Keys of kafka-rest.properties of your own; they win over the plan's, and are checked."""
+    """Keys of kafka-rest.properties; they override the plan, which checks them."""
     plugin_keys: list[str] = Field(default_factory=list)
-    """Keys that one of your plugins reads, or what such keys begin with; they are not called unknown."""
+    """Keys that your plugins read, or prefixes of such keys; the plan does not report them as unknown."""
     log_mib: Annotated[int, Field(ge=10, le=1024 * 1024)] = 500
-    """The most that the log of one process takes on disk."""
+    """Largest size of one instance's log on disk."""
     metrics: Metrics | None = None
-    """Metrics for Prometheus; none without it."""
+    """Metrics for Prometheus; without it, none."""
     install: Literal["archive", "package"] | None = None
-    """How the software comes to a host; as its distribution is published if not given."""
+    """How the software is installed; if not set, in the way that its distribution is published."""
     package: str | None = None
-    """Name of the package; the distribution's own if not given."""
+    """Name of the package; if not set, the distribution's."""
     package_version: Annotated[str, Field(pattern=r"^[0-9][A-Za-z0-9.+~:_-]*$")] | None = None
-    """Version of the package as the host's package manager writes it; any of version if not given."""
+    """Exact version of the package; if not set, any package of kafka_rest_version."""
     node: str | None = None
-    """The host's name for Warden (MapR); that of the inventory if not given."""
+    """The host's name in Warden (MapR); if not set, that of the inventory."""
     archive: str | None = None
-    """The archive or package file to install from: of the control machine, or a URL."""
+    """Archive or package file to install: a path on the control machine, or a URL."""
     archive_checksum: Annotated[str, Field(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$")] = ""
-    """SHA-256 of the archive."""
+    """SHA-256 of kafka_rest_archive."""
     ready_topic: str = "kedge-ready"
     """Topic to which readiness and the balancers' health checks produce."""
     ready_seconds: Positive = 150
-    """How long an instance may take until a produce request gets an offset."""
+    """How long a started instance may take until a produce request gets an offset."""
     stop_seconds: Positive = 60
     """How long an instance may take to stop before it is killed."""
     gate_seconds: Positive = 120
     """How long consumer groups may take to be stable again after a restart."""
     gate_max_lag: Count = 10_000
-    """Lag that counts as caught up after a restart, whatever it was before."""
+    """Lag at which a group counts as caught up after a restart, whatever it was before."""
     open_files: Positive = 100000
-    """Least limit of open files of a process."""
+    """Least limit of open files of an instance."""
 
     @model_validator(mode="after")
     def _ports_exist(self) -> KafkaRest:

@@ -38,23 +38,23 @@ class StateStore(Strict):
     name: Annotated[str, Field(min_length=1)]
     """Name of the store."""
     kind: Kind = "windowed"
-    """What it holds; a join is one of two streams, and keeps two stores."""
+    """Kind of the store. A join of two streams keeps two stores."""
     count: Positive = 1
-    """How many stores or joins are identical."""
+    """Number of identical stores or joins."""
     partitions: Positive
     """Partitions of the topics that it reads."""
     window_ms: Positive | None = None
-    """Size of the window; of a session its gap, of a join the difference each way."""
+    """Size of the window; for a session its gap, for a join the difference in either direction."""
     grace_ms: Annotated[int, Field(ge=0)] = 0
     """How late a record may be."""
     changelog: bool = True
     """Whether the store has a changelog topic."""
     records_per_s: PositiveFloat | None = None
-    """Records that one store takes, over all partitions."""
+    """Rate of records into one store, over all partitions."""
     record_bytes: Positive | None = None
     """Size of a record in the store."""
     keys: Positive | None = None
-    """Keys of a key_value store, in place of records_per_s."""
+    """Number of keys of a key_value store, instead of records_per_s."""
 
     @property
     def retention_ms(self) -> int:
@@ -68,29 +68,29 @@ class AppJar(Strict):
     """A jar of the application on the control machine."""
 
     path: Annotated[str, Field(pattern=r"^.+\.jar$")]
-    """Where the jar lies."""
+    """Path of the jar on the control machine."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """The SHA-256 that it must have."""
+    """SHA-256 of the jar, compared before a deploy."""
 
 
 class Delivery(Strict):
     """What the application makes of a record, for the audit of verify.yml."""
 
     input: str
-    """The topic that is loaded."""
+    """Input topic, to which verify.yml sends."""
     output: str
-    """The topic of the results."""
+    """Output topic."""
     per_record: Positive = 1
-    """Outputs with the record's own value to which each record of the input leads, each under its own key."""
+    """Number of output records for each input record, each with the input's value and its own key."""
 
 
 class MeasuredApplication(Measured):
     """What an application's instances carry, as capacity.yml measured it."""
 
     name: str
-    """The application, as streams_app_name has it."""
+    """Name of the application, as in streams_app_name."""
     instances_per_host: Positive
-    """Its instances on each host."""
+    """Number of its instances on each host."""
 
 
 RocksDbKey = Literal[
@@ -116,27 +116,27 @@ class StreamsApp(Strict):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")]
     """The application's id, and the name of its instances."""
     main_class: Annotated[str, Field(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
-    """The class to start, with its package."""
+    """Main class, with its package."""
     jars: Annotated[list[AppJar], Field(min_length=1)]
-    """The jars that hold the application and its libraries."""
+    """Jars of the application and its libraries."""
     lock: str = ""
-    """A lock of more jars, which are fetched with Maven and verified."""
+    """Lock file of further jars, which Maven fetches and Kedge verifies."""
     arguments: list[str] = Field(default_factory=lambda: ["/etc/streams-app/%i/streams.properties"])
-    """What the main class is started with; %i is the instance."""
+    """Arguments of the main class; %i is the instance's name."""
     delivery: Delivery | None = None
-    """What the application makes of a record; without it verify.yml audits no output."""
+    """Topics by which verify.yml audits the output; without it, it audits none."""
     version: Version
     """Version of the kafka-streams library that it is built with."""
     cluster: str
-    """The cluster that it works on, of kafka_clusters."""
+    """Its cluster, a name of kafka_clusters."""
     records_per_s: PositiveFloat | None = None
-    """Records of delivery.input that all instances take at the peak; held against measured_capacity."""
+    """Records of delivery.input at the peak, all instances; compared with measured_capacity."""
     measured_capacity: MeasuredApplication | None = None
-    """What the application was measured to sustain, from recommendations.yml of a run of capacity.yml."""
+    """Load that the application sustained in a run of capacity.yml; from its recommendations.yml."""
     stores: list[StateStore] = Field(default_factory=list)
-    """The state that it keeps, for which memory is planned."""
+    """State stores, for which the plan provides memory."""
     instances_per_host: Positive = 1
-    """Processes a host."""
+    """Number of instances on each host."""
     threads: Annotated[Positive | None, DefaultRule("streams.threads")] = None
     """Stream threads of one process."""
     record_bytes: Positive = 1000
@@ -144,7 +144,7 @@ class StreamsApp(Strict):
     latency_ms: Positive = 1000
     """How late a result may be."""
     output_partitions: Annotated[int, Field(ge=0)] = 0
-    """Partitions of the topics that it writes its results to."""
+    """Partitions of its output topics."""
     exactly_once: bool = False
     """Whether results are exactly once, by transactions."""
     group_protocol: Literal["classic", "streams"] = "classic"
@@ -152,33 +152,33 @@ class StreamsApp(Strict):
     heap_mib: Annotated[Positive | None, DefaultRule("streams.heap")] = None
     """Heap of one process."""
     memory_mib: Annotated[Positive | None, DefaultRule("streams.memory")] = None
-    """The most that one process takes in all."""
+    """Memory limit of one process."""
     rocksdb_mib: Annotated[Positive | None, DefaultRule("streams.rocksdb.bound")] = None
-    """The most that all stores of one process take outside the heap."""
+    """Limit of what all stores of one process use outside the heap."""
     rocksdb: dict[RocksDbKey, Scalar] = Field(default_factory=dict)
-    """RocksDB options of your own; they win over the plan's, and are checked."""
+    """RocksDB options; they override the plan, which checks them."""
     restore_s: Positive = 60
     """How long a restart on an empty disk may take."""
     restore_mb_per_s: Annotated[PositiveFloat | None, DefaultRule("streams.changelog")] = None
-    """What a restore reads, measured; assumed if not given."""
+    """Measured rate of a restore; if not set, 20 MB/s are assumed."""
     standbys: Annotated[Annotated[int, Field(ge=0)] | None, DefaultRule("streams.standbys")] = None
     """Standby copies of the state."""
     state_dir: Annotated[Annotated[str, Field(pattern=r"^/.+")] | None, DefaultRule("streams.state")] = None
-    """A folder on a disk of its own for the state, root's; each instance has one below it."""
+    """Folder for the state, owned by root, best on its own disk; each instance has a folder in it."""
     jemalloc: Annotated[str, Field(pattern=r"^/.+\.so[.0-9]*$")] | None = None
-    """The jemalloc library to preload, installed where it is missing; none without it."""
+    """File of the jemalloc library to preload, installed if it is missing; without it, none."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Keys of streams.properties of your own; they win over the plan's, and are checked."""
+    """Keys of streams.properties; they override the plan, which checks them."""
     environment: dict[str, Scalar] = Field(default_factory=dict)
     """Environment variables of the processes."""
     ready_seconds: Positive = 120
-    """How long an instance may take until it runs."""
+    """How long a started instance may take until it is RUNNING."""
     stop_seconds: Positive = 120
     """How long an instance may take to close its stores before it is killed."""
     gate_seconds: Positive = 120
     """How long consumer groups may take to be stable again after a restart."""
     gate_max_lag: Count = 10_000
-    """Lag that counts as caught up after a restart, whatever it was before."""
+    """Lag at which a group counts as caught up after a restart, whatever it was before."""
 
 
 def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Finding]]:

@@ -25,41 +25,41 @@ class PartitionRates(Strict):
     """What one partition of a cluster was measured to sustain, as ``python -m verify.measure`` writes it."""
 
     cluster: str
-    """The cluster that was measured, of kafka_clusters."""
+    """The cluster that was measured, a name of kafka_clusters."""
     record_bytes: Positive
     """Size of a record."""
     codec: Codec
-    """How batches were compressed."""
+    """Compression of batches."""
     acks: Acks
-    """Acknowledgements that the producers waited for."""
+    """`acks` of the producers."""
     replication: Positive
-    """Copies of a partition."""
+    """Replicas of a partition."""
     clients: Positive = 1
-    """Producers, and as many consumers, at the same time."""
+    """Number of producers at the same time, and of consumers."""
     production_mb_per_s: Rate
-    """What one partition took: the median of the repetitions, in 10^6 bytes."""
+    """Rate at which one partition was written: the median of the repetitions, in 10^6 bytes."""
     production_spread: Annotated[float, Field(ge=0)] = 0.0
     """Range of the repetitions over their median."""
     production_ceiling_mb_per_s: Rate | None = None
-    """Highest rate over more partitions, where the curve stopped growing."""
+    """Highest rate over several partitions, at which more partitions added nothing."""
     production_stops_at: Positive | None = None
-    """Partitions at that rate."""
+    """Number of partitions at that highest rate."""
     production_limited_by: str = "not known"
-    """What was used up there."""
+    """What limited that highest rate."""
     consumption_mb_per_s: Rate
-    """What one partition gave: the median of the repetitions, in 10^6 bytes."""
+    """Rate at which one partition was read: the median of the repetitions, in 10^6 bytes."""
     consumption_spread: Annotated[float, Field(ge=0)] = 0.0
     """Range of the repetitions over their median."""
     consumption_ceiling_mb_per_s: Rate | None = None
-    """Highest rate over more partitions, where the curve stopped growing."""
+    """Highest rate over several partitions, at which more partitions added nothing."""
     consumption_stops_at: Positive | None = None
-    """Partitions at that rate."""
+    """Number of partitions at that highest rate."""
     consumption_limited_by: str = "not known"
-    """What was used up there."""
+    """What limited that highest rate."""
     repetitions: Positive = 1
     """How often each point was measured."""
     run: str
-    """The measurement's name."""
+    """Name of the measurement."""
 
 
 class DeclaredTopic(Strict):
@@ -73,33 +73,33 @@ class DeclaredTopic(Strict):
     name: Name
     """Name of the topic."""
     cluster: str
-    """The cluster that has it, of kafka_clusters."""
+    """Its cluster, a name of kafka_clusters."""
     partitions: Annotated[Positive | None, DefaultRule("topics.partitions")] = None
     """Number of partitions."""
     replication: Annotated[Positive | None, DefaultRule("topics.replication")] = None
-    """Copies of each partition."""
+    """Replicas of each partition."""
     target_mb_per_s: Rate | None = None
-    """What the topic has to sustain, in 10^6 bytes."""
+    """Rate that the topic has to sustain, in 10^6 bytes a second; its partitions follow from it."""
     production_mb_per_s: Rate | None = None
-    """What one partition takes, measured; from kafka_partition_rates if not given."""
+    """Measured rate at which one partition is written; from kafka_partition_rates if not set."""
     consumption_mb_per_s: Rate | None = None
-    """What one partition gives, measured; from kafka_partition_rates if not given."""
+    """Measured rate at which one partition is read; from kafka_partition_rates if not set."""
     record_bytes: Positive | None = None
-    """Size of a record, by which the measurement is chosen."""
+    """Size of a record; it selects the entry of kafka_partition_rates."""
     codec: Codec | None = None
-    """Compression of batches, by which the measurement is chosen."""
+    """Compression of batches; it selects the entry of kafka_partition_rates."""
     acks: Acks | None = None
-    """Acknowledgements that producers wait for, by which the measurement is chosen."""
+    """`acks` of its producers; it selects the entry of kafka_partition_rates."""
     growth: Annotated[float, Field(ge=1, le=100)] = 1.0
-    """Factor of the target: more partitions later would move the keys of a live topic."""
+    """Factor by which the target may grow: adding partitions later would move keys."""
     keyed: bool = True
-    """Whether records have keys, whose order more partitions would break."""
+    """Whether records have keys. If so, more than live_partitions is an error: keys would move."""
     keys_may_move: bool = False
-    """Allows to add partitions although records have keys."""
+    """Allows a deploy to add partitions although records have keys."""
     live_partitions: Positive | None = None
-    """Partitions that the topic has today."""
+    """Partitions that the topic has today; a plan with fewer is an error."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Topic configuration of your own, such as retention.ms."""
+    """Topic configuration, such as retention.ms; it overrides the plan, which checks it."""
 
 
 def topics(inventory: Inventory) -> tuple[list[DeclaredTopic], list[Finding]]:

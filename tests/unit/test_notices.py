@@ -208,7 +208,7 @@ def test_the_plan_shows_what_clients_notice_below_each_step() -> None:
         Step("reload", "lb1", "rest_balancer", "haproxy"),
     ]
     assert step_lines(done, {("lb1", "rest_balancer", "haproxy"): "listens on *:9000"}) == [
-        "1. kafka_rest: restart behind the gates, one at a time or as the waves say: rest1 8082",
+        "1. kafka_rest: restart behind the gates, one at a time or in the plan's batches: rest1 8082",
         "   clients notice: a rebalance of groups with consumers there",
         "2. rest_balancer: reload: lb1 haproxy",
         "   clients notice: listens on *:9000",

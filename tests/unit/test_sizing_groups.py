@@ -77,23 +77,40 @@ def test_the_session_moves_to_brokers_that_the_kit_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inventory", "why"),
+    ("inventory", "why", "fix"),
     [
-        (ours(brokers="3.9.2"), "from 4.0 on"),
-        (ours(brokers="4.1.1"), "KAFKA-19862"),
-        (ours(brokers="4.0.1"), "4.0.2 does not"),
-        (ours({"group.coordinator.rebalance.protocols": "classic"}), "turn it off"),
-        (ours({"group.consumer.session.timeout.ms": 45_000}), "allows 15 s"),
-        (proxies(), "group_session_ms"),
-        (proxies({"group_session_ms": 45_000}), "allows 15 s"),
-        (ours(settings={"consumer.partition.assignment.strategy": "range"}), "does not start"),
-        (ours(settings={"client.heartbeat.interval.ms": 1000}), "does not start"),
+        (ours(brokers="3.9.2"), "from 4.0 on", "upgrade the brokers to 4.0 or newer"),
+        (ours(brokers="4.1.1"), "KAFKA-19862", "upgrade the brokers to 4.1.2 or newer"),
+        (ours(brokers="4.0.1"), "4.0.2 does not", "upgrade the brokers to 4.0.2 or newer"),
+        (
+            ours({"group.coordinator.rebalance.protocols": "classic"}),
+            "turn it off",
+            "add consumer to group.coordinator.rebalance.protocols in kafka_broker_settings",
+        ),
+        (
+            ours({"group.consumer.session.timeout.ms": 45_000}),
+            "allows 15 s",
+            "take group.consumer.session.timeout.ms out of kafka_broker_settings",
+        ),
+        (proxies(), "group_session_ms", "set kafka_clusters.leaf.group_session_ms"),
+        (proxies({"group_session_ms": 45_000}), "allows 15 s", "set group.consumer.session.timeout.ms"),
+        (
+            ours(settings={"consumer.partition.assignment.strategy": "range"}),
+            "does not start",
+            "take consumer.partition.assignment.strategy out of kafka_rest_settings",
+        ),
+        (
+            ours(settings={"client.heartbeat.interval.ms": 1000}),
+            "does not start",
+            "take client.heartbeat.interval.ms out of kafka_rest_settings",
+        ),
     ],
 )
-def test_a_note_says_what_keeps_a_group_classic(inventory: Any, why: str) -> None:
+def test_a_note_says_what_keeps_a_group_classic_and_what_to_do(inventory: Any, why: str, fix: str) -> None:
     assert planned(inventory, PROTOCOL) == ""
     (note,) = of_rule(make_plan(inventory), RULE, "note")
     assert why in note.message
+    assert fix in note.fix
     assert planned(inventory, SESSION) == "10000"
 
 
@@ -104,18 +121,46 @@ def test_somebody_elses_brokers_are_believed_when_their_session_is_declared() ->
 
 
 @pytest.mark.parametrize(
-    ("inventory", "severity", "why"),
+    ("inventory", "severity", "why", "fix"),
     [
-        (ours(brokers="3.9.2", settings={PROTOCOL: "consumer"}), "error", "from 4.0 on"),
-        (ours(brokers="4.1.1", settings={PROTOCOL: "consumer"}), "warning", "KAFKA-19862"),
-        (ours(settings={PROTOCOL: "CONSUMER", SESSION: 6000}), "error", f"hold {SESSION}"),
-        (ours(settings={PROTOCOL: "consumer"}, version="7.9.1"), "error", "no consumer"),
-        (proxies({"group_session_ms": 45_000}, settings={PROTOCOL: "consumer"}), "warning", "allows 15 s"),
+        (
+            ours(brokers="3.9.2", settings={PROTOCOL: "consumer"}),
+            "error",
+            "from 4.0 on",
+            f"take {PROTOCOL} out of kafka_rest_settings, or upgrade the brokers to 4.0 or newer",
+        ),
+        (
+            ours(brokers="4.1.1", settings={PROTOCOL: "consumer"}),
+            "warning",
+            "KAFKA-19862",
+            "upgrade the brokers to 4.1.2",
+        ),
+        (
+            ours(settings={PROTOCOL: "CONSUMER", SESSION: 6000}),
+            "error",
+            f"have {SESSION}",
+            f"take {SESSION} out of kafka_rest_settings",
+        ),
+        (
+            ours(settings={PROTOCOL: "consumer"}, version="7.9.1"),
+            "error",
+            "no consumer",
+            "upgrade kafka-rest to 8 or newer",
+        ),
+        (
+            proxies({"group_session_ms": 45_000}, settings={PROTOCOL: "consumer"}),
+            "warning",
+            "allows 15 s",
+            "set group.consumer.session.timeout.ms",
+        ),
     ],
 )
-def test_a_person_who_asks_for_what_cannot_be_is_told(inventory: Any, severity: str, why: str) -> None:
+def test_a_person_who_asks_for_what_cannot_be_is_told_what_to_do(
+    inventory: Any, severity: str, why: str, fix: str
+) -> None:
     (found,) = of_rule(make_plan(inventory), RULE, severity)
     assert why in found.message
+    assert fix in found.fix
 
 
 def test_a_persons_own_classic_protocol_stays() -> None:
@@ -159,17 +204,28 @@ def test_clients_speak_the_newest_protocol_that_they_have(
 
 
 @pytest.mark.parametrize(
-    ("own", "version", "severity", "why"),
+    ("own", "version", "why", "fix"),
     [
-        ({"group.protocol": "consumer", "session.timeout.ms": 6000}, "4.3.1", "error", "does not start"),
-        ({"group.protocol": "consumer"}, "3.9.2", "error", "from 4.0 on"),
+        (
+            {"group.protocol": "consumer", "session.timeout.ms": 6000},
+            "4.3.1",
+            "does not start",
+            "take session.timeout.ms out of consumer_settings",
+        ),
+        (
+            {"group.protocol": "consumer"},
+            "3.9.2",
+            "from 4.0 on",
+            "take group.protocol out of consumer_settings, or upgrade java to 4.0 or newer",
+        ),
     ],
 )
-def test_a_client_that_would_not_start_is_found(
-    own: dict[str, Any], version: str, severity: str, why: str
+def test_a_client_that_would_not_start_is_found_with_what_to_do(
+    own: dict[str, Any], version: str, why: str, fix: str
 ) -> None:
     plan = client(ABLE, consumer_settings=own, version=version)
-    assert any(why in f.message for f in of_rule(plan, "clients.group_protocol", severity))
+    errors = of_rule(plan, "clients.group_protocol", "error")
+    assert any(why in f.message and fix in f.fix for f in errors)
 
 
 def test_a_clients_own_session_keeps_it_classic() -> None:
