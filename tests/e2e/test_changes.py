@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.asking import asking, none_failed
+from tests.awaiting import await_that
+from tests.e2e.asking import GOOD, SEEN, asking, none_failed
 from tests.e2e.playing import ROOT, begin, deployed_fleet, on_node, play, recap
 
 INVENTORY = "inventories/local"
@@ -93,6 +94,21 @@ def test_a_changed_heap_is_rolled_back_and_forward_again_without_a_failed_reques
     again = play("deploy.yml", inventory=INVENTORY)
     assert again.returncode == 0, again.stdout
     assert heaps() == before
+
+
+def test_an_instance_that_is_down_restarts_first_without_a_failed_request() -> None:
+    on_node("kedge", "rest2", "systemctl stop kafka-rest@8083")
+    with asking(BALANCER, LOGIN) as answers:
+        await_that(lambda: answers[GOOD] >= SEEN, "the balancer has seen that the instance is down")
+        done = play("rolling_restart.yml", inventory=INVENTORY)
+    assert done.returncode == 0, done.stdout
+    none_failed(answers)
+    assert "PLAY [Restart the instances that are down, which serve nobody]" in done.stdout
+    _, first = done.stdout.split("PLAY [Restart the instances that are down, which serve nobody]")
+    first, _, _ = first.partition("PLAY [")
+    assert "rest2" in first
+    assert "rest1" not in first
+    assert on_node("kedge", "rest2", "systemctl is-active kafka-rest@8083").strip() == "active"
 
 
 def test_a_node_restarts_for_a_boot_without_a_failed_request() -> None:

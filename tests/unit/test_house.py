@@ -8,6 +8,8 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "evidence",
@@ -55,3 +57,17 @@ def test_a_process_of_the_load_imports_no_spark() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "pyspark" not in done.stdout
     assert "evidence" in done.stdout
+
+
+def test_no_play_that_is_local_delegates_a_task_to_a_host() -> None:
+    """A delegated task takes over the play's connection, unless the host's variables name another."""
+    plays = [(path, play) for path in ROOT.glob("*.yml") for play in yaml.safe_load(path.read_text())]
+    assert any(play.get("connection") == "local" for _, play in plays)
+    wrong = [
+        f"{path.name}: {task['name']}"
+        for path, play in plays
+        if play.get("connection") == "local"
+        for task in play.get("tasks", [])
+        if task.get("delegate_to", "localhost") != "localhost"
+    ]
+    assert wrong == []
