@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,21 @@ def ready_before(unit: str, name: str) -> list[str]:
     asked = (ROOT / unit / name / "releases" / release / PROBE for release in kept(unit, name))
     found = [file for file in asked if file.is_file() and file.parent != active]
     return [file.parent.name for file in sorted(found, key=lambda f: f.stat().st_mtime_ns, reverse=True)]
+
+
+def prune(unit: str, name: str, keep: int, staged: str) -> None:
+    """Remove the oldest releases beyond ``keep``, never one that is staged, active, marked or last ready."""
+    active = current(unit, name)
+    needed = {staged, active.name if active else None, *(marked(unit, name, marker) for marker in MARKERS)}
+    # What is staged may never become ready, and rollback.yml goes back from what runs.
+    needed |= set(ready_before(unit, name)[:1])
+    releases = ROOT / unit / name / "releases"
+    folders = sorted(
+        (f for f in releases.iterdir() if not f.name.startswith(".")), key=lambda f: f.stat().st_mtime
+    )
+    for folder in folders[: max(0, len(folders) - keep)]:
+        if folder.name not in needed:
+            shutil.rmtree(folder)
 
 
 def content(folder: Path | None) -> dict[str, Any]:

@@ -86,14 +86,13 @@ from ansible.module_utils.predecessor import name_of, serves
 from ansible.module_utils.releases import (
     MARK,
     MARKED,
-    MARKERS,
     PROBE,
     content,
     current,
     difference,
     effective,
     marked,
-    ready_before,
+    prune,
 )
 from ansible.module_utils.service_control import is_active
 
@@ -222,17 +221,6 @@ def counts(folder: Path | None, instance: dict[str, Any]) -> bool:
     return bool(effective(files) != effective(instance["files"]) or links != instance["links"])
 
 
-def prune(unit: str, name: str, keep: int, needed: set[str | None]) -> None:
-    """Remove the oldest releases beyond ``keep``, never one that is needed."""
-    releases = ROOT / unit / name / "releases"
-    folders = sorted(
-        (f for f in releases.iterdir() if not f.name.startswith(".")), key=lambda f: f.stat().st_mtime
-    )
-    for folder in folders[: max(0, len(folders) - keep)]:
-        if folder.name not in needed:
-            shutil.rmtree(folder)
-
-
 def install_units(module: AnsibleModule) -> list[dict[str, str]]:
     """Put changed unit files in place and have systemd read them; return the difference."""
     changes = []
@@ -322,10 +310,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
         states.append(state)
         diffs += diff
         if module.params["keep_releases"] and not module.check_mode:
-            keep = {state["release"], state["current"], *(marked(unit, instance["name"], m) for m in MARKERS)}
-            # What is staged may never become ready, and rollback.yml goes back from what runs.
-            keep |= set(ready_before(unit, instance["name"])[:1])
-            prune(unit, instance["name"], module.params["keep_releases"], keep)
+            prune(unit, instance["name"], module.params["keep_releases"], state["release"])
     diffs = install_units(module) + diffs
     known = ROOT / unit
     newer = note_kit(known, module.params["kit"], check=module.check_mode)
