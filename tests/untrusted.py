@@ -298,6 +298,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/module_utils/probes.py": _NODE,
     "plugins/module_utils/rest_members.py": _NODE,
     "plugins/module_utils/service_control.py": _NODE,
+    "plugins/module_utils/way_back.py": _NODE,
     "plugins/modules/kafka_group_members.py": _CLUSTER,
     "plugins/modules/kafka_replicas_gate.py": _CLUSTER,
     "plugins/modules/kafka_rights_present.py": _CLUSTER,

@@ -10,6 +10,7 @@ from typing import Any
 from ansible.module_utils.node_lock import ROOT
 
 ETC = Path("/etc")
+SYSTEMD = ETC / "systemd/system"
 #: What stands in a file for a secret; and where a release keeps its files as they were with marks.
 MARK = re.compile(r"<secret [0-9a-f]{16}>")
 MARKED = ".marked"

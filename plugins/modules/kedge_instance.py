@@ -92,19 +92,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible.module_utils import haproxy, haproxy_trial, reload, takeover
+from ansible.module_utils import haproxy, haproxy_trial, reload, takeover, way_back
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_processes import not_own
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
-from ansible.module_utils.releases import PROBE
+from ansible.module_utils.releases import PROBE, SYSTEMD
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, now_us, run, warden_state
 from ansible.module_utils.takeover import POLL_SECONDS, PREDECESSOR
 
 #: What holds for the others where an instance fails, and what to do; what holds for it stands before that.
 NEXT = "No instance after it was touched. Fix what its journal names, then run the playbook again"
-SYSTEMD = Path("/etc/systemd/system")
 JOURNAL_LINES = 25
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
 SILENCE_SECONDS = 30
@@ -380,7 +379,7 @@ class InstanceUnit:
         elif state != "started" and not gently:
             self.stop()
         if state in FORMER:
-            self.restore(release)
+            way_back.restore(self, release)
         # Also where the link is right already: a run that was killed may have left out the limits.
         self.put_in_force(release)
         wrong = self.reload() if gently else self.start()
@@ -395,7 +394,7 @@ class InstanceUnit:
                 (self.home / "releases" / self.former / PROBE).unlink(missing_ok=True)
             return None
         journal = self.journal()
-        left = self.go_back(release, gently=gently)
+        left = way_back.go_back(self, release, gently=gently)
         return f"{wrong}; {left}. {NEXT}\nits journal ends with:\n{journal}"
 
     def mark(self, release: str) -> None:
@@ -406,47 +405,6 @@ class InstanceUnit:
         asked = self.home / "releases" / release / PROBE
         asked.touch(mode=0o600)
         asked.write_text(json.dumps(self.probe))
-
-    def go_back(self, release: str, *, gently: bool = False) -> str:
-        """Put the last release that became ready back and have it run; return what came of it."""
-        if not gently:
-            act("stop", self.unit, self.control)
-        if self.takeover and self.takeover.begun():
-            return str(self.takeover.give_back())
-        marker = self.home / "good"
-        good = marker.read_text().strip() if marker.exists() else None
-        if good is None or not (self.home / "releases" / good).is_dir():
-            return f"there is no previous release to put back, so it is {'left' if gently else 'stopped'}"
-        if good == release:
-            left = "left as it is" if gently else "stopped"
-            return f"it ran this release before, so there is nothing to put back; it is {left}"
-        unit = self.unit_of_release(good)
-        foreign = self.module.params["foreign"]
-        if foreign and foreign in unit:
-            return (
-                f"its previous release runs {foreign}, which must not run beside this one, so it is stopped"
-            )
-        self.restore(good)
-        self.put_in_force(good)
-        gently = gently and self.takes(good) and self.raise_limits(good)
-        wrong = self.reload() if gently else self.start()
-        if wrong is not None:
-            return f"the previous release {good} was put back and does not become ready either ({wrong})"
-        self.mark(good)
-        return f"the previous release {good} is back and running"
-
-    def unit_of_release(self, release: str) -> str:
-        """Return the unit that a release came with."""
-        unit: str = (self.home / "releases" / release / "unit.service").read_text()
-        return unit
-
-    def restore(self, release: str) -> None:
-        """Have the unit of a former release in force, and ask it as it was asked then."""
-        (SYSTEMD / f"{self.module.params['unit']}@.service").write_text(self.unit_of_release(release))
-        systemctl("daemon-reload")
-        asked = self.home / "releases" / release / PROBE
-        if asked.is_file():
-            self.probe = json.loads(asked.read_text())
 
     def remove(self) -> None:
         """Stop the instance for good and take its configuration away; its data and logs stay."""

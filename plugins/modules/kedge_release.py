@@ -87,6 +87,7 @@ from ansible.module_utils.releases import (
     MARK,
     MARKED,
     PROBE,
+    SYSTEMD,
     content,
     current,
     difference,
@@ -96,7 +97,6 @@ from ansible.module_utils.releases import (
 )
 from ansible.module_utils.service_control import is_active
 
-SYSTEMD = Path("/etc/systemd/system")
 #: The file of a service that names the version of Kedge that staged its releases last.
 KIT = "kit-version"
 VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")

@@ -197,7 +197,8 @@ class Balancer:
             "SYSTEMD": folder,
             "systemctl": lambda *words: self.did.append(words[0]) or done,
         }.items():
-            monkeypatch.setattr(kedge_instance, name, double)
+            for module in (kedge_instance, kedge_instance.way_back):
+                monkeypatch.setattr(module, name, double, raising=module is kedge_instance)
         monkeypatch.setattr(kedge_instance.haproxy, "has_learned", lambda _: True)
         monkeypatch.setattr(kedge_instance.haproxy, "worker", lambda _: "1")
         monkeypatch.setattr(kedge_instance.haproxy, "keep_down", lambda *_: folder / "down.state")

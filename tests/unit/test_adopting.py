@@ -174,12 +174,13 @@ class Host:
         (self.home / "releases" / "new" / "unit.service").write_text("")
         self.link = folder / "in-force"
         monkeypatch.setattr(kedge_instance, "ROOT", folder)
-        monkeypatch.setattr(kedge_instance, "SYSTEMD", folder)
+        for module in (kedge_instance, kedge_instance.way_back):
+            monkeypatch.setattr(module, "SYSTEMD", folder)
+            monkeypatch.setattr(module, "systemctl", self.done)
+            monkeypatch.setattr(module, "act", lambda what, unit, _: self.done(what, unit))
         monkeypatch.setattr(kedge_instance, "POLL_SECONDS", 0.001)
-        monkeypatch.setattr(kedge_instance, "systemctl", self.done)
         monkeypatch.setattr(kedge_instance.takeover, "POLL_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance.takeover, "systemctl", self.done)
-        monkeypatch.setattr(kedge_instance, "act", lambda what, unit, _: self.done(what, unit))
         monkeypatch.setattr(kedge_instance.takeover.predecessor, "run", lambda *words: self.done(*words[1:]))
         monkeypatch.setattr(
             kedge_instance.takeover.predecessor, "serves", lambda adopted: adopted["unit"] in self.up

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import releases
+from ansible.module_utils import releases, way_back
 
 from control.rollback import refusal, steps
 from plugins.modules import kedge_instance, kedge_previous_release, kedge_release
@@ -29,15 +29,17 @@ class Host:
         for module in (releases, kedge_previous_release, kedge_release, kedge_instance):
             monkeypatch.setattr(module, "ROOT", folder / "kedge", raising=False)
         monkeypatch.setattr(releases, "ETC", folder / "etc")
-        monkeypatch.setattr(kedge_instance, "SYSTEMD", folder / "systemd")
+        for module in (kedge_instance, way_back):
+            monkeypatch.setattr(module, "SYSTEMD", folder / "systemd")
         (folder / "systemd").mkdir()
 
         def systemctl(*words: str) -> subprocess.CompletedProcess[str]:
             self.did.append(words[0])
             return subprocess.CompletedProcess(words, 0, "", "")
 
-        monkeypatch.setattr(kedge_instance, "systemctl", systemctl)
-        monkeypatch.setattr(kedge_instance, "act", lambda action, *_: systemctl(action))
+        for module in (kedge_instance, way_back):
+            monkeypatch.setattr(module, "systemctl", systemctl)
+            monkeypatch.setattr(module, "act", lambda action, *_: systemctl(action))
 
     def stage(self, release: str, unit: str = "proxy", **files: str) -> None:
         texts = {"kafka-rest.properties": f"release={release}\n", "unit.service": UNIT.format(unit), **files}

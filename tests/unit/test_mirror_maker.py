@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.module_utils import way_back
 from confluent_kafka.admin import OffsetSpec
 
 from control.mirror_positions import mirror_lag, parse_position
@@ -116,10 +117,11 @@ def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: str, said: str, is_back: bool
 ) -> None:
     done = SimpleNamespace(returncode=0, stdout="", stderr="")
-    monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: done)
-    monkeypatch.setattr(kedge_instance, "act", lambda *_: done)
+    for module in (kedge_instance, way_back):
+        monkeypatch.setattr(module, "systemctl", lambda *_: done)
+        monkeypatch.setattr(module, "act", lambda *_: done)
     monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
-    monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path / "systemd")
+    monkeypatch.setattr(way_back, "SYSTEMD", tmp_path / "systemd")
     home = tmp_path / "mirror-maker" / "metrics-0"
     (home / "releases" / "old").mkdir(parents=True)
     (tmp_path / "systemd").mkdir()
@@ -127,7 +129,7 @@ def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have
     (home / "good").write_text("old\n")
     instance = instance_unit("metrics-0", "new", unit="mirror-maker", service="mirror_maker", foreign=foreign)
     monkeypatch.setattr(instance, "put_in_force", lambda _: None)
-    assert said in instance.go_back("new")
+    assert said in way_back.go_back(instance, "new")
     assert (tmp_path / "systemd" / "mirror-maker@.service").exists() == is_back
 
 

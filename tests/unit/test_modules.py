@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.module_utils import way_back
 
 from control.notices import turning_tls
 from control.planned import planned_value
@@ -183,10 +184,11 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
     monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
     asked: list[str] = []
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda probe: asked.append(probe["login"]))
-    monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path)
+    monkeypatch.setattr(way_back, "SYSTEMD", tmp_path)
     monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: None)
-    monkeypatch.setattr(kedge_instance, "systemctl", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
-    monkeypatch.setattr(kedge_instance, "act", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
+    for module in (kedge_instance, way_back):
+        monkeypatch.setattr(module, "systemctl", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
+        monkeypatch.setattr(module, "act", lambda *a: subprocess.CompletedProcess(a, 0, "", ""))
 
     def instance(login: str) -> Any:
         ready = {"one": {"kind": "none", "login": "mark"}}
@@ -196,7 +198,7 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
         (tmp_path / "u" / "one" / "releases" / release).mkdir(parents=True)
         (tmp_path / "u" / "one" / "releases" / release / "unit.service").write_text("")
     instance("old-login").mark("old")
-    assert "is back and running" in instance("new-login").go_back("new")
+    assert "is back and running" in way_back.go_back(instance("new-login"), "new")
     assert asked == ["old-login"]
     kept = tmp_path / "u" / "one" / "releases" / "old" / kedge_instance.PROBE
     assert kept.stat().st_mode & 0o777 == 0o600
