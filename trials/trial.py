@@ -18,25 +18,17 @@ from evidence.errors import EvidenceError
 from evidence.levels import read_levels
 from evidence.writing import write_json
 from spark_checks.job import Auditor
-from spark_checks.report import documents
-from spark_checks.report import page as report
 from trials.costs import Bottleneck, costs, limit_of
+from trials.passing import BEHIND_S, LATE_SHARE, judge, levels_of
 from trials.settings import TrialsError
 from verify.load.parent import ENOUGH, HOLD
 from verify.process import Ending, end_all
 
-#: The least share of the intended rate that counts as sustained, beside a request at either end.
-SUSTAINED: Final = 0.97
-#: A load this far behind what it was to send does not catch up: the trial ends.
-BEHIND_S: Final = 5.0
 #: What a trial may take beyond its seconds of load: an instance's restart behind its gates.
 _RESTART_S: Final = 240.0
 #: Requests/s at which processes warm up, where a request has several records: compilers count calls, and a
 #: generator of one core sends more than that.
 _WARM_REQUESTS_S: Final = 1000
-#: More than one of a hundred late records is too many for a 99th percentile, whatever the rest is; a little
-#: more, since requests at the edges of the steady seconds are in them or not.
-_LATE_SHARE: Final = 0.011
 #: How long proxies still get a backlog after they were warmed up.
 _WARM_DRAIN_S: Final = 2.0
 #: Why a load came to no end.
@@ -131,22 +123,6 @@ def note(folder: Path, outcome: TrialResult) -> TrialResult:
     return outcome
 
 
-def judge(auditor: Auditor, folder: Path, *, report_too: bool) -> tuple[str, str, dict[str, Any]]:
-    """Audit a trial; return verdict, why, and the document of verdicts.json.
-
-    Raises:
-        EvidenceError: when the evidence cannot be read, or the audit's Java ended twice by itself.
-    """
-    out = folder / "report"
-    out.mkdir(exist_ok=True)
-    found = auditor.audit(str(folder / "evidence"), read_levels(folder / "slo.yml"))
-    documents.write(found, out)
-    if report_too:
-        (out / "report.html").write_text(report.render(found), encoding="utf-8")
-    bad = [f"{r.name}: {r.because}" for r in found.results if r.verdict in ("fail", "unknown")]
-    return found.verdict, "; ".join(bad), documents.verdicts(found)
-
-
 def write_down(asked: TrialSpec, run_dir: Path, way: Literal["kafka", "rest"], warm_up_s: float) -> Path:
     """Make the folder of a trial with its load, levels and plan; what an interrupted one left goes."""
     folder = run_dir / "trials" / asked.name
@@ -167,20 +143,9 @@ def write_down(asked: TrialSpec, run_dir: Path, way: Literal["kafka", "rest"], w
     }
     write_json(folder / "load.json", load)
     shutil.copy(asked.plan / "plan.json", folder / "plan.json")
-    # As given: a check is asked for by its levels.
-    levels = given.model_dump(exclude_unset=True)
-    # A producer's request that the steady seconds cut is in them or not: of small loads that is much.
-    cut = load[way].get("records_per_request", 1) * load[way].get("producers", 1) / asked.seconds
-    # An interface that sends nothing has no latency: its levels do not apply.
-    if latency := levels.get("latency"):
-        levels["latency"] = {name: value for name, value in latency.items() if name == way}
-    levels["throughput"] = {way: {"records_per_s": max(0.0, round(SUSTAINED * asked.load - cut, 1))}}
-    if asked.condition == "restart":
-        levels["rebalance"] = {**levels.get("rebalance", {}), "min_restarts": 1}
-    else:
-        levels["rebalance"] = {"min_restarts": 0}
+    restarts = asked.condition == "restart"
     # JSON is YAML.
-    write_json(folder / "slo.yml", levels)
+    write_json(folder / "slo.yml", levels_of(given, way, load[way], asked.seconds, restarts=restarts))
     return folder
 
 
@@ -333,7 +298,7 @@ def _loaded(
     stop, hold, enough = (folder / name for name in ("stop", HOLD, ENOUGH))
     if restart is None:
         stop.touch()
-    wrong, most_late = "", _LATE_SHARE * asked.load * asked.seconds
+    wrong, most_late = "", LATE_SHARE * asked.load * asked.seconds
     try:
         while load.poll() is None:
             time.sleep(_POLL_S)

@@ -18,8 +18,9 @@ from tests.faults.synthetic import write_evidence
 from tests.trials import LOAD, outcome
 from trials import trial
 from trials.costs import Bottleneck
+from trials.passing import SUSTAINED, judge
 from trials.settings import TrialsError, way_of
-from trials.trial import SUSTAINED, TrialSpec, judge, note, outcomes, warm, write_down
+from trials.trial import TrialSpec, note, outcomes, warm, write_down
 from verify.process import Ending
 
 pytestmark = pytest.mark.slow
