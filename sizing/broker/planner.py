@@ -16,7 +16,7 @@ from sizing.clients.groups import (
     stall_s,
     takes_consumer_protocol,
 )
-from sizing.core import jvm
+from sizing.core import jvm_flags
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
@@ -188,7 +188,7 @@ def _settings(
         "KAFKA_HEAP_OPTS",
         "broker.heap",
         Choice(
-            jvm.heap(heap),
+            jvm_flags.heap(heap),
             f"kafka_broker_heap_mib is {heap}; the page cache does the rest",
             f"{_OPERATIONS}; kafka-server-start.sh of Kafka 4.3",
             basis_of(KafkaBroker, "heap_mib", heap, "documented"),
@@ -199,7 +199,7 @@ def _settings(
         "KAFKA_JVM_PERFORMANCE_OPTS",
         "broker.gc",
         Choice(
-            jvm.KAFKA_G1,
+            jvm_flags.KAFKA_G1,
             "the flags that Kafka's own start script sets",
             "kafka-run-class.sh of Kafka 4.3",
             "documented",
@@ -216,7 +216,7 @@ def _settings(
             "derived",
         ),
     )
-    jvm.console_logging(sheet, f"{folder}/log4j2.properties", "broker")
+    jvm_flags.console_logging(sheet, f"{folder}/log4j2.properties", "broker")
     _unit(sheet, cluster, heap, variables)
 
 
@@ -255,7 +255,7 @@ def _unit(sheet: Sheet, cluster: str, heap_mib: int, variables: KafkaBroker) -> 
     """Plan the limits of the unit: memory is kept for the process, and its page cache is left unbounded."""
     file = f"/etc/systemd/system/kafka-broker@{cluster}.service.d/10-kedge.conf"
     flags = next(s.value for s in sheet.settings if s.key == "KAFKA_HEAP_OPTS")
-    mib = jvm.maximum_heap_mib(flags) or heap_mib
+    mib = jvm_flags.maximum_heap_mib(flags) or heap_mib
     put_stop(
         sheet,
         file,

@@ -10,7 +10,7 @@ from sizing.broker.planner import SERVICE, plan_brokers
 from sizing.broker.variables import KafkaBroker
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm import JAVA_FACTS
+from sizing.core.jvm_flags import JAVA_FACTS
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import Away, JavaNeed, Kernel, Ports, Service, Wait, ready
 from sizing.core.settings import Choice

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm import DEFAULT_JAVA
+from sizing.core.jvm_flags import DEFAULT_JAVA
 from sizing.core.messages import wrong_variable
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import JavaNeed, PlannedInstances, Service

@@ -10,7 +10,7 @@ from typing import Final
 from sizing.clients.fetches import fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm import oldest_java
+from sizing.core.jvm_flags import oldest_java
 from sizing.core.placement import place, quotas
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Setting, Sheet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing.core import jvm
+from sizing.core import jvm_flags
 from sizing.core.findings import Finding
 from sizing.core.metrics import plan_agent
 from sizing.core.service import put_stop
@@ -56,7 +56,7 @@ def put_jvm(
     if own_mib:
         planned = f"set in the inventory; the plan would have said {mib} MiB: {because}"
         setting = Setting(
-            file, "KAFKA_HEAP_OPTS", jvm.heap(heap), "mirror.heap", planned, "the inventory", "yours"
+            file, "KAFKA_HEAP_OPTS", jvm_flags.heap(heap), "mirror.heap", planned, "the inventory", "yours"
         )
         sheet.settings.append(setting)
         if heap < buffer_mib + 128:
@@ -68,8 +68,10 @@ def put_jvm(
             )
     else:
         source = f"{ARTICLE}, Enough buffer memory for all the partitions"
-        sheet.put(file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm.heap(heap), because, source, "estimate"))
-    collector = f"{jvm.KAFKA_G1} {jvm.gc_log(logs, flow.java)}"
+        sheet.put(
+            file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm_flags.heap(heap), because, source, "estimate")
+        )
+    collector = f"{jvm_flags.KAFKA_G1} {jvm_flags.gc_log(logs, flow.java)}"
     start = "kafka-run-class.sh of Kafka 4.3"
     gc = Choice(collector, "the flags that Kafka's own start script sets", start, "documented")
     sheet.put(file, "KAFKA_JVM_PERFORMANCE_OPTS", "mirror.gc", gc)
@@ -93,7 +95,7 @@ def put_jvm(
     if old:
         _log4j1(sheet, properties)
     else:
-        jvm.console_logging(sheet, properties, "mirror")
+        jvm_flags.console_logging(sheet, properties, "mirror")
     _progress_logging(sheet, flow, properties, old)
     compressor = math.ceil(COMPRESSOR_MIB.get(codec, 0) * flow.limits.target_partitions)
     limit = heap + _BESIDE_HEAP_MIB + compressor

@@ -8,7 +8,7 @@ from typing import Final
 
 from sizing.clients import fetches
 from sizing.clients.fetches import Fetches
-from sizing.core import jvm
+from sizing.core import jvm_flags
 from sizing.core.settings import MIB, Advice, Choice, Sheet
 from sizing.rest.distribution import RestProcess
 from sizing.rest.memory import (
@@ -54,14 +54,14 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess) -> int:
     flags = sheet.own(key)
     if flags is None:
         return given or _mib(heap_of(process.load, sheet.advice))
-    mib = jvm.maximum_heap_mib(flags)
+    mib = jvm_flags.maximum_heap_mib(flags)
     if mib is not None:
         return mib
     advised = _mib(_measured(process.load))
     sheet.error(
         "rest.heap.consumers",
         f"{key} is {flags!r} and sets no -Xmx: the process would take a quarter of the host's memory",
-        f"write both -Xms and -Xmx, such as {jvm.heap(advised)}",
+        f"write both -Xms and -Xmx, such as {jvm_flags.heap(advised)}",
     )
     return advised
 
@@ -70,9 +70,9 @@ def put_heap(sheet: Sheet, file: str, key: str, process: RestProcess) -> int:
     """Plan the heap under a variable of its own; return it in MiB."""
     heap_mib = planned_heap(sheet, key, process)
     if given := process.variables.heap_mib:
-        sheet.give(key, jvm.heap(given))
+        sheet.give(key, jvm_flags.heap(given))
     documented, measured = (
-        replace(form, value=jvm.heap(_mib(form)))
+        replace(form, value=jvm_flags.heap(_mib(form)))
         for form in (_documented(process.load.consumers), _measured(process.load))
     )
     sheet.put(file, key, "rest.heap.consumers", documented, measured)

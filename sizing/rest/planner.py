@@ -10,7 +10,7 @@ from sizing.clients.fetches import fetches_of
 from sizing.clients.groups import coordinator, stall_s
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm import DEFAULT_JAVA, release_of
+from sizing.core.jvm_flags import DEFAULT_JAVA, release_of
 from sizing.core.messages import declare, either, wrong_choice, wrong_variable
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Sheet

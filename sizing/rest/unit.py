@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from sizing.core import jvm
+from sizing.core import jvm_flags
 from sizing.core.service import put_stop
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.variables import basis_of
@@ -36,7 +36,10 @@ _JOURNAL_LINES: Final = 2000
 
 def collectors(heap_mib: int, logs: str, load: ProcessWorkload, release: int | None) -> tuple[Choice, Choice]:
     """Return the flags of the collector, of buffers and of its log, the guide's and the measured ones."""
-    flags, source = f"{jvm.REST_G1} {jvm.gc_log(logs, release)}", f"{MEASURED}, Garbage collectors"
+    flags, source = (
+        f"{jvm_flags.REST_G1} {jvm_flags.gc_log(logs, release)}",
+        f"{MEASURED}, Garbage collectors",
+    )
     documented = Choice(flags, "the G1 flags of the guide", f"{GUIDE}, JVM", "documented")
     measured = documented
     if heap_mib < _REGIONS * _GUIDE_REGION_MIB:

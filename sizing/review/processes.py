@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.inventory import Inventory
-from sizing.core.jvm import maximum_heap_mib
+from sizing.core.jvm_flags import maximum_heap_mib
 from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.keys.catalogue import Component, every_key, known_keys, numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing.core import jvm
+from sizing.core import jvm_flags
 from sizing.core.settings import MIB, Choice, Setting, Sheet
 from sizing.streams.properties import MEASURED, App
 from sizing.streams.stores import changelogs_of, partitions_read
@@ -34,12 +34,17 @@ def put_heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
     own = app.variables.heap_mib
     if own is None:
         sheet.put(
-            file, "KAFKA_HEAP_OPTS", "streams.heap", Choice(jvm.heap(planned), because, MEASURED, "estimate")
+            file,
+            "KAFKA_HEAP_OPTS",
+            "streams.heap",
+            Choice(jvm_flags.heap(planned), because, MEASURED, "estimate"),
         )
         return planned
     because = f"set in the inventory; the plan would have said {planned} MiB: {because}"
     sheet.settings.append(
-        Setting(file, "KAFKA_HEAP_OPTS", jvm.heap(own), "streams.heap", because, "the inventory", "yours")
+        Setting(
+            file, "KAFKA_HEAP_OPTS", jvm_flags.heap(own), "streams.heap", because, "the inventory", "yours"
+        )
     )
     if own < buffered + 128:
         sheet.error(

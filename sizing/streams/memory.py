@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing.core import jvm
+from sizing.core import jvm_flags
 from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
@@ -30,7 +30,7 @@ def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> i
     heap = put_heap(sheet, app, environment, buffers)
     logs = f"/var/log/{UNIT}/{app.name}"
     flags = Choice(
-        f"{jvm.KAFKA_G1} {jvm.gc_log(logs, app.java)}",
+        f"{jvm_flags.KAFKA_G1} {jvm_flags.gc_log(logs, app.java)}",
         "the flags of Kafka's own start script",
         "kafka-run-class.sh of Kafka 4.3",
         "documented",

@@ -10,7 +10,7 @@ from sizing.clients.embedded import check_acks
 from sizing.clients.fetches import Fetches, fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm import release_of
+from sizing.core.jvm_flags import release_of
 from sizing.core.messages import declare
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import MIB, Advice, Sheet

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sizing.core.inventory import Inventory
-from sizing.core.jvm import JAVA_FACTS
+from sizing.core.jvm_flags import JAVA_FACTS
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import (
     GROUPS_BACK,

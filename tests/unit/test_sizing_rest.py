@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sizing.core.jvm import REST_G1
+from sizing.core.jvm_flags import REST_G1
 from sizing.plan import make_plan
 from tests.rest_inventories import heap_mib, of_rule, planned, rest
 

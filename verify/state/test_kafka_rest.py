@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sizing.core.jvm import maximum_heap_mib
+from sizing.core.jvm_flags import maximum_heap_mib
 from sizing.core.settings import MIB
 from verify.state.conftest import Instances, contents, differing, in_file, value
 

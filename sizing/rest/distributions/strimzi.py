@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from evidence.rest_dialect import Dialect
-from sizing.core import jvm
+from sizing.core import jvm_flags
 from sizing.core.settings import MIB, Choice, Sheet, weakest
 from sizing.inventory.security import login_of, plan_client
 from sizing.keys.catalogue import numbers
@@ -226,7 +226,7 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
         because = f"kafka_rest_heap_mib is {own}" if own else heap.because
         forms.append(
             Choice(
-                f"{jvm.heap(mib)} {flags.value}",
+                f"{jvm_flags.heap(mib)} {flags.value}",
                 f"heap: {because}; collector: {flags.because}",
                 f"{heap.source}; {GUIDE}, JVM",
                 weakest("derived" if own else heap.basis, flags.basis),
