@@ -19,7 +19,7 @@ from typing import Any, Final
 import border.action
 import border.cluster
 import border.deployed
-import border.host
+import border.host_output
 import border.load_generator
 import border.proxy
 import border.running
@@ -82,7 +82,7 @@ def _files(data: bytes) -> object:
 
 
 def _collected(data: bytes) -> object:
-    read = reading.read_output(border.host.lines(data))
+    read = reading.read_output(border.host_output.lines(data))
     return [reading.pairs(lines or ()) for lines in read.files.values()]
 
 
@@ -144,27 +144,29 @@ SOURCES: Final[Mapping[str, Source]] = {
     "border.load_generator.take_files": Source(
         "a host that makes load", _files, file(f"logs/{NAME}.log", b"x") + file("")
     ),
-    "border.host.output": Source(
-        "a command on a host", lambda data: border.host.output(io.BytesIO(data).read, 1_000), b"a\n"
+    "border.host_output.output": Source(
+        "a command on a host", lambda data: border.host_output.output(io.BytesIO(data).read, 1_000), b"a\n"
     ),
-    "border.host.lines": Source("a command on a host", border.host.lines, b"a=1\n"),
-    "border.host.nanoseconds": Source(
+    "border.host_output.lines": Source("a command on a host", border.host_output.lines, b"a=1\n"),
+    "border.host_output.nanoseconds": Source(
         "a host's clock",
-        lambda data: border.host.nanoseconds(border.host.lines(data)),
+        lambda data: border.host_output.nanoseconds(border.host_output.lines(data)),
         b"1700000000000000000\n",
     ),
-    "border.host.machine": Source(
+    "border.host_output.machine": Source(
         "a host's kernel",
-        lambda data: border.host.machine(border.host.lines(data)),
+        lambda data: border.host_output.machine(border.host_output.lines(data)),
         b"cores=2\nsystem=Debian\n",
     ),
-    "border.host.sample": Source(
+    "border.host_output.sample": Source(
         "a host's processes",
-        lambda data: border.host.sample(data, UNITS),
+        lambda data: border.host_output.sample(data, UNITS),
         sample_line(["kafka-rest@8082", 1, 2, 3, 4]),
     ),
-    "border.host.memory": Source(
-        "a Streams application", lambda data: border.host.memory(_text(data)), json.dumps(_MEMORY).encode()
+    "border.host_output.memory": Source(
+        "a Streams application",
+        lambda data: border.host_output.memory(_text(data)),
+        json.dumps(_MEMORY).encode(),
     ),
     "border.running.running": Source(
         "a host's processes", lambda data: border.running.running(_json(data)), json.dumps(_RUNNING).encode()
@@ -213,23 +215,23 @@ SOURCES: Final[Mapping[str, Source]] = {
         "files of a host", _collected, b"@@kedge file /etc/x.properties\n a=1\n b=2\n"
     ),
     "verify.collect.gc.pauses": Source(
-        "a JVM", lambda data: list(gc.pauses(border.host.lines(data), 0, 2**62)), _GC
+        "a JVM", lambda data: list(gc.pauses(border.host_output.lines(data), 0, 2**62)), _GC
     ),
     "verify.collect.rocksdb.samples": Source(
         "a Streams application",
-        lambda data: list(rocksdb.samples(border.host.lines(data), 0, 2**62, shared_cache=True)),
+        lambda data: list(rocksdb.samples(border.host_output.lines(data), 0, 2**62, shared_cache=True)),
         json.dumps(_MEMORY).encode(),
     ),
     "verify.collect.subject.machine": Source(
         "a host's kernel",
-        lambda data: subject.machine(border.host.lines(data)),
+        lambda data: subject.machine(border.host_output.lines(data)),
         b"cores=2\nmemory_kib=4096\n",
     ),
     "verify.measure.utilization.parse": Source(
-        "a host's kernel", lambda data: utilization.parse(border.host.lines(data)), _COUNTERS
+        "a host's kernel", lambda data: utilization.parse(border.host_output.lines(data)), _COUNTERS
     ),
     "verify.limits.broker_uses": Source(
-        "a broker's host", lambda data: broker_uses("h", border.host.lines(data)), _USES
+        "a broker's host", lambda data: broker_uses("h", border.host_output.lines(data)), _USES
     ),
     "verify.load.rest_producers.read_answer": Source(
         "a REST proxy",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from border.host import LOG_BYTES
+from border.host_output import LOG_BYTES
 from evidence.secrets import looks_secret
 
 _FILE: Final = "@@kedge file "

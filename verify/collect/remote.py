@@ -12,7 +12,7 @@ from paramiko import Channel, ProxyCommand, SSHException
 from pyinfra.api import Config, Inventory, State
 from pyinfra.api.exceptions import ConnectError
 
-from border.host import ERROR_BYTES, nanoseconds, output
+from border.host_output import ERROR_BYTES, nanoseconds, output
 from border.untrusted import UntrustedError, shown
 from verify.collect.clocks import RoundTrip
 from verify.collect.hosts import Access, become_password, forward

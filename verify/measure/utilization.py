@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from border.host import nanoseconds
+from border.host_output import nanoseconds
 from border.untrusted import UntrustedError, count, read_as, shown
 from sizing.topics.curve import Use
 

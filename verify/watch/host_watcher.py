@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from border.host import ERROR_BYTES, SAMPLE_BYTES, sample
+from border.host_output import ERROR_BYTES, SAMPLE_BYTES, sample
 from border.untrusted import UntrustedError, read_line, shown
 from evidence.tables import PRESSURE
 from evidence.writing import EvidenceWriter, rows_to_columns
