@@ -17,7 +17,7 @@ from sizing.core.service import ROOM_PERCENT, Away, OfHosts, Service
 from sizing.core.service import PlannedInstances as Services
 from sizing.core.settings import Basis, Setting
 from sizing.core.variables import Count, DefaultRule, Positive, Strict, read_model
-from sizing.host.variables import host_facts
+from sizing.host.facts import host_facts
 
 VARIABLE: Final = "rollout"
 RACK: Final = "rack"

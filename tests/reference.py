@@ -24,7 +24,7 @@ from sizing.clients.variables import ClientProfile
 from sizing.core.messages import either, models_in, unit_of
 from sizing.core.service import Service
 from sizing.core.variables import DefaultRule, Since
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.variables import OfHost, Shared
 from sizing.rollout import Rollout

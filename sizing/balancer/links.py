@@ -8,7 +8,7 @@ from typing import Final
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Sheet
 from sizing.core.variables import role_variables
-from sizing.host.variables import host_facts
+from sizing.host.facts import host_facts
 from sizing.rest.distribution import SERVICE as REST
 from sizing.rest.traffic import BASE64, bytes_per_s, read_per_s
 from sizing.rest.variables import KafkaRest

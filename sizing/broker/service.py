@@ -14,7 +14,7 @@ from sizing.core.jvm_flags import JAVA_FACTS
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import Away, JavaNeed, Kernel, Ports, Service, Wait, ready
 from sizing.core.settings import Choice
-from sizing.host.variables import host_facts
+from sizing.host.facts import host_facts
 from sizing.inventory.clusters import clusters
 from sizing.keys.catalogue import numbers
 from sizing.topics.cluster import BROKER_MAPS, ClusterTopics, broker_files, broker_maps

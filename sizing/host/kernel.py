@@ -8,7 +8,7 @@ from typing import Final
 from sizing.core.inventory import Inventory
 from sizing.core.service import Service
 from sizing.core.settings import Basis, Choice, Sheet
-from sizing.host.variables import host_facts
+from sizing.host.facts import host_facts
 from sizing.keys.values import is_whole
 
 SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"

@@ -10,7 +10,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import PlannedInstances, Service
-from sizing.host.variables import host_facts
+from sizing.host.facts import host_facts
 
 _RESERVE_MIB: Final = 512
 

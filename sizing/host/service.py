@@ -6,7 +6,8 @@ from typing import Final
 
 from sizing.core.service import Kernel, Service
 from sizing.core.settings import Choice
-from sizing.host.variables import HOST_FACTS, HostTuning
+from sizing.host.facts import HOST_FACTS
+from sizing.host.variables import HostTuning
 
 #: The name under which the plan of every host holds its kernel settings, which follow from its services'.
 HOST_TUNING: Final = Service(

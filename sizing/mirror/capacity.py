@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sizing.core.findings import Finding
 from sizing.core.measured_capacity import Carriers, headroom, not_used, of_other_hosts, rate_of_one
 from sizing.core.placement import quotas
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.mirror.variables import ROLE, MeasuredFlow, MirrorFlow, MirrorMaker
 
 

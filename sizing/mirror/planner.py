@@ -14,7 +14,7 @@ from sizing.core.jvm_flags import oldest_java
 from sizing.core.placement import place, quotas
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Setting, Sheet
-from sizing.host.variables import HostFacts, host_facts
+from sizing.host.facts import HostFacts, host_facts
 from sizing.inventory.clusters import broker_count, clusters
 from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom
 from sizing.mirror.classic import classic

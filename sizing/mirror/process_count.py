@@ -8,7 +8,7 @@ from typing import Final
 
 from sizing.core.placement import quotas
 from sizing.core.settings import Sheet
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.mirror.capacity import processes_for
 from sizing.mirror.producer import ARTICLE, BENCH, MEASURED, Flow, batch_bytes
 from sizing.mirror.variables import MeasuredFlow, MirrorMaker

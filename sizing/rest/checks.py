@@ -8,7 +8,7 @@ from typing import Final
 from evidence.nearest import nearest
 from sizing.clients.fetches import Fetches
 from sizing.core.settings import KIB, MIB, Sheet
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.rest.distribution import Distribution
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys

@@ -13,7 +13,7 @@ from sizing.core.findings import Severity
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import JavaNeed
 from sizing.core.settings import Sheet
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.inventory.security import Security
 from sizing.keys.catalogue import Component, numbers
 from sizing.rest.jetty import ACCEPT_QUEUE

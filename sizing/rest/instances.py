@@ -7,7 +7,7 @@ from typing import Final
 
 from sizing.clients.fetches import Fetches
 from sizing.core.settings import Advice, Sheet
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.rest.capacity import instances_for, refused
 from sizing.rest.distribution import Distribution
 from sizing.rest.heap import MOST_INSTANCES, heap_each, instances_for_heap

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from sizing.core.settings import Basis, Choice, Sheet
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.rest.memory import int_or_none
 from sizing.rest.traffic import ProcessTraffic
 

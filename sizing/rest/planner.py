@@ -15,7 +15,7 @@ from sizing.core.messages import declare, either, wrong_choice, wrong_variable
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Sheet
 from sizing.core.variables import role_variables
-from sizing.host.variables import HostFacts, host_facts
+from sizing.host.facts import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.values import check_values

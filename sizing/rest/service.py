@@ -21,7 +21,7 @@ from sizing.core.service import (
     room_of,
 )
 from sizing.core.variables import role_variables
-from sizing.host.variables import host_facts
+from sizing.host.facts import host_facts
 from sizing.rest.distribution import SERVICE
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.instances import processes_with_cores, produced_per_s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sizing.core.settings import MIB, Sheet
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.rest.variables import RestWorkload
 
 #: The article: as much as 280 MB/s of very large records, 100 to 200 KB.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sizing.core.findings import Finding
 from sizing.core.measured_capacity import Carriers, headroom, not_used, of_other_hosts
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.streams.variables import ROLE, StreamsApp
 
 

@@ -15,7 +15,7 @@ from sizing.core.messages import declare
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import MIB, Advice, Sheet
 from sizing.core.values import int_or_zero, value_of
-from sizing.host.variables import HostFacts, host_facts
+from sizing.host.facts import HostFacts, host_facts
 from sizing.inventory.clusters import (
     MESSAGE_MAX_BYTES,
     KafkaCluster,

@@ -11,7 +11,7 @@ from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.streams import stores as streams_stores
 from sizing.streams.protocol import PROTOCOL

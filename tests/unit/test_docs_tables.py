@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from sizing.clients.variables import ClientProfile
 from sizing.core.variables import DefaultRule, Since, Strict
-from sizing.host.variables import HostFacts
+from sizing.host.facts import HostFacts
 from sizing.inventory.checks import COMMON
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.reading import read_inventory
