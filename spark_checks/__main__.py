@@ -15,6 +15,7 @@ from rich.console import Console
 from comparison import runs
 from evidence.errors import EvidenceError
 from evidence.levels import read_levels
+from spark_checks.engine.session import DRIVER_MEMORY
 from spark_checks.job import Auditor
 from spark_checks.report import documents, terminal
 from spark_checks.report import page as report
@@ -99,7 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--master", default="local[*]", metavar="URL", help="Spark master (default: all cores)"
     )
-    parser.add_argument("--driver-memory", default="2g", metavar="SIZE", help="Spark's memory (default: 2g)")
+    parser.add_argument(
+        "--driver-memory", default=DRIVER_MEMORY, metavar="SIZE", help="Spark's memory (default: %(default)s)"
+    )
     parser.add_argument("--timings", action="store_true", help="say where the seconds went")
     return parser
 

@@ -98,7 +98,7 @@ class Auditor:
         self,
         log: Path | None = None,
         master: str = "local[*]",
-        driver_memory: str = "2g",
+        driver_memory: str = session.DRIVER_MEMORY,
         *,
         quick: bool = True,
     ) -> None:

@@ -24,6 +24,9 @@ _JAVA: Final = ("-XX:+UseParallelGC",)
 #: keeps 48 MiB of compiled code, which the queries of some three audits fill.
 _QUICK: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 
+#: Memory of Spark's driver, as Java writes it; for a local master this is all the memory there is.
+DRIVER_MEMORY: Final = "2g"
+
 #: Partitions of a shuffle, a core: what is shuffled are aggregates, or the few rows of differing blocks.
 _SHUFFLE_A_CORE: Final = 2
 
@@ -33,7 +36,7 @@ atexit.register(_STACK.close)
 
 
 def start(
-    master: str, driver_memory: str = "2g", *, log: Path | None = None, quick: bool = False
+    master: str, driver_memory: str = DRIVER_MEMORY, *, log: Path | None = None, quick: bool = False
 ) -> SparkSession:
     """Start a quiet session without a web page.
 
