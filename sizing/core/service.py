@@ -103,6 +103,10 @@ def ready(because: str, source: str, basis: Basis) -> Wait:
     return Wait("ready_seconds", "rollout.ready", because, source, basis)
 
 
+#: How long groups may take to be stable again, and the records of lag that count as caught up. The reasons
+#: are those of GROUPS_BACK.
+GATE_SECONDS: Final = 120
+GATE_MAX_LAG: Final = 10_000
 #: What a restart of a member of consumer groups waits for: the groups stable again, and their lag back.
 GROUPS_BACK: Final = (
     Wait(

@@ -14,6 +14,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.measured_capacity import Measured
 from sizing.core.messages import contradiction, wrong_variable
 from sizing.core.metrics import Metrics
+from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
 from sizing.core.variables import (
     Count,
     DefaultRule,
@@ -153,9 +154,9 @@ class MirrorMaker(Strict):
     """How long a process may take until the target has acknowledged records."""
     stop_seconds: Positive = 120
     """How long a process may take to stop before it is killed."""
-    gate_seconds: Positive = 120
+    gate_seconds: Positive = GATE_SECONDS
     """How long consumer groups may take to be stable again after a restart."""
-    gate_max_lag: Count = 10_000
+    gate_max_lag: Count = GATE_MAX_LAG
     """Lag at which a group counts as caught up after a restart, whatever it was before."""
     open_files: Positive = 100000
     """Limit of open files of a process."""

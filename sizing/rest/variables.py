@@ -11,6 +11,7 @@ from sizing.clients.profiles import Profile
 from sizing.core.measured_capacity import Measured
 from sizing.core.messages import contradiction
 from sizing.core.metrics import Metrics
+from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
 from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Scalar, Strict
 from sizing.inventory.security import Name, Password, RestTls
 
@@ -204,9 +205,9 @@ class KafkaRest(Strict):
     """How long a started instance may take until a produce request gets an offset."""
     stop_seconds: Positive = 60
     """How long an instance may take to stop before it is killed."""
-    gate_seconds: Positive = 120
+    gate_seconds: Positive = GATE_SECONDS
     """How long consumer groups may take to be stable again after a restart."""
-    gate_max_lag: Count = 10_000
+    gate_max_lag: Count = GATE_MAX_LAG
     """Lag at which a group counts as caught up after a restart, whatever it was before."""
     open_files: Positive = 100000
     """Least limit of open files of an instance."""

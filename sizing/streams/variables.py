@@ -11,6 +11,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.measured_capacity import Measured
 from sizing.core.messages import wrong_variable
+from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
 from sizing.core.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 from sizing.keys.catalogue import Component, takes
 from sizing.keys.values import check_names, check_values
@@ -175,9 +176,9 @@ class StreamsApp(Strict):
     """How long a started instance may take until it is RUNNING."""
     stop_seconds: Positive = 120
     """How long an instance may take to close its stores before it is killed."""
-    gate_seconds: Positive = 120
+    gate_seconds: Positive = GATE_SECONDS
     """How long consumer groups may take to be stable again after a restart."""
-    gate_max_lag: Count = 10_000
+    gate_max_lag: Count = GATE_MAX_LAG
     """Lag at which a group counts as caught up after a restart, whatever it was before."""
 
 
