@@ -20,6 +20,7 @@ _ADDRESS: Final = r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,252}$"
 class Deployed(Untrusted):
     """What one host had, and where it was reached."""
 
+    # A new field is read by plugins/modules/kedge_deployed_record.py as well.
     address: Annotated[str, Field(pattern=_ADDRESS)]
     services: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=_SERVICES)]
 

@@ -24,7 +24,7 @@ from control.planned import (
     servers_of,
     vendor_controls,
 )
-from control.probes import kafka_probe, mirror_gate, mirror_probe, rest_probe, state_file_probe
+from control.planned_probes import kafka_probe, mirror_gate, mirror_probe, rest_probe, state_file_probe
 from control.restarts import (
     reboot_hosts,
     reboot_refusal,

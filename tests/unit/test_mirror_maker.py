@@ -14,7 +14,7 @@ from ansible.module_utils import way_back
 from confluent_kafka.admin import OffsetSpec
 
 from control.mirror_positions import mirror_lag, parse_position
-from control.probes import mirror_gate, mirror_probe
+from control.planned_probes import mirror_gate, mirror_probe
 from plugins.module_utils.journal_steps import missing_step
 from plugins.modules import kedge_instance
 from sizing.core.inventory import Inventory

@@ -29,7 +29,7 @@ from evidence.load import LoadSpec, RestLoad
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.board import ActorState, Board, Cell, Head
-from verify.load.rest_session import session_options
+from verify.load.rest_login import session_options
 from verify.load.rest_wire import instance_of
 from verify.process import Ending, cpu_us, now_us
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from border.proxy import ANSWER_BYTES, instance
 from border.untrusted import UntrustedError, shown
 from evidence.load import RestLoad
-from verify.load.rest_session import session_options
+from verify.load.rest_login import session_options
 
 #: Where an instance or the balancer says which instance (host:port) answered, the first that is there.
 _INSTANCE_HEADERS: Final = ("X-Served-By", "X-Kedge-Instance")
