@@ -1,14 +1,16 @@
-"""Says which file of the inventory's variables Ansible cannot read: it stops with neither file nor line."""
+"""Looks at what a playbook is given, before its first play: variables and ``--limit``."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: kedge_inventory
 type: notification
-short_description: Name the file of variables that Ansible cannot read
+short_description: Name the file of variables that Ansible cannot read, and stop at a limit without localhost
 description:
   - Before the first play, the files of C(group_vars) and C(host_vars) are parsed; one that Ansible
     cannot read is an error with its file, line and column, and Ansible then stops by itself.
+  - A playbook that computes a plan is stopped if C(--limit) leaves localhost out. Its other plays would
+    find no plan, and most of them no host.
 author: Kedge
 """
 
@@ -21,13 +23,14 @@ EXAMPLES = r"""
 from typing import Any
 
 from ansible import context
+from ansible.inventory.manager import split_host_pattern
 from ansible.plugins.callback import CallbackBase
 
 from sizing.inventory.yaml_files import AnsibleStopsError, check_variables, inventories
 
 
 class CallbackModule(CallbackBase):
-    """Adds a line to what Ansible says, and changes nothing."""
+    """Stops a playbook that could not do what it is asked for, or says why Ansible will."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -35,10 +38,29 @@ class CallbackModule(CallbackBase):
     CALLBACK_NEEDS_ENABLED = True
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        """Look at the variables of every source of the inventory."""
-        del playbook
+        """Look at the variables of every source of the inventory, and at the limit."""
         for path in inventories(context.CLIARGS.get("inventory") or ()):
             try:
                 check_variables(path)
             except AnsibleStopsError as error:
                 self._display.error(str(error), wrap_text=False)
+        limit = context.CLIARGS.get("subset")
+        plans = [p for p in playbook.get_plays() if any(role.get_name() == "plan" for role in p.get_roles())]
+        if limit and plans and not plans[0].get_variable_manager()._inventory.get_hosts("localhost"):
+            self._display.error(
+                f"--limit {limit} leaves out localhost, where the plan is computed. No host was touched. "
+                f"Write --limit '{with_localhost(limit)}'",
+                wrap_text=False,
+            )
+            # Of any other exception, Ansible says that the plugin failed, and older ones go on.
+            raise SystemExit(1)
+
+
+def with_localhost(limit: str) -> str:
+    """Return a limit that selects the same hosts and localhost, as far as patterns can say so."""
+    patterns = split_host_pattern(limit)
+    if any(pattern[0] == "&" or pattern == "!localhost" for pattern in patterns):
+        return "localhost,HOST,..."
+    # Ansible takes a limit that only excludes hosts from all of them, and localhost is none of these.
+    every = ["all"] if all(pattern[0] == "!" for pattern in patterns) else []
+    return ",".join(["localhost", *every, *patterns])

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
 
-from bench.hosts.__main__ import played, write_inventory
+from bench.hosts.__main__ import ROOT, played, write_inventory
+from plugins.callback.kedge_inventory import with_localhost
 
 pytestmark = pytest.mark.slow
 
@@ -210,3 +215,50 @@ def test_a_limit_that_mixes_waves_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="of rack r1 would restart together"):
         played(tmp_path, ["rolling_restart.yml", "--limit", "localhost,rest1,rest6"])
     assert called(tmp_path, "kedge_instance") == []
+
+
+PLANNING = [
+    file.name
+    for file in sorted(ROOT.glob("*.yml"))
+    if any(
+        role["role"] == "plan" for play in yaml.safe_load(file.read_text()) for role in play.get("roles", ())
+    )
+]
+
+
+@pytest.mark.parametrize("playbook", PLANNING)
+def test_a_limit_that_leaves_out_localhost_is_refused_with_the_one_to_write(
+    tmp_path: Path, playbook: str
+) -> None:
+    write_inventory(tmp_path, 2)
+    said = "--limit rest1 leaves out localhost, where the plan is computed. No host was touched. Write --limit 'localhost,rest1'"
+    with pytest.raises(RuntimeError, match=re.escape(said)):
+        played(tmp_path, [playbook, "--limit", "rest1"])
+    assert (tmp_path / "calls").read_text() == ""
+    assert "PLAY [" not in (tmp_path / "output").read_text()
+
+
+@pytest.mark.parametrize(
+    ("limit", "written"),
+    [
+        ("rest1", "localhost,rest1"),
+        ("rest1:rest2", "localhost,rest1,rest2"),
+        ("rest1, rest2", "localhost,rest1,rest2"),
+        ("rest*:!rest2", "localhost,rest*,!rest2"),
+        ("!rest2", "localhost,all,!rest2"),
+    ],
+)
+def test_the_limit_to_write_selects_the_same_hosts_and_localhost(limit: str, written: str) -> None:
+    assert with_localhost(limit) == written
+    chosen = []
+    for asked in (limit, written):
+        inventory = InventoryManager(DataLoader(), sources="rest1,rest2,rest3,")
+        inventory.subset(asked)
+        chosen.append([host.name for host in inventory.get_hosts()])
+    assert chosen[0] == chosen[1]
+    assert [host.name for host in inventory.get_hosts("localhost")] == ["localhost"]
+
+
+@pytest.mark.parametrize("limit", ["rest*:&rest1", "all:!localhost"])
+def test_a_limit_that_would_leave_out_localhost_again_is_not_proposed(limit: str) -> None:
+    assert with_localhost(limit) == "localhost,HOST,..."
