@@ -13,6 +13,8 @@ _NAME: Final = 300
 
 
 class _Partition(UntrustedExcerpt):
+    #: Its alias; not given for other sources than clusters.
+    cluster: str | None = None
     topic: Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
     partition: Int
 
@@ -27,10 +29,11 @@ _KEY: Final = TypeAdapter(tuple[str, _Partition])
 _VALUE: Final = TypeAdapter(_Offset | None)
 
 
-def position(key: bytes, value: bytes, connector: str) -> tuple[str, int, int] | None:
+def position(key: bytes, value: bytes, connector: str, source: str = "") -> tuple[str, int, int] | None:
     """Return topic, partition and last copied offset of a record of Connect's offsets topic.
 
-    None for records of other connectors, and for those without an offset.
+    None for records of other connectors, and for those without an offset; with ``source``, the alias of a
+    cluster, for those of other clusters too.
 
     Raises:
         UntrustedError: for what is no record of that topic.
@@ -41,6 +44,8 @@ def position(key: bytes, value: bytes, connector: str) -> tuple[str, int, int] |
     if told is None or told.offset is None:
         return None
     partition = parsed(_KEY, key, "key of an offset")[1]
+    if source and partition.cluster != source:
+        return None
     return partition.topic, partition.partition, told.offset
 
 

@@ -28,10 +28,15 @@ _SAID: Final[Mapping[Do, str]] = {
     "serve both": "reload with a health check that former and new proxies pass",
     "serve planned": "reload with the planned health check",
 }
+#: What a step is of one service alone.
+_OWN: Final[Mapping[tuple[Do, str], str]] = {
+    ("adopt", "mirror_maker"): "stop what mirrors now on all hosts, go on at its positions",
+}
 #: What clients notice of a step, whatever changes.
 _COSTS: Final[Mapping[tuple[Do, str], str]] = {
     ("stop", _REST): "a rebalance of groups with consumers there",
     ("adopt", _REST): "a rebalance of groups with consumers there",
+    ("adopt", "mirror_maker"): "a delay of the flow",
     ("restart", _REST): "a rebalance of groups with consumers there",
     ("stop", "mirror_maker"): "a delay of the flow; some records are repeated",
     ("restart", "mirror_maker"): "a delay of the flow; some records are repeated",
@@ -76,7 +81,7 @@ def steps(states: States, order: Mapping[str, Sequence[str]] | None = None) -> l
     done += [Step("serve planned", s.host, s.service, s.instance) for s in (*started, *changed) if restarts]
     for service in _OTHERS:
         ways: tuple[Do, ...] = ("stop", "start") if service in _ALONE else ("start", "stop")
-        for way in (*ways, "restart"):
+        for way in ("adopt", *ways, "restart"):
             done += found.each(way, service)
     return done
 
@@ -119,7 +124,8 @@ def step_lines(done: Sequence[Step], noticed: Mapping[tuple[str, str, str], str]
                 hosts.setdefault(one.host, []).append(one.instance)
             where = "; ".join(f"{host} {fold(names)}" for host, names in hosts.items())
             number += 1
-            lines.append(f"{number}. {together[0].service}: {_SAID[together[0].do]}: {where}")
+            do, service = together[0].do, together[0].service
+            lines.append(f"{number}. {service}: {_OWN.get((do, service), _SAID[do])}: {where}")
             lines += [f"   clients notice: {said}" for said in _noticed(together, noticed or {})]
             together = []
         if step is not None:

@@ -48,7 +48,8 @@ def describe(
             for line in (path, *indented(change(before, after, hidden)))
         ]
         if state.get("predecessor"):
-            lines = [f"from {state['predecessor']}, which holds its port now"]
+            held = "holds its port" if instance.get("port") else "runs"
+            lines = [f"from {state['predecessor']}, which {held} now"]
         changed = set(own) - set(unknown)
         described[instance["name"]] = {"state": _state(state, changed, unknown), "lines": lines}
     units = [

@@ -34,6 +34,7 @@ from sizing.inventory.secrets import private, seal
 from sizing.inventory.security import librdkafka
 from sizing.inventory.versions import versions
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
+from sizing.mirror.adopting import adopting_json
 from sizing.mirror.flows import flows_json
 from sizing.plan import make_plan
 from sizing.plan_text import text
@@ -201,6 +202,7 @@ def _beside(
             for name, cluster in clusters(inventory)[0].items()
         },
         "flows": flows_json(inventory),
+        "adopting": adopting_json(inventory),
         "applications": applications_json(inventory),
     }
 

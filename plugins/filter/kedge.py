@@ -11,7 +11,12 @@ from control.load_spec import load_spec
 from control.moved_instances import moved_off, new_on
 from control.notices import Notice, turning_tls
 from control.notices import refusal as unannounced
-from control.occupying import occupying
+from control.occupying import (
+    adopting_hosts,
+    adoptions,
+    mirrors_adopted,
+    occupying,
+)
 from control.planned import (
     adopted,
     brokers_of,
@@ -101,6 +106,8 @@ class FilterModule:
         """Return name to filter."""
         filters: tuple[Callable[..., Any], ...] = (
             adopted,
+            adopting_hosts,
+            adoptions,
             brokers_of,
             disagreed,
             instance_names,
@@ -109,6 +116,7 @@ class FilterModule:
             load_spec,
             mirror_gate,
             mirror_probe,
+            mirrors_adopted,
             moved_off,
             named,
             new_on,

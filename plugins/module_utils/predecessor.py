@@ -1,7 +1,7 @@
-"""The process of somebody else that an instance takes over from: whether it serves, how it stops and starts.
+"""The process of somebody else that is taken over from: whether it serves, how it stops and starts.
 
-It is named by its ``unit``; or by ``holder``, who holds the port, with the commands ``stop`` and ``start``.
-Either has its ``port``.
+It is named by its ``unit``; or by ``holder``, its process, with the commands ``stop`` and ``start``. That of
+a proxy has its ``port``; a mirror's has none.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.module_utils.host_processes import holders, unit_of, words_of
+from ansible.module_utils.host_processes import holders, processes, unit_of, words_of
 from ansible.module_utils.service_control import Done, run
+
+#: What systemd says of a unit that has a process, or starts one by itself.
+RUNNING = ("active", "reloading", "activating", "deactivating")
 
 
 def name_of(named: Mapping[str, Any]) -> str:
@@ -27,9 +30,19 @@ def belongs(named: Mapping[str, Any], pid: str) -> bool:
 
 
 def serves(named: Mapping[str, Any]) -> bool:
-    """Return whether the predecessor holds its port, and nobody else does."""
+    """Return whether the predecessor holds its port, and nobody else does; of a mirror, whether it runs."""
+    if "port" not in named:
+        return runs(named)
     found = holders(int(named["port"]))
     return bool(found) and all(belongs(named, pid) for pid in found)
+
+
+def runs(named: Mapping[str, Any]) -> bool:
+    """Return whether the predecessor runs, or its unit is about to start it again."""
+    if named.get("unit"):
+        return run("systemctl", "is-active", named["unit"]).stdout.strip() in RUNNING
+    # A thread of the kernel has no arguments, and no unit to ask systemd for.
+    return any(belongs(named, pid) for pid in processes() if any(words_of(pid)))
 
 
 def stop(named: Mapping[str, Any]) -> Done:

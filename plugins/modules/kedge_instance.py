@@ -412,7 +412,8 @@ class InstanceUnit:
         systemctl("disable", self.unit)
         self.link.unlink(missing_ok=True)
         shutil.rmtree(SYSTEMD / f"{self.unit}.d", ignore_errors=True)
-        shutil.rmtree(self.home)
+        if self.home.exists():
+            shutil.rmtree(self.home)
 
 
 def in_groups(

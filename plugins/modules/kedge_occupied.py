@@ -16,7 +16,8 @@ options:
     required: true
     description:
       - What is planned on the host. Each has C(unit), C(user) (empty where none is made), C(mains) (main
-        classes of its JVMs) and C(instances) (name, port, and in C(adopt) its predecessor, if any).
+        classes of its JVMs) and C(instances) (name, port, and in C(adopt) its predecessor, if any); in
+        C(adopts) the predecessors of all its instances together, if they have no port.
   known:
     type: list
     elements: str
@@ -84,7 +85,7 @@ def is_ours(unit: str, known: list[str]) -> bool:
 def in_the_way(service: dict[str, Any], known: list[str], stays: Collection[str] = ()) -> Iterator[str]:
     """Yield what is in the way of one service; ``stays`` names neighbours that may run beside it."""
     unit, seen = service["unit"], set()
-    adopted = [i["adopt"] for i in service["instances"] if i.get("adopt")]
+    adopted = [i["adopt"] for i in service["instances"] if i.get("adopt")] + service.get("adopts", [])
     for instance in service["instances"]:
         port = int(instance.get("port") or 0)
         held = f"port {port} of {unit}@{instance['name']} is held by"

@@ -8,9 +8,9 @@ to mend it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sizing.core import messages
 from sizing.core.findings import Finding
@@ -64,6 +64,36 @@ class Strict(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class Predecessor(Strict):
+    """A process that Kedge did not start and that is taken over from: how it stops and starts."""
+
+    unit: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]+\.service$")] | None = None
+    """Unit of the predecessor, such as confluent-kafka-rest.service."""
+    holder: str | None = None
+    """Without `unit`: its process (of a proxy the one that has the port), by an argument or its unit."""
+    stop: list[str] = Field(default_factory=list)
+    """Without `unit`: command on the host that stops the predecessor, also for the next boot."""
+    start: list[str] = Field(default_factory=list)
+    """Without `unit`: command on the host that starts the predecessor again."""
+
+    @model_validator(mode="after")
+    def _is_named_one_way(self) -> Self:
+        ways = {"holder": self.holder, "stop": self.stop, "start": self.start}
+        given = [name for name, value in ways.items() if value]
+        if self.unit and given:
+            raise messages.contradiction(
+                given[0], "is set beside unit", "name the unit alone, or holder, stop and start"
+            )
+        missing = [name for name in ways if name not in given]
+        if not self.unit and missing:
+            raise messages.contradiction(
+                missing[0],
+                "is missing, and no unit is named",
+                "name the predecessor's unit, or give holder, stop and start",
+            )
+        return self
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -16,6 +16,7 @@ from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.facts import HostFacts, host_facts
 from sizing.inventory.clusters import broker_count, clusters
+from sizing.mirror.adopting import check_adopted
 from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom
 from sizing.mirror.classic import classic
 from sizing.mirror.clusters import addresses_of, limits_of
@@ -58,6 +59,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
     findings += check_version(role, flows)
     findings += check_overlaps(role, flows, topics, addresses)
     findings += check_flow(role, flows)
+    findings += check_adopted(inventory, role)
     findings += check_lock(role, [inventory.hosts[host] for host in variables])
     instances: dict[str, list[PlannedInstance]] = {host: [] for host in variables}
     shares: dict[str, list[FlowShare]] = {}

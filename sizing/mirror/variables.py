@@ -20,6 +20,7 @@ from sizing.core.variables import (
     DefaultRule,
     MessageBytes,
     Positive,
+    Predecessor,
     Scalar,
     Strict,
     Version,
@@ -126,6 +127,44 @@ class MirrorFlow(Strict):
         return self
 
 
+class AdoptedProcess(Predecessor):
+    """A process of a mirror that Kedge did not start."""
+
+    host: str
+    """Host of the inventory on which it runs."""
+
+
+class AdoptedMirror(Strict):
+    """A mirror that Kedge did not start and that a flow takes over from: its processes and its positions."""
+
+    group: str | None = None
+    """Of a classic MirrorMaker: its consumer group on the source, group.id of its consumer."""
+    offsets_topic: str | None = None
+    """Of MirrorMaker 2: topic on the target with its positions, such as mm2-offsets.SOURCE.internal."""
+    offset_reset: Literal["earliest", "latest"] | None = None
+    """auto.offset.reset of its consumer, for partitions with records of which it committed no position."""
+    leave_out: list[str] = Field(default_factory=list)
+    """Topics, by name, of which it has positions and that nobody is to mirror from then on."""
+    processes: Annotated[list[AdoptedProcess], Field(min_length=1)]
+    """All processes of it, on all hosts."""
+
+    @model_validator(mode="after")
+    def _has_positions(self) -> AdoptedMirror:
+        if bool(self.group) is bool(self.offsets_topic):
+            both = "are both set" if self.group else "are both missing"
+            raise contradiction(
+                "group",
+                f"group and offsets_topic {both}",
+                "name group.id of a classic MirrorMaker, or offsets_topic of a MirrorMaker 2",
+            )
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The kind of MirrorMaker that keeps its positions so."""
+        return "mirror_maker_2" if self.offsets_topic else "classic"
+
+
 class MeasuredFlow(Measured):
     """What the processes of a flow carry, as capacity.yml measured it."""
 
@@ -148,6 +187,8 @@ class MirrorMaker(Strict):
         dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,60}$")], MirrorFlow], Field(min_length=1)
     ]
     """What is mirrored, by names of your own; the instances of a flow are mirror-maker@FLOW-N."""
+    adopt: dict[str, AdoptedMirror] = Field(default_factory=dict)
+    """Mirrors that Kedge did not start, by the flow that takes over from each (docs/adopt.md)."""
     measured_capacity: MeasuredFlow | None = None
     """Load that a flow sustained in a run of capacity.yml; from its recommendations.yml."""
     ready_seconds: Positive = 120
@@ -169,7 +210,7 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
     """
     found: dict[str, MirrorMaker] = {}
     wrong: list[Finding] = []
-    first: dict[str, tuple[str, MirrorFlow]] = {}
+    first: dict[str, tuple[str, object]] = {}
     for host in inventory.group(ROLE):
         variables = role_variables(MirrorMaker, ROLE, host, inventory.hosts[host])
         if isinstance(variables, list):
@@ -184,15 +225,16 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
                 what = "is read by MirrorMaker 2 alone, and mirror_maker_kind is classic"
                 wrong.append(wrong_variable(f"{where}.settings", host, what, fix))
             wrong += check_names(f"{where}.environment", host, flow.environment)
-        for name, flow in variables.flows.items():
-            other, same = first.setdefault(name, (host, flow))
-            if same != flow:
+        shared: dict[str, object] = {f"mirror_maker_flows.{name}": f for name, f in variables.flows.items()}
+        for name, told in (shared | {"mirror_maker_adopt": variables.adopt}).items():
+            other, same = first.setdefault(name, (host, told))
+            if same != told:
                 wrong.append(
                     wrong_variable(
-                        f"mirror_maker_flows.{name}",
+                        name,
                         host,
                         f"is not what it is on {other}",
-                        "define a flow once, in group_vars/mirror_maker",
+                        "define it once, in group_vars/mirror_maker",
                     )
                 )
     kinds = {(v.kind, v.version) for v in found.values()}

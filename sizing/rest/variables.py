@@ -12,7 +12,7 @@ from sizing.core.measured_capacity import Measured
 from sizing.core.messages import contradiction
 from sizing.core.metrics import Metrics
 from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
-from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Scalar, Strict
+from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Predecessor, Scalar, Strict
 from sizing.inventory.security import Name, Password, RestTls
 
 
@@ -84,35 +84,14 @@ class OtherBalancer(Strict):
         return self
 
 
-class Adopted(Strict):
+class Adopted(Predecessor):
     """A proxy that Kedge did not start and that one of its instances takes over from, on one port."""
 
     port: Port
     """Port of the predecessor, and of the instance that takes over."""
-    unit: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]+\.service$")] | None = None
-    """Unit of the predecessor, such as confluent-kafka-rest.service."""
-    holder: str | None = None
-    """Without `unit`: the process that has the port, by an argument of its command line or its unit."""
-    stop: list[str] = Field(default_factory=list)
-    """Without `unit`: command on the host that stops the predecessor, also for the next boot."""
-    start: list[str] = Field(default_factory=list)
-    """Without `unit`: command on the host that starts the predecessor again."""
 
     @model_validator(mode="after")
-    def _is_named_one_way(self) -> Adopted:
-        ways = {"holder": self.holder, "stop": self.stop, "start": self.start}
-        given = [name for name, value in ways.items() if value]
-        if self.unit and given:
-            raise contradiction(
-                given[0], "is set beside unit", "name the unit alone, or holder, stop and start"
-            )
-        missing = [name for name in ways if name not in given]
-        if not self.unit and missing:
-            raise contradiction(
-                missing[0],
-                "is missing, and no unit is named",
-                "name the predecessor's unit, or give holder, stop and start",
-            )
+    def _is_not_the_instance(self) -> Adopted:
         if self.unit == f"kafka-rest@{self.port}.service":
             raise contradiction(
                 "unit", f"{self.unit} is the instance that takes over", "name its predecessor"

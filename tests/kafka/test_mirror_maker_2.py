@@ -1,4 +1,4 @@
-"""MirrorMaker 2 with the plan's settings: it goes on where classic processes ended, and copies exactly once."""
+"""MirrorMaker 2 with the plan's settings: it goes on where other processes ended, and copies exactly once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.awaiting import await_that
 from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, copies, held, in_order, site
+from tests.kafka.modules import run_module
 
 __all__ = ["site"]
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400), pytest.mark.long]
@@ -36,6 +37,44 @@ def test_a_flow_that_moves_from_classic_loses_nothing_and_repeats_nothing(site: 
     assert found["verdict"] == "pass"
     assert found["measured"]["source_records"] == held(site.source.bootstrap_servers, topic)
     assert found["measured"]["duplicated"] == 0
+
+
+def test_a_flow_that_takes_over_from_a_foreign_mirror_maker_2_goes_on_at_its_offsets(site: Site) -> None:
+    topic = "foreign"
+    site.topics(topic)
+    internal = {
+        f"{kind}.storage.topic": f"mm2-{kind}s.leaf.internal" for kind in ("config", "offset", "status")
+    }
+    own = {"agg.group.id": "leaf-mm2", "leaf.consumer.group.id": "connect-theirs"} | internal
+    target = {"bootstrap_servers": site.target.bootstrap_servers}
+    asked = {
+        "bootstrap_servers": site.source.bootstrap_servers,
+        "flow": topic,
+        "topics": [topic],
+        "offsets_topic": "mm2-offsets.leaf.internal",
+        "target": target,
+        "own_offsets": f"mm2-offsets.{topic}.internal",
+        "into": f"mirror-maker-{topic}",
+        "seconds": 30,
+    }
+    with Writer(site, topic):
+        theirs = site.mirror_2(topic, 0, settings=own)
+        await_that(lambda: held(site.target.bootstrap_servers, topic) > 5000, "the foreign worker mirrors")
+        theirs.terminate()
+        theirs.wait(60)
+        alias = run_module("kafka_mirror_positions", asked | {"alias": "west", "stopped": True})
+        assert "has positions of other clusters than west" in alias["msg"]
+        taken = run_module("kafka_mirror_positions", asked | {"alias": "leaf", "stopped": True})
+        assert (taken["failed"], taken["positions"]) == (False, PARTITIONS), taken
+        at_the_move = held(site.target.bootstrap_servers, topic)
+        site.mirror_2(topic, 1)
+        await_that(lambda: held(site.target.bootstrap_servers, topic) > at_the_move + 5000, "ours mirrors")
+    await_all(site, topic)
+    assert copies(site, topic) == {1}
+    assert in_order(site, topic)
+    # What ours has in a topic of its own would count, should theirs go on after a failure.
+    later = run_module("kafka_mirror_positions", asked | {"alias": "leaf"}, check=True)
+    assert later["refused"] == ""
 
 
 def test_a_flow_that_promises_exactly_once_keeps_it_when_a_worker_is_killed(site: Site) -> None:

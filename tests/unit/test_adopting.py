@@ -365,7 +365,7 @@ def test_an_instance_whose_predecessor_serves_is_restarted_and_not_started_besid
     assert answer["restart"] == (["8082"] if serves else [])
     assert answer["instances"][0]["active"] is serves
     assert answer["instances"][0]["predecessor"] == ("theirs.service" if serves else "")
-    planned = [{"name": "8082", "settings": [], "software": {"tls": True}}]
+    planned = [{"name": "8082", "port": 8082, "settings": [], "software": {"tls": True}}]
     assert turning_tls(answer, planned) == []
     said = describe(answer, "kafka-rest", planned)
     lines = lines_of({"kafka_rest": said}, ["kafka_rest"], {})
