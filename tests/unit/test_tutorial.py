@@ -18,6 +18,7 @@ import yaml
 from rich.console import Console
 
 from plugins.callback import kedge_events
+from plugins.modules import kedge_cleared
 from spark_checks.__main__ import main as compared
 from spark_checks.job import Audit
 from spark_checks.report import terminal
@@ -33,6 +34,12 @@ OWN = [
     ".venv/bin/python -m sizing --inventory inventories/mine",
 ]
 PLAN = OWN[-1]
+#: What removes everything from a host of a service.
+REMOVAL = {
+    unit: [line for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+           if block.startswith(f"systemctl disable --now {unit}.target") for line in block.splitlines()]
+    for unit in ("kafka-rest", "rest-balancer")
+}  # fmt: skip
 
 
 def files() -> list[tuple[str, str]]:
@@ -65,7 +72,23 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_command_of_the_tutorial_is_run_here_or_elsewhere() -> None:
-    assert [c for c in commands(PAGE) if c not in ELSEWHERE] == OWN
+    removal = {line for lines in REMOVAL.values() for line in lines}
+    assert [c for c in commands(PAGE) if c not in ELSEWHERE and c not in removal] == OWN
+
+
+@pytest.mark.parametrize("unit", REMOVAL)
+def test_the_commands_remove_from_a_host_what_remove_host_would(unit: str, tmp_path: Path) -> None:
+    systemd = tmp_path / "etc/systemd/system"
+    (systemd / f"{unit}@1.service.d").mkdir(parents=True)
+    left = {*kedge_cleared.places([unit], [unit], tmp_path), *(tmp_path / f for f in kedge_cleared.KERNEL)}
+    if unit == "rest-balancer":
+        left.remove(tmp_path / "opt/kedge")  # HAProxy is a package
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(exist_ok=True) if path.parent != systemd and path.suffix == "" else path.touch()
+    for line in [line for line in REMOVAL[unit] if line.startswith("rm ")]:
+        subprocess.run(["sh", "-c", line.replace(" /", f" {tmp_path}/")], check=True)
+    assert [path for path in left if path.exists()] == []
 
 
 def test_the_plan_of_the_tutorial_has_no_error_and_the_reason_that_the_page_shows(mine: Path) -> None:
@@ -143,10 +166,11 @@ def test_a_comparison_in_which_nothing_changed_ends_as_the_tutorial_says(
         "anomalies": {},
         "measured": {"rest": {"ack_p99_ms": 821}},
     }
-    for run in ("before", "after"):
+    lines = shown("before: 2026")
+    for run, line in zip(("before", "after"), lines, strict=False):
         (tmp_path / run).mkdir()
-        document = {"run_id": run, "verdict": "pass", "checks": [check]}
+        document = {"run_id": line.split()[1], "verdict": "pass", "checks": [check]}
         (tmp_path / run / "verdicts.json").write_text(json.dumps(document))
     assert compared(["compare", str(tmp_path / "before"), str(tmp_path / "after")]) == 0
     printed = " ".join(capsys.readouterr().out.replace("1 same", "N same").split())
-    assert printed == " ".join(" ".join(shown("before: before")).split())
+    assert printed == " ".join(" ".join(lines).split())
