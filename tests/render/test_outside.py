@@ -48,6 +48,7 @@ def test_plan_yml_plays_from_a_folder_that_holds_nothing_of_kedge(outside: Path)
 def test_runs_lie_where_one_stands(outside: Path) -> None:
     done = shell(outside, VERIFY)
     assert done.returncode != 0  # nobody can reach the example's hosts
+    assert re.search(r"verify/state ended with 1: .* No task after\s+it was run", done.stdout, re.DOTALL)
     (run,) = (outside / "kept").iterdir()
     assert (run / "plan.json").exists(), done.stdout + done.stderr
     assert (run / "report" / "state.xml").exists()
