@@ -35,7 +35,8 @@ LINES = [line for heading in ERRORS for line in re.findall(r"`([^`]+)`", heading
 #: What stands for a value in the runbook's lines.
 EXAMPLES = re.compile(
     r"(?:rest/)?rest\d(?::\d+)?|mirror1|leaf1:9092|\b(?:1|3|60|120|150|8082)\b|\bDOWN\b|\.\.\.|classic|mirror_maker_2|"
-    r"kafka_rest(?= (?:8082|deployed))|kafka_rest_archive(?:_checksum)?(?= is)|(?<=touched\.) (?=Clients)|\(10.0.0.3\)|(?<=deployed and )|/\S+/(?:kafka-rest/.lock|admin.sock)"
+    r"kafka_rest(?= (?:8082|deployed))|\(10.0.0.3\)|(?<=deployed and )|/\S+/(?:kafka-rest/.lock|admin.sock)|"
+    r"kafka_rest_archive(?:_checksum)?(?= is)|(?<=touched\.) (?=Clients)|verify/state(?= ended)"
 )
 #: Lines that other programs print.
 OTHERS = {"UNREACHABLE!", "Missing sudo password", "No space left on device"}
