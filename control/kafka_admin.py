@@ -89,7 +89,8 @@ def _client(bootstrap_servers: str, client: dict[str, Any], refused: list[KafkaE
     """Return an admin client; what brokers refuse is noted in a list. Raises RefusedError."""
 
     def heard(error: KafkaError) -> None:
-        if error.code() in _REFUSED:
+        # A broker that misses the client's certificate says so after the handshake, and hangs up.
+        if error.code() in _REFUSED or "SSL alert" in error.str():
             refused.append(error)
 
     quiet = {"log_level": 0} if "debug" not in client else {}

@@ -23,6 +23,12 @@ from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_o
 _REACH_S: Final = 3.0
 #: Tasks a core: cores that others use as well end with the rest.
 _TASKS_A_CORE: Final = 2
+#: Where a client finds a certificate or a key -> the key that has its text.
+_PEM: Final = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+}
 
 
 @dataclass(frozen=True)
@@ -109,11 +115,20 @@ def reachable(cluster: Cluster) -> bool:
 
 
 def _client(run: Run, name: str) -> dict[str, Any]:
-    """Return librdkafka's keys for a cluster; its password comes from the environment alone."""
+    """Return librdkafka's keys for a cluster; its password comes from the environment alone.
+
+    Raises CannotReadError when a file of its certificates cannot be read.
+    """
     client = dict(run.clusters[name].client)
-    if "ssl.ca.location" in client:
+    for location, text in _PEM.items():
         # The text, and not its place here: tasks of a Spark cluster run elsewhere.
-        client["ssl.ca.pem"] = Path(str(client.pop("ssl.ca.location"))).read_text(encoding="utf-8")
+        if path := client.pop(location, None):
+            try:
+                client[text] = Path(str(path)).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is no text"
+                message = f"{location} of cluster {name}, {path}: {why}"
+                raise CannotReadError(message) from None
     return {**client, **from_environment().get("clusters", {}).get(name, {})} if client else {}
 
 

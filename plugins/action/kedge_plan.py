@@ -24,7 +24,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.service import group_names
-from sizing.inventory.certificates import look_at_certificates
+from sizing.inventory.certificates import look_at_certificates, look_at_own_certificates
 from sizing.inventory.clusters import bootstrap, clusters
 from sizing.inventory.loads import chosen
 from sizing.inventory.precedence import check_precedence
@@ -154,7 +154,12 @@ class ActionModule(ActionBase):
     def _with_certificates(self, plan: Plan, inventory: Inventory, *, needed: bool) -> Plan:
         """Return a plan with what is wrong with the certificates and keys that would be copied."""
         addresses = {host: inventory.address(host) for host in inventory.hosts}
-        seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC), addresses, self._read)
+        now = datetime.datetime.now(datetime.UTC)
+        seen = look_at_certificates(plan, now, addresses, self._read)
+        secured = {name: cluster.security for name, cluster in clusters(inventory)[0].items()}
+        seen += look_at_own_certificates(
+            {name: one.client_tls for name, one in secured.items() if one and one.client_tls}, now
+        )
         if not needed:  # a plan can be reviewed where the certificates are not
             seen = tuple(replace(finding, severity="warning") for finding in seen)
         return replace(plan, findings=(*plan.findings, *seen))

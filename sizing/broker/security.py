@@ -79,19 +79,19 @@ def _tls(sheet: Sheet, file: str, folder: str, security: Security, pair: KeyPair
 
 
 def _client_certificates(sheet: Sheet, file: str, security: Security) -> None:
-    """Plan whether clients have to show a certificate; of those that the plan knows none has one."""
+    """Plan whether clients have to show a certificate."""
     value, why = "required", "a certificate is what tells clients apart"
     if security.sasl:
         value, why = "none", "clients log in by SASL"
     asked = sheet.put(file, "ssl.client.auth", "broker.tls", Choice(value, why, _SECURITY, "derived"))
     # Of a listener that takes SASL_SSL, Kafka asks for no certificate by this key.
-    if asked == "required" and not security.sasl:
+    if asked == "required" and not security.sasl and security.client_tls is None:
         sheet.error(
             "broker.tls",
             "the cluster's security.protocol is SSL, so that its brokers ask each client for a certificate, "
-            "and no client of the plan has one",
-            "set security.protocol to SASL_SSL, or, for encryption without logins, ssl.client.auth: none in "
-            "kafka_broker_settings",
+            "and Kedge's own clients have none",
+            "give security.client_tls a certificate and its key, or set security.protocol to SASL_SSL, or, "
+            "for encryption without logins, ssl.client.auth: none in kafka_broker_settings",
         )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
 import itertools
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -16,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from sizing.core.findings import Finding
 from sizing.core.plan import Plan, PlannedInstance
+from sizing.inventory.security import KeyPair
 
 _Read = Callable[[Path], bytes]
 #: A renewal that takes a request to another department is made in this time.
@@ -54,6 +57,25 @@ def look_at_certificates(
                     # One file may go to several hosts: it is told of once.
                     found.setdefault((finding.rule, finding.message), finding)
     return tuple(found.values())
+
+
+def look_at_own_certificates(
+    pairs: Mapping[str, KeyPair], now: datetime.datetime, read: _Read = Path.read_bytes
+) -> tuple[Finding, ...]:
+    """Return what is wrong with certificates and keys of Kedge's own clients, by the name of their cluster.
+
+    Clients read these files themselves, so that a key has to be in plain text, and for nobody else to read.
+    """
+    found: list[Finding] = []
+    for name, pair in pairs.items():
+        where, key = f"kafka_clusters.{name}.security.client_tls", Path(pair.key)
+        found += _look(where, {"certificate": Path(pair.certificate), "key": key}, now, read)
+        with contextlib.suppress(OSError):  # a missing file is told of already
+            mode = stat.S_IMODE(key.stat().st_mode)
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                yours = f"key {key} has mode {mode:04o}: others of this machine may read or replace it"
+                found.append(_error(where, yours, f"chmod 0600 {key}"))
+    return tuple(found)
 
 
 def _of_instance(

@@ -46,6 +46,15 @@ class Rights(_Strict):
     """`use`: write and read; `manage`: also create and change topics; `delete`: also delete."""
 
 
+class KeyPair(_Strict):
+    """Certificate and key of a broker, a balancer or a client: files of the control machine."""
+
+    certificate: File
+    """File of the certificate (PEM), on the control machine."""
+    key: File
+    """File of the key (PEM), on the control machine."""
+
+
 class Security(_Strict):
     """How clients of a cluster speak with it; files are the control machine's."""
 
@@ -55,6 +64,8 @@ class Security(_Strict):
     """How clients log in."""
     ca: File | None = None
     """File of the CA that signed the brokers' certificates."""
+    client_tls: KeyPair | None = None
+    """Certificate and key by which Kedge's own clients are known, where brokers ask for one."""
     user: Name | None = None
     """Login of Kedge's own clients, which manage topics, watch groups and send the load."""
     password: Password | None = None
@@ -91,6 +102,18 @@ class Security(_Strict):
             raise contradiction(
                 "user", f"protocol {self.protocol} needs user and password", "add both, from a vault"
             )
+        if not self.sasl and (self.user is not None or self.password is not None):
+            raise contradiction(
+                "user" if self.user is not None else "password",
+                f"protocol {self.protocol} takes no login",
+                "take user and password out, or set protocol to SASL_SSL",
+            )
+        if self.client_tls is not None and not self.tls:
+            raise contradiction(
+                "client_tls",
+                f"protocol {self.protocol} takes no certificate",
+                "take it out, or set protocol to SSL or SASL_SSL",
+            )
         if nobody := sorted(self.rights.keys() - self.users.keys()):
             raise contradiction(
                 "rights",
@@ -113,30 +136,54 @@ class RestTls(_Strict):
     """Whether clients show a certificate: never, if they have one, or always."""
 
 
-class KeyPair(_Strict):
-    """Certificate and key of a broker or a balancer: files of the control machine."""
-
-    certificate: File
-    """File of the certificate (PEM), on the control machine."""
-    key: File
-    """File of the key (PEM), on the control machine."""
-
-
 @dataclass(frozen=True, slots=True)
 class Login:
-    """As whom a service logs in to its cluster."""
+    """By what a service is known to its cluster: user and password, a certificate, or both."""
 
-    user: str
-    password: str
+    user: str | None = None
+    password: str | None = None
+    client_tls: KeyPair | None = None
 
 
-def login_of(
-    sheet: Sheet, variable: str, security: Security | None, user: str | None, password: str | None
-) -> Login | None:
-    """Return the login of a service; its own, which the plan asks for where the cluster wants one.
+def login_of(sheet: Sheet, variable: str, security: Security | None, given: Login) -> Login:
+    """Return of a service's login what its cluster asks for; what is missing or too much is an error.
 
-    ``variable`` begins the names of the two variables, ``VARIABLE_user`` and ``VARIABLE_password``.
+    ``variable`` begins the names of the variables, such as ``VARIABLE_user`` and ``VARIABLE_client_tls``.
     """
+    user, password = _user_of(sheet, variable, security, given)
+    return Login(user, password, _pair_of(sheet, variable, security, given.client_tls))
+
+
+def _pair_of(sheet: Sheet, variable: str, security: Security | None, pair: KeyPair | None) -> KeyPair | None:
+    if security is None or not security.tls:
+        if pair is not None:
+            sheet.error(
+                "client.login",
+                f"{variable}_client_tls is set, and the cluster takes no certificate",
+                f"take {variable}_client_tls out, or set the cluster's security.protocol to SSL or SASL_SSL",
+            )
+        return None
+    if pair is None and security.client_tls is not None:
+        sheet.error(
+            "client.login",
+            "the brokers ask for a certificate, as the cluster's security.client_tls says, and "
+            f"{variable}_client_tls is missing",
+            "give the service a certificate and a key of its own (files of the control machine)",
+        )
+    if pair is not None and security.client_tls is None:
+        sheet.error(
+            "client.login",
+            f"{variable}_client_tls is set, and the cluster's security.client_tls is missing: gates, load "
+            "and audit would show the brokers no certificate",
+            "give security.client_tls a certificate and a key for Kedge's own clients",
+        )
+    return pair
+
+
+def _user_of(
+    sheet: Sheet, variable: str, security: Security | None, given: Login
+) -> tuple[str | None, str | None]:
+    user, password = given.user, given.password
     if security is None or not security.sasl:
         if user is not None:
             sheet.error(
@@ -144,14 +191,14 @@ def login_of(
                 f"{variable}_user is set, and the cluster takes no login",
                 f"take {variable}_user and {variable}_password out, or set the cluster's security.protocol",
             )
-        return None
+        return None, None
     if user is None or password is None:
         sheet.error(
             "client.login",
             f"the cluster takes {security.protocol}, and {variable}_user or {variable}_password is missing",
             "give the service a user of its own, its password from a vault",
         )
-        return None
+        return None, None
     if security.users and security.users.get(user) != password:
         known = user in security.users
         sheet.error(
@@ -160,7 +207,7 @@ def login_of(
             + ("and its password is another one" if known else "who is nobody"),
             "use a user and the password of security.users of the cluster",
         )
-    return Login(user, password)
+    return user, password
 
 
 def unspoken(own: Mapping[str, Any], security: Security | None) -> tuple[str, str] | None:
@@ -185,13 +232,13 @@ def plan_client(
     sheet: Sheet,
     file: str,
     prefix: str,
-    ca: str,
+    stem: str,
     security: Security | None,
-    login: Login | None,
+    login: Login,
 ) -> None:
-    """Plan the keys with which a Java client speaks to a secured cluster, and the file ``ca`` of its CA.
+    """Plan the keys with which a Java client speaks to a secured cluster, and the files that they name.
 
-    ``prefix`` begins the client's keys in ``file``.
+    ``prefix`` begins the client's keys in ``file``, ``stem`` the paths of its CA and its certificate.
     """
     if security is None or security.protocol == "PLAINTEXT":
         return
@@ -202,9 +249,14 @@ def plan_client(
     put("security.protocol", security.protocol, "what the cluster's security.protocol says")
     if security.tls:
         put("ssl.truststore.type", "PEM", "a text file needs no password, and is compared line by line", _PEM)
+        ca, own = f"{stem}-ca.pem", f"{stem}-client.pem"
         put("ssl.truststore.location", ca, "the CA that signed the brokers' certificates", _PEM)
         put_file(sheet, ca, "client.security", {"certificate": str(security.ca)})
-    if security.sasl and login:
+        if pair := login.client_tls:
+            put("ssl.keystore.type", "PEM", "a text file needs no password of its own", _PEM)
+            put("ssl.keystore.location", own, "the key and the certificate that the client shows", _PEM)
+            put_file(sheet, own, "client.security", {"key": pair.key, "certificate": pair.certificate})
+    if security.sasl and login.user:
         put("sasl.mechanism", security.mechanism, "what the cluster's security.mechanism says")
         put("sasl.jaas.config", jaas(security.mechanism, login), f"logs in as {login.user}")
 
@@ -235,6 +287,8 @@ def librdkafka(security: Security | None) -> tuple[dict[str, str], dict[str, str
     secret: dict[str, str] = {}
     if security.tls:
         seen["ssl.ca.location"] = str(security.ca)
+        if pair := security.client_tls:
+            seen |= {"ssl.certificate.location": pair.certificate, "ssl.key.location": pair.key}
     if security.sasl:
         seen |= {"sasl.mechanism": security.mechanism, "sasl.username": str(security.user)}
         secret["sasl.password"] = str(security.password)

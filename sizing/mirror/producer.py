@@ -14,7 +14,7 @@ from sizing.core.settings import MIB, Advice, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.core.variables import basis_of
 from sizing.inventory.logins import names_protocol
-from sizing.inventory.security import Security, login_of, plan_client
+from sizing.inventory.security import Login, Security, login_of, plan_client
 from sizing.mirror.limits import Limits
 from sizing.mirror.variables import MirrorFlow
 
@@ -240,11 +240,13 @@ def plan_login(sheet: Sheet, flow: Flow, end: str, file: str, prefix: str) -> No
         return
     source = end == "source"
     security = flow.source_security if source else flow.target_security
-    user, password = (
-        (spec.source_user, spec.source_password) if source else (spec.target_user, spec.target_password)
+    given = (
+        Login(spec.source_user, spec.source_password, spec.source_client_tls)
+        if source
+        else Login(spec.target_user, spec.target_password, spec.target_client_tls)
     )
-    login = login_of(sheet, f"mirror_maker_flows.{flow.name}.{end}", security, user, password)
-    plan_client(sheet, file, prefix, f"{flow.folder}/{end}-ca.pem", security, login)
+    login = login_of(sheet, f"mirror_maker_flows.{flow.name}.{end}", security, given)
+    plan_client(sheet, file, prefix, f"{flow.folder}/{end}", security, login)
 
 
 def socket_buffer(sheet: Sheet, flow: Flow, file: str, key: str, rule: str, default: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from sizing.core.settings import Choice, Setting, Sheet
-from sizing.inventory.security import login_of, plan_client, put_file
+from sizing.inventory.security import Login, login_of, plan_client, put_file
 from sizing.rest.distribution import LISTENER, SERVICE, RestProcess
+from sizing.rest.variables import KafkaRest
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
 _REALM: Final = "KafkaRest"
@@ -22,10 +23,15 @@ def plan_security(
     """
     variables = process.variables
     folder = f"/etc/kafka-rest/{process.port}"
-    login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
-    plan_client(sheet, properties, "client.", f"{folder}/cluster-ca.pem", process.security, login)
+    login = login_of(sheet, SERVICE, process.security, own_login(variables))
+    plan_client(sheet, properties, "client.", f"{folder}/cluster", process.security, login)
     _listeners(sheet, properties, process, folder)
     return _basic(sheet, properties, process, folder, jetty_12=jetty_12)
+
+
+def own_login(variables: KafkaRest) -> Login:
+    """Return by what the proxies of a host are to be known to their cluster."""
+    return Login(variables.user, variables.password, variables.client_tls)
 
 
 def refuse_listeners(sheet: Sheet, process: RestProcess) -> None:

@@ -12,7 +12,7 @@ from sizing.core.measured_capacity import Measured
 from sizing.core.messages import contradiction
 from sizing.core.metrics import Metrics
 from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Scalar, Strict
-from sizing.inventory.security import Name, Password, RestTls
+from sizing.inventory.security import KeyPair, Name, Password, RestTls
 
 
 class RestWorkload(Strict):
@@ -172,6 +172,8 @@ class KafkaRest(Strict):
     """Login of the proxies to their cluster, if its security requires one."""
     password: Password | None = None
     """Password of that login, best from a vault."""
+    client_tls: KeyPair | None = None
+    """Certificate and key of the proxies towards their cluster, where brokers ask for one."""
     users: dict[Name, Password] = Field(default_factory=dict)
     """Users and passwords of the proxies' clients (HTTP basic); without it, no login."""
     workload: RestWorkload = RestWorkload()

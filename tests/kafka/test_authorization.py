@@ -28,6 +28,7 @@ from sizing.inventory.secrets import seal
 from sizing.plan import make_plan
 from sizing.rights import rights_of
 from tests.awaiting import await_that
+from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.modules import run_module
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -74,21 +75,6 @@ class Site:
         assert "planted" not in told["printed"]
         assert not told["failed"], told
         return told
-
-
-def certificate(folder: Path, name: str) -> None:
-    """Have the authority of a folder sign a certificate for loopback in this name."""
-    key, request, signed = (folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
-    new = ["openssl", "req", "-new", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    extensions = folder / "extensions"
-    extensions.write_text("subjectAltName=IP:127.0.0.1\n")
-    authority = ["-CA", str(folder / "ca.pem"), "-CAkey", str(folder / "ca.key"), "-CAcreateserial"]
-    for command in (
-        [*new, "-subj", f"/O=example/CN={name}", "-keyout", str(key), "-out", str(request)],
-        ["openssl", "x509", "-req", "-in", str(request), *authority, "-days", "2", "-out", str(signed),
-         "-extfile", str(extensions)],
-    ):  # fmt: skip
-        subprocess.run(command, check=True, capture_output=True)
 
 
 def planned(folder: Path, port: int) -> tuple[Inventory, dict[str, Any]]:
@@ -143,11 +129,9 @@ def write(inventory: Inventory, folder: Path, jars: Path, controller: int) -> No
 @pytest.fixture(scope="module")
 def site(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("authorized")
-    new = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    new += ["-days", "2", "-subj", "/CN=authority", "-keyout", str(folder / "ca.key")]
-    subprocess.run([*new, "-out", str(folder / "ca.pem")], check=True, capture_output=True)
+    make_authority(folder)
     for name in ("leaf1", "rest1"):
-        certificate(folder, name)
+        make_certificate(folder, name)
     port, controller = free_ports(2)
     inventory, _ = planned(folder, port)
     write(inventory, folder, jars, controller)

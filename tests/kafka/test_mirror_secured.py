@@ -1,4 +1,4 @@
-"""Mirrors with the plan's settings, from an open cluster to one that asks for TLS and a login."""
+"""Mirrors with the plan's settings, from an open cluster to one that asks for a certificate and a login."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from local.services.brokers import Broker, free_ports, kafka_jars, log_tail, run
 from local.services.mirrors import CLASSIC_JARS, MM2_JARS, has_jars, start_classic, start_mm2
 from sizing.plan import make_plan
 from tests.awaiting import await_that
+from tests.kafka.certificates import make_authority, make_certificate, make_store
 from tests.kafka.mirror_site import held
 from tests.planned import instances, mirrors
 
@@ -31,7 +32,7 @@ class Ends:
     source: Broker
     target: Broker
     guarded: str
-    certificate: Path
+    folder: Path
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +41,15 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ends]:
     if jars is None or not has_jars(CLASSIC_JARS) or not has_jars(MM2_JARS):
         pytest.skip("the jars are not cached: make setup")
     folder = tmp_path_factory.mktemp("keys")
-    certificate, key = folder / "broker.pem", folder / "broker.key"
-    made = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    made += ["-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=broker"]
-    subprocess.run([*made, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    (folder / "both.pem").write_text(key.read_text() + certificate.read_text())
+    ca = make_authority(folder)
     (port,) = free_ports(1)
     guarded = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SASL_SSL",
         "listener.name.far.ssl.keystore.type": "PEM",
-        "listener.name.far.ssl.keystore.location": str(folder / "both.pem"),
+        "listener.name.far.ssl.keystore.location": str(make_store(folder, "broker")),
+        "listener.name.far.ssl.truststore.type": "PEM",
+        "listener.name.far.ssl.truststore.location": str(ca),
+        "listener.name.far.ssl.client.auth": "required",
         "listener.name.far.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.far.plain.sasl.jaas.config": (
             "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -57,12 +57,17 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ends]:
         ),
     }
     with running_broker(jars) as source, running_broker(jars, config=guarded, far=(port, port)) as target:
-        yield Ends(source, target, f"127.0.0.1:{port}", certificate)
+        yield Ends(source, target, f"127.0.0.1:{port}", folder)
 
 
 def start(ends: Ends, folder: Path, topic: str, role: dict[str, Any]) -> subprocess.Popen[bytes]:
     """Start the planned process of a flow of the topic, its files where the test may write."""
-    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "ca": str(ends.certificate)}
+    kedge, mirror = (
+        dict(zip(("certificate", "key"), map(str, make_certificate(ends.folder, name)), strict=True))
+        for name in ("kedge", "mirror")
+    )
+    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "ca": str(ends.folder / "ca.pem")}
+    security |= {"client_tls": kedge}
     common = {"version": "4.3.1", "broker_count": 1}
     clusters = {
         "leaf": common | {"bootstrap_servers": ends.source.bootstrap_servers},
@@ -79,6 +84,7 @@ def start(ends: Ends, folder: Path, topic: str, role: dict[str, Any]) -> subproc
         "largest_topic_partitions": 1,
         "target_user": "mirror",
         "target_password": PASSWORD,
+        "target_client_tls": mirror,
     }
     common = {"kafka_clusters": clusters, "advice": "measured"}
     plan = make_plan(mirrors(1, flows={topic: flow}, common=common, **role))
@@ -88,7 +94,8 @@ def start(ends: Ends, folder: Path, topic: str, role: dict[str, Any]) -> subproc
     for setting in instance.settings:
         name = setting.file.rpartition("/")[2]
         if setting.copied:
-            (folder / name).write_bytes(Path(setting.value).read_bytes())
+            with (folder / name).open("ab") as file:
+                file.write(Path(setting.value).read_bytes())
         else:
             there = setting.value.replace(f"/etc/mirror-maker/{instance.name}", str(folder))
             files.setdefault(name, {})[setting.key] = there
@@ -102,7 +109,7 @@ def start(ends: Ends, folder: Path, topic: str, role: dict[str, Any]) -> subproc
     [{"kind": "classic", "version": "3.9.2"}, {"kind": "mirror_maker_2", "version": "4.3.1"}],
     ids=lambda role: str(role["kind"]),
 )
-def test_a_flow_mirrors_into_a_cluster_that_asks_for_tls_and_a_login(
+def test_a_flow_mirrors_into_a_cluster_that_asks_for_a_certificate_and_a_login(
     ends: Ends, tmp_path: Path, role: dict[str, Any]
 ) -> None:
     topic = str(role["kind"]).replace("_", "-")

@@ -29,7 +29,7 @@ from sizing.rest.heap import check_heap, heap_of, planned_heap
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, int_or_none
 from sizing.rest.producer import plan_waits
-from sizing.rest.security import refuse_listeners
+from sizing.rest.security import own_login, refuse_listeners
 from sizing.rest.traffic import check_requests, request_bytes
 from sizing.rest.unit import collectors, put_unit
 
@@ -106,8 +106,8 @@ def _plan(sheet: Sheet, process: RestProcess) -> None:
     put_client_profile(sheet, properties, process)
     plan_groups(sheet, properties, process)
     plan_waits(sheet, properties, "kafka.producer.", workload)
-    login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
-    plan_client(sheet, properties, "kafka.", f"{folder}/cluster-ca.pem", process.security, login)
+    login = login_of(sheet, SERVICE, process.security, own_login(variables))
+    plan_client(sheet, properties, "kafka.", f"{folder}/cluster", process.security, login)
     refuse_listeners(sheet, process)
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
