@@ -9,9 +9,12 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.service import Service
 from sizing.inventory.clusters import clusters
-from sizing.inventory.security import SPOKEN, unspoken
+from sizing.inventory.security import SPOKEN, Security, named, unspoken
 
 _PROTOCOL: Final = "security.protocol"
+#: Keys by which a client shows a certificate, and what they may stand behind: clients inside a service.
+_SHOWN: Final = ("ssl.keystore.location", "ssl.keystore.certificate.chain")
+_CLIENTS: Final = frozenset({"admin", "client", "consumer", "global", "kafka", "main", "producer", "restore"})
 
 
 def check_mechanisms(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
@@ -21,8 +24,13 @@ def check_mechanisms(inventory: Inventory, services: Iterable[Service]) -> Itera
     for service in services:
         for host in service.hosts(inventory):
             for variable, cluster, own in _own_settings(service.name, inventory.hosts[host]):
-                if cluster in known and (named := unspoken(own, known[cluster])):
-                    found[variable] = _not_spoken(f"{host} {service.name}", variable, cluster, *named)
+                if cluster not in known:
+                    continue
+                where = f"{host} {service.name}"
+                if login := unspoken(own, known[cluster]):
+                    found[variable] = _not_spoken(where, variable, cluster, *login)
+                elif key := _unshown(own, known[cluster], service.name, cluster):
+                    found[variable] = _not_shown(where, variable, cluster, key)
     yield from found.values()
 
 
@@ -47,6 +55,35 @@ def _own_settings(service: str, variables: Mapping[str, Any]) -> Iterator[tuple[
             if isinstance(both, Mapping):
                 of_end = {k: v for k, v in both.items() if str(k).startswith(f"{cluster}.")}
                 yield f"{place}.settings", cluster, of_end
+
+
+def _unshown(own: Mapping[str, Any], security: Security | None, service: str, cluster: str) -> str:
+    """Return the key of own settings that shows brokers a certificate where Kedge's clients speak no TLS.
+
+    Empty where none does, and where the service has ``bootstrap.servers`` of its own.
+    """
+    if (security is not None and security.tls) or named(own, "bootstrap.servers"):
+        return ""
+    clients = {*_CLIENTS, cluster}
+    for key in map(str, own):
+        words = key.partition("ssl.keystore.")[0].split(".")[:-1]
+        # Without a prefix it is a proxy's listener.
+        listener = service == "kafka_rest" and not words
+        if key.endswith(_SHOWN) and clients.issuperset(words) and not listener:
+            return key
+    return ""
+
+
+def _not_shown(where: str, variable: str, cluster: str, key: str) -> Finding:
+    return Finding(
+        "error",
+        "client.mechanism",
+        where,
+        f"{variable} has {key}, and gates, load and audit show brokers of cluster {cluster} no certificate: "
+        "they would not reach it, and a deploy would stop at its first gate",
+        f"write protocol, ca and client_tls into kafka_clusters.{cluster}.security, or give {variable} "
+        "bootstrap.servers of its own",
+    )
 
 
 def _not_spoken(where: str, variable: str, cluster: str, key: str, mechanism: str) -> Finding:

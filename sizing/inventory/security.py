@@ -216,14 +216,14 @@ def unspoken(own: Mapping[str, Any], security: Security | None) -> tuple[str, st
     None where they can, where the cluster gives them another login, and where the service has
     ``bootstrap.servers`` of its own: then the gates use another listener.
     """
-    if (security is not None and security.sasl) or _named(own, "bootstrap.servers"):
+    if (security is not None and security.sasl) or named(own, "bootstrap.servers"):
         return None
-    key = _named(own, "sasl.mechanism")
+    key = named(own, "sasl.mechanism")
     mechanism = str(own.get(key, "")).strip().upper()
     return (key, mechanism) if re.fullmatch(r"[A-Z0-9_-]+", mechanism) and mechanism not in SPOKEN else None
 
 
-def _named(own: Mapping[str, Any], key: str) -> str:
+def named(own: Mapping[str, Any], key: str) -> str:
     """Return the key of own settings that is this one, under whatever prefix; empty where there is none."""
     return next((str(one) for one in own if str(one) == key or str(one).endswith(f".{key}")), "")
 
