@@ -28,6 +28,7 @@ _PEM: Final = {
     "ssl.ca.location": "ssl.ca.pem",
     "ssl.certificate.location": "ssl.certificate.pem",
     "ssl.key.location": "ssl.key.pem",
+    "https.ca.location": "https.ca.pem",
 }
 
 
@@ -79,7 +80,7 @@ def topic_share(run: Run, topic: TopicRange) -> TopicRangeShare:
     """
     committed = (topic.cluster, topic.topic) in run.written_exactly_once()
     client = {
-        **_client(run, topic.cluster),
+        **client_of(run, topic.cluster),
         "bootstrap.servers": run.clusters[topic.cluster].bootstrap_servers,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
     }
@@ -95,7 +96,8 @@ def obstacle(run: Run) -> str:
         cluster = run.clusters.get(name)
         if cluster is None:
             return f"run.json names no address of cluster {name}"
-        if "sasl.mechanism" in cluster.client and not from_environment().get("clusters", {}).get(name):
+        mechanism = cluster.client.get("sasl.mechanism", "GSSAPI")  # a keytab is no secret of the environment
+        if mechanism != "GSSAPI" and not from_environment().get("clusters", {}).get(name):
             return f"cluster {name} wants a login, and KEDGE_SECRETS, which verify.yml sets, is missing"
         if not reachable(cluster):
             return f"cluster {name} cannot be reached at {cluster.bootstrap_servers}"
@@ -114,7 +116,7 @@ def reachable(cluster: Cluster) -> bool:
     return False
 
 
-def _client(run: Run, name: str) -> dict[str, Any]:
+def client_of(run: Run, name: str) -> dict[str, Any]:
     """Return librdkafka's keys for a cluster; its password comes from the environment alone.
 
     Raises CannotReadError when a file of its certificates cannot be read.

@@ -97,10 +97,10 @@ def _client_certificates(sheet: Sheet, file: str, security: Security) -> None:
 
 def _sasl(sheet: Sheet, file: str, security: Security) -> None:
     mechanism = security.mechanism
-    if mechanism == "PLAIN":
+    if not security.scram:
         sheet.error(
             "broker.sasl",
-            "the cluster's security.mechanism is PLAIN, for which Kedge's brokers keep no users",
+            f"the cluster's security.mechanism is {mechanism}, for which Kedge's brokers keep no users",
             "use SCRAM-SHA-512",
         )
         return
@@ -119,7 +119,7 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
         ("sasl.mechanism.inter.broker.protocol", mechanism, "brokers log in as clients do"),
         (
             f"listener.name.{security.protocol.lower()}.{mechanism.lower()}.sasl.jaas.config",
-            jaas(mechanism, Login(security.broker_user, password)),
+            jaas(security, Login(security.broker_user, password)),
             f"brokers log in to one another as {security.broker_user}",
         ),
     ):
@@ -174,7 +174,7 @@ def plan_authorizer(sheet: Sheet, file: str, security: Security | None, names: I
 
 def scram_users(security: Security | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return how a cluster that the kit runs keeps its users, and apart from it their passwords."""
-    if security is None or not security.sasl or security.mechanism == "PLAIN" or not security.users:
+    if security is None or not security.scram or not security.users:
         return {}, {}
     return {"broker_user": security.broker_user, "iterations": _ITERATIONS}, dict(security.users)
 
@@ -195,7 +195,7 @@ def plan_format(sheet: Sheet, folder: str, cluster: str, security: Security | No
     ):
         basis: Basis = "estimate" if key.startswith("-Xmx") else "derived"
         sheet.put(file, key, "broker.format", Choice(value, why, _FORMAT, basis))
-    user = security.broker_user if security and security.sasl and security.mechanism != "PLAIN" else None
+    user = security.broker_user if security and security.scram else None
     if security is None or user is None or user not in security.users:
         return
     because = f"{user} of the cluster's security.users, as which the others are added once the brokers run"

@@ -13,8 +13,8 @@ from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.host.variables import HostFacts
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
-from sizing.inventory.logins import names_protocol
-from sizing.inventory.security import Login, Security, login_of, plan_client
+from sizing.inventory.logins import login_of, names_protocol
+from sizing.inventory.security import Login, Security, plan_client
 from sizing.streams import stores as streams_stores
 from sizing.streams.protocol import PROTOCOL
 from sizing.streams.stores import (
@@ -196,9 +196,9 @@ def _login(sheet: Sheet, app: App, file: str) -> None:
     spec = app.variables
     if names_protocol(spec.settings):
         return
-    given = Login(spec.user, spec.password, spec.client_tls)
+    given = Login(spec.user, spec.password, spec.client_tls, spec.keytab)
     login = login_of(sheet, "streams_app", app.security, given)
-    plan_client(sheet, file, "", f"{app.folder}/cluster", app.security, login)
+    plan_client(sheet, file, "", f"{app.folder}/cluster", app.security, login, spec.version)
 
 
 def windowed(spec: StreamsApp) -> bool:

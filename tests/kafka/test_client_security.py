@@ -1,84 +1,40 @@
-"""A real broker that asks for certificates: Kedge's own clients and services reach it as they are planned."""
+"""Real brokers that ask for certificates or for tokens: Kedge's own clients and services reach them as planned."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from control.kafka_admin import RefusedError, admin
+from control.kafka_admin import RefusedError, admin, logs_in
 from local.services.application import SAMPLE_JAR, ApplicationInstance, running_application
-from local.services.brokers import Broker, free_ports, running_broker
+from local.services.brokers import free_ports, log_tail
 from local.services.rest_proxies import running_proxy, unpack
-from sizing.core.plan import PlannedInstance
+from sizing.core.inventory import Inventory
 from sizing.inventory.security import Security, librdkafka
 from sizing.plan import make_plan
-from tests.kafka.certificates import make_authority, make_certificate, make_store
+from tests.awaiting import await_that
+from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.loads import LoadRun, assert_ledger_is_true
 from tests.kafka.modules import run_module
-from tests.planned import CLUSTERS, streams
+from tests.kafka.planned_broker import planned_broker
+from tests.kafka.secured_site import WAYS, Site, secured_site, written
+from tests.planned import streams
 from tests.rest_inventories import rest
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 
-@dataclass(frozen=True)
-class Site:
-    """A broker with an open listener, and one that is secured: what a cluster and a service say of it."""
-
-    broker: Broker
-    secured: str
-    security: dict[str, Any]
-    login: dict[str, Any]
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a module of Kedge's, as a playbook gives them."""
-        seen, secret = librdkafka(Security(**self.security))
-        return {"bootstrap_servers": self.secured, "client": seen, "secrets": secret}
-
-    def clusters(self) -> dict[str, Any]:
-        cluster = {"bootstrap_servers": self.secured, "security": self.security, "broker_count": 1}
-        return {"leaf": CLUSTERS["leaf"] | cluster}
-
-
-@pytest.fixture(scope="module")
-def site(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("mutual")
-    ca, store = make_authority(folder), make_store(folder, "broker")
-    pairs = {name: make_certificate(folder, name) for name in ("kedge", "service")}
-    pair = {name: {"certificate": str(c), "key": str(k)} for name, (c, k) in pairs.items()}
-    (port,) = free_ports(1)
-    config = {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SSL",
-        "listener.name.far.ssl.client.auth": "required",
-        "listener.name.far.ssl.keystore.type": "PEM",
-        "listener.name.far.ssl.keystore.location": str(store),
-        "listener.name.far.ssl.truststore.type": "PEM",
-        "listener.name.far.ssl.truststore.location": str(ca),
-    }
-    security = {"protocol": "SSL", "ca": str(ca), "client_tls": pair["kedge"]}
-    with running_broker(jars, config=config, far=(port, port)) as broker:
-        yield Site(broker, f"127.0.0.1:{port}", security, {"client_tls": pair["service"]})
-
-
-def written(instance: PlannedInstance, folder: Path, file: str, home: str) -> dict[str, str]:
-    """Write the files that a deploy copies; return the settings of a file with their places."""
-    found: dict[str, str] = {}
-    parts: dict[str, str] = {}
-    for setting in instance.settings:
-        name = setting.file.rpartition("/")[2]
-        if setting.copied:
-            parts[name] = parts.get(name, "") + Path(setting.value).read_text()
-        elif name == file:
-            found[setting.key] = setting.value.replace(home, str(folder))
-    for name, text in parts.items():
-        (folder / name).write_text(text)
-    return found
+@pytest.fixture(scope="module", params=WAYS)
+def site(
+    request: pytest.FixtureRequest, jars: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    with secured_site(jars, tmp_path_factory.mktemp("secured"), request.param) as running:
+        yield running
 
 
 def test_the_gates_and_the_topics_of_a_deploy_are_reached(site: Site) -> None:
@@ -90,12 +46,20 @@ def test_the_gates_and_the_topics_of_a_deploy_are_reached(site: Site) -> None:
     assert not gate["failed"], gate
 
 
-def test_a_client_that_shows_nothing_is_refused_in_one_line(site: Site) -> None:
-    client = {"security.protocol": "SSL", "ssl.ca.location": site.security["ca"]}
+def test_a_client_that_shows_nothing_or_a_wrong_secret_is_refused_in_one_line(site: Site) -> None:
+    seen, secret = librdkafka(Security(**site.security))
+    wrong = dict.fromkeys(secret, "planted-wrong")
+    client = {key: value for key, value in seen.items() if "certificate" not in key and "ssl.key" not in key}
     with pytest.raises(RefusedError) as refused:
-        admin(site.secured, client)
-    assert f"the brokers of {site.secured} refuse Kedge's client: " in str(refused.value)
+        admin(site.secured, client | wrong)
+    said = (
+        "Kedge's client gets no token for {}: "
+        if "oauth" in site.security
+        else "the brokers of {} refuse Kedge's client: "
+    )
+    assert said.format(site.secured) in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert "planted" not in str(refused.value)
 
 
 def test_the_load_writes_and_reads_and_no_file_of_its_run_holds_a_secret(
@@ -115,8 +79,10 @@ def test_the_load_writes_and_reads_and_no_file_of_its_run_holds_a_secret(
     assert_ledger_is_true(ledger, truth)
     assert len(run.table("deliveries")) == len(truth) == len(ledger) >= 2000
     assert run.run_json()["clusters"]["leaf"]["client"] == seen
-    private = [secrets for secrets in secret.values() if secrets]
-    private += [Path(site.security["client_tls"]["key"]).read_text().splitlines()[1]]
+    private = [*secret.values()]
+    if pair := site.security.get("client_tls"):
+        private.append(Path(pair["key"]).read_text().splitlines()[1])
+    assert private
     held = "".join(file.read_text(errors="replace") for file in tmp_path.rglob("*") if file.is_file())
     assert [one for one in private if one in held] == []
 
@@ -129,7 +95,7 @@ def test_a_proxy_with_the_planned_keys_produces(site: Site, sandbox: Path, tmp_p
     (instance, *_) = plan.services["rest1"]["kafka_rest"]
     planned = written(instance, tmp_path, "kafka-rest.properties", "/etc/kafka-rest/8082")
     wanted = {k: v for k, v in planned.items() if k.startswith("client.") or k in ("id", "bootstrap.servers")}
-    assert any(key.startswith("client.ssl.") for key in wanted)
+    assert any(key.startswith("client.s") for key in wanted)
     environment = {s.key: s.value for s in instance.settings if s.key == "KAFKAREST_OPTS"}
     heap = {"KAFKAREST_HEAP_OPTS": "-Xmx128M"}
     home = unpack(sandbox, tmp_path / "sandbox")
@@ -170,3 +136,37 @@ def test_an_application_with_the_planned_keys_runs(site: Site, tmp_path: Path) -
     app = ApplicationInstance(instance, properties, environment)
     with running_application(app, site.secured, tmp_path / "app") as running:
         assert running.wait_running()["state"] == "RUNNING"
+
+
+def test_a_planned_broker_takes_certificates_and_nobody_without_one(jars: Path, tmp_path: Path) -> None:
+    ca = make_authority(tmp_path)
+    leaf, kedge = (
+        dict(zip(("certificate", "key"), map(str, make_certificate(tmp_path, name)), strict=True))
+        for name in ("leaf1", "kedge")
+    )
+    security: dict[str, Any] = {"protocol": "SSL", "ca": str(ca), "client_tls": kedge}
+    port, controller = free_ports(2)
+    variables = {
+        "ansible_host": "127.0.0.1",
+        "host_cores": 2,
+        "host_memory_mib": 4096,
+        "kafka_broker_port": port,
+        "kafka_broker_tls": leaf,
+        "kafka_clusters": {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf", "security": security}},
+        "kafka_topics": [{"name": "t", "cluster": "leaf", "partitions": 1}],
+    }
+    groups = {"kafka_leaf": ("leaf1",), "kafka_broker": ("leaf1",)}
+    servers, (client, _) = f"127.0.0.1:{port}", librdkafka(Security(**security))
+    shown_nothing = {key: client[key] for key in ("security.protocol", "ssl.ca.location")}
+    with planned_broker(Inventory({"leaf1": variables}, groups), tmp_path, jars, controller) as broker:
+
+        def answers() -> bool:
+            try:
+                return logs_in(servers, client)
+            except ConnectionError:
+                return False
+
+        await_that(lambda: broker.poll() is not None or answers(), "the broker takes Kedge's certificate")
+        assert broker.poll() is None, log_tail(tmp_path / "broker.log")
+        with pytest.raises(RefusedError):
+            admin(servers, shown_nothing)

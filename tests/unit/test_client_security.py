@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import pytest
 
+from control.kafka_admin import speaks
+from evidence.secrets import looks_secret
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Setting
-from sizing.inventory.certificates import look_at_own_certificates
+from sizing.inventory.certificates import look_at_own_files
 from sizing.inventory.clusters import clusters
 from sizing.inventory.security import KeyPair, Security, librdkafka
 from sizing.plan import make_plan
@@ -29,6 +31,21 @@ SCRAM: Final[dict[str, Any]] = {
     "user": "kedge",
     "password": "planted-kedge",
 }
+OAUTH: Final[dict[str, Any]] = {
+    **SCRAM,
+    "mechanism": "OAUTHBEARER",
+    "oauth": {"token_endpoint": "https://id.example.net/token", "scope": "kafka read", "ca": "id-ca.pem"},
+}
+ALLOWED: Final = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://id.example.net/token"
+OPTIONS: Final = {"confluent": "KAFKAREST_OPTS", "strimzi": "JAVA_OPTS"}
+GSSAPI: Final[dict[str, Any]] = {
+    "protocol": "SASL_SSL",
+    "mechanism": "GSSAPI",
+    "ca": "ca.pem",
+    "user": "kedge@EXAMPLE.NET",
+    "kerberos": {"keytab": "kedge.keytab", "service": "broker"},
+}
+PRINCIPAL: Final = {"user": "service/host@EXAMPLE.NET", "keytab": "/etc/keytabs/service.keytab"}
 USER: Final = {"user": "service", "password": "planted-service"}
 
 
@@ -151,6 +168,9 @@ def test_a_service_may_show_a_certificate_and_log_in(client: Client) -> None:
         ({"client_tls": PAIR}, {**SCRAM, "client_tls": OWN}, "the cluster takes SASL_SSL, and {0}_user or {0}_password is missing"),
         ({"client_tls": PAIR, **USER}, SCRAM, "{}_client_tls is set, and the cluster's security.client_tls is missing"),
         ({"client_tls": PAIR, **USER}, {**SCRAM, "protocol": "SASL_PLAINTEXT"}, "{}_client_tls is set, and the cluster takes no certificate"),
+        ({**USER, "keytab": PRINCIPAL["keytab"]}, SCRAM, "{}_keytab is set, and the cluster takes no login by Kerberos"),
+        (USER, GSSAPI, "the cluster's security.mechanism is GSSAPI, and {0}_user or {0}_keytab is missing"),
+        ({**PRINCIPAL, "password": "planted-service"}, GSSAPI, "{}_password is set, and the cluster's security.mechanism is GSSAPI"),
         ({"client_tls": PAIR}, {"protocol": "PLAINTEXT"}, "{}_client_tls is set, and the cluster takes no certificate"),
     ],
 )  # fmt: skip
@@ -176,6 +196,16 @@ def test_half_of_a_pair_is_named(client: Client) -> None:
         ({"protocol": "PLAINTEXT", "client_tls": OWN}, "security.client_tls contradicts itself: protocol PLAINTEXT takes no certificate"),
         ({**SCRAM, "protocol": "SASL_PLAINTEXT", "client_tls": OWN}, "security.client_tls contradicts itself: protocol SASL_PLAINTEXT takes no"),
         ({**SCRAM, "mechanism": "AWS_MSK_IAM"}, "security.mechanism is 'AWS_MSK_IAM'"),
+        ({**SCRAM, "mechanism": "OAUTHBEARER"}, "security.oauth contradicts itself: mechanism OAUTHBEARER needs oauth.token_endpoint"),
+        ({**SCRAM, "kerberos": GSSAPI["kerberos"]}, "security.kerberos contradicts itself: mechanism SCRAM-SHA-512 over SASL_SSL"),
+        ({**GSSAPI, "kerberos": None}, "security.kerberos contradicts itself: mechanism GSSAPI needs kerberos.keytab"),
+        ({**GSSAPI, "kerberos": {"service": "kafka"}}, "security.kerberos.keytab is missing"),
+        ({**GSSAPI, "password": "planted-kedge"}, "security.user contradicts itself: mechanism GSSAPI needs user, a principal"),
+        ({**SCRAM, "oauth": OAUTH["oauth"]}, "security.oauth contradicts itself: mechanism SCRAM-SHA-512 over SASL_SSL"),
+        ({**MTLS, "oauth": OAUTH["oauth"]}, "security.oauth contradicts itself: mechanism SCRAM-SHA-512 over SSL"),
+        ({**OAUTH, "oauth": {"token_endpoint": "id.example.net"}}, "security.oauth.token_endpoint"),
+        ({**OAUTH, "oauth": {"token_endpoint": "https://me:planted-secret@id"}}, "security.oauth.token_endpoint"),
+        ({**OAUTH, "password": None}, "security.user contradicts itself: protocol SASL_SSL needs user and password"),
     ],
 )  # fmt: skip
 def test_security_of_a_cluster_that_contradicts_itself_is_one_line(
@@ -204,15 +234,122 @@ def test_kedges_own_clients_show_their_certificate_by_paths_alone() -> None:
     assert (seen["ssl.key.location"], secret) == ("kedge.key", {"sasl.password": "planted-kedge"})
 
 
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_service_gets_a_token_by_its_own_id_and_secret(name: str) -> None:
+    client = CLIENTS[name]
+    keys = client.keys(USER, OAUTH)
+    jaas = keys.pop("sasl.jaas.config")
+    validator = keys.pop("sasl.oauthbearer.jwt.validator.class", "")
+    assert validator.endswith(".ClientJwtValidator") is (name != "classic"), (
+        "known from 4.1 on; needs no jose4j"
+    )
+    assert keys == {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": f"{client.stem}-ca.pem",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.login.callback.handler.class": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+        ),
+        "sasl.oauthbearer.token.endpoint.url": "https://id.example.net/token",
+    }
+    assert jaas == (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="service" clientSecret="planted-service" scope="kafka read" ssl.truststore.type="PEM" '
+        f'ssl.truststore.location="{client.stem}-token-ca.pem";'
+    )
+    settings = client.settings(USER, OAUTH)
+    assert [s.value for s in settings if s.file == f"{client.stem}-token-ca.pem"] == ["id-ca.pem"]
+    options = OPTIONS.get(name, "KAFKA_OPTS")
+    (flags,) = (s.value for s in settings if s.key == options)
+    assert ALLOWED in flags.split(), "from Kafka 4.0 on no endpoint is asked without it"
+    assert [s.key for s in settings if "planted" in s.value and not s.hidden] == []
+
+
+@pytest.mark.parametrize("name", ["streams", "classic", "mirror_maker_2"])
+def test_ones_own_jvm_flags_are_joined_with_the_one_for_tokens(name: str) -> None:
+    own = {"environment": {"KAFKA_OPTS": "-Dmine=1"}}
+    inventory = CLIENTS[name].inventory({**USER, **own} if name == "streams" else USER, OAUTH)
+    for variables in inventory.hosts.values() if name != "streams" else ():
+        variables["mirror_maker_flows"]["metrics"] |= own
+    (services,) = (of_host for of_host in make_plan(inventory).services.values() if of_host)
+    assert {ALLOWED, "-Dmine=1"} <= set(next(iter(services.values()))[0].value("KAFKA_OPTS").split())
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_ones_own_jvm_flags_of_a_proxy_that_leave_out_the_one_for_tokens_are_an_error(name: str) -> None:
+    inventory = CLIENTS[name].inventory({**USER, "settings": {OPTIONS[name]: "-Xmx512M"}}, OAUTH)
+    found = findings(inventory, "rest.options", "error")
+    assert any(f"add {ALLOWED} to it" in f.fix for f in found), found
+
+
+def test_kedges_own_clients_get_a_token_and_their_secret_is_kept_apart() -> None:
+    seen, secret = librdkafka(Security(**OAUTH))
+    assert seen == {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "ca.pem",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.client.id": "kedge",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://id.example.net/token",
+        "sasl.oauthbearer.scope": "kafka read",
+        "https.ca.location": "id-ca.pem",
+    }
+    assert secret == {"sasl.oauthbearer.client.secret": "planted-kedge"}
+    assert [key for key in seen if looks_secret(key)] == [], "these are for all to read"
+    assert all(looks_secret(key) for key in secret)
+
+
+@of_each
+def test_a_service_logs_in_by_the_keytab_of_its_principal(client: Client) -> None:
+    keys = client.keys(PRINCIPAL, GSSAPI)
+    assert (keys["sasl.mechanism"], keys["sasl.kerberos.service.name"]) == ("GSSAPI", "broker")
+    assert keys["sasl.jaas.config"] == (
+        'com.sun.security.auth.module.Krb5LoginModule required useKeyTab="true" storeKey="true" '
+        'keyTab="/etc/keytabs/service.keytab" principal="service/host@EXAMPLE.NET";'
+    )
+
+
+def test_kedges_own_clients_log_in_by_their_keytab() -> None:
+    assert librdkafka(Security(**GSSAPI)) == (
+        {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": "ca.pem",
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.principal": "kedge@EXAMPLE.NET",
+            "sasl.kerberos.keytab": "kedge.keytab",
+            "sasl.kerberos.service.name": "broker",
+        },
+        {},
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"])
+def test_this_machines_librdkafka_speaks_what_the_model_offers(mechanism: str) -> None:
+    assert speaks(mechanism)
+
+
+def test_clients_that_cannot_ask_a_token_endpoint_are_an_error() -> None:
+    inventory = of_mirror(version="3.3.2")(USER, OAUTH)
+    (error,) = findings(inventory, "client.login", "error")
+    assert "Kafka's clients of 3.3.2 have no login for a token endpoint" in error.message
+
+
+def test_a_token_endpoint_without_tls_is_warned_of() -> None:
+    security = {**OAUTH, "oauth": {"token_endpoint": "http://id.example.net/token"}}
+    (warning,) = findings(CLIENTS["confluent"].inventory(USER, security), "client.login", "warning")[:1]
+    assert "can be read on the way" in warning.message
+
+
 def own_files(folder: Path, certificate: Path, key: Path) -> list[tuple[str, str, str]]:
-    pair = KeyPair(certificate=str(certificate), key=str(key))
-    found = look_at_own_certificates({"leaf": pair}, NOW)
+    pair = {"certificate": str(certificate), "key": str(key)}
+    found = look_at_own_files({"leaf": Security(**{**MTLS, "client_tls": pair})}, NOW)
     return [(f.where, f.message.replace(f"{folder}/", ""), f.fix.replace(f"{folder}/", "")) for f in found]
 
 
 def test_the_files_of_kedges_own_clients_are_looked_at_before_they_are_used(tmp_path: Path) -> None:
     certificate, key = make_pair(tmp_path, "kedge")
-    where = "kafka_clusters.leaf.security.client_tls"
+    where = "kafka_clusters.leaf.security"
     key.chmod(0o600)
     assert own_files(tmp_path, certificate, key) == []
     key.chmod(0o640)
@@ -234,8 +371,21 @@ def test_the_files_of_kedges_own_clients_are_looked_at_before_they_are_used(tmp_
         == "key kedge.key cannot be read: No such file or directory"
     )
     late = NOW + datetime.timedelta(days=400)
-    pair = KeyPair(certificate=str(certificate), key=str(other))
-    assert "expired on" in look_at_own_certificates({"leaf": pair}, late)[0].message
+    pair = {"certificate": str(certificate), "key": str(other)}
+    late_one = Security(**{**MTLS, "client_tls": pair})
+    assert "expired on" in look_at_own_files({"leaf": late_one}, late)[0].message
+
+
+def test_the_keytab_of_kedges_own_clients_has_to_be_there_for_its_owner_alone(tmp_path: Path) -> None:
+    keytab = tmp_path / "kedge.keytab"
+    security = {"leaf": Security(**{**GSSAPI, "kerberos": {"keytab": str(keytab)}})}
+    (missing,) = look_at_own_files(security, NOW)
+    assert missing.message == f"keytab {keytab} is no file of this machine"
+    keytab.touch(0o600)
+    assert look_at_own_files(security, NOW) == ()
+    keytab.chmod(0o604)
+    (open_to_all,) = look_at_own_files(security, NOW)
+    assert open_to_all.fix == f"chmod 0600 {keytab}"
 
 
 @pytest.mark.parametrize(

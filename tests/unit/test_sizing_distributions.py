@@ -122,7 +122,7 @@ MM2 = {"kind": "mirror_maker_2", "version": "4.3.1"}
         (streams(1, settings=OAUTH), "streams_app_settings", "leaf"),
         (mirrors(1, {"producer_settings": OAUTH}), "mirror_maker_flows.metrics.producer_settings", "agg"),
         (
-            mirrors(1, {"settings": {"leaf.sasl.mechanism": "GSSAPI"}}, **MM2),
+            mirrors(1, {"settings": {"leaf.sasl.mechanism": "AWS_MSK_IAM"}}, **MM2),
             "mirror_maker_flows.metrics.settings",
             "leaf",
         ),
@@ -134,6 +134,11 @@ def test_a_login_that_the_gates_cannot_have_is_an_error(
     (error,) = of_rule(make_plan(inventory), "client.mechanism", "error")
     assert error.message.startswith(f"{variable} has ")
     assert f"would not reach cluster {cluster}" in error.message
+    spoken = "OAUTHBEARER" in error.message.partition(",")[0]
+    assert (
+        f"mechanism: OAUTHBEARER and what belongs to it into kafka_clusters.{cluster}" in error.fix
+    ) is spoken
+    assert ("the security of a listener" in error.fix) is not spoken
 
 
 SHOWN = {"security.protocol": "SSL", "ssl.keystore.location": "/etc/own.pem"}
