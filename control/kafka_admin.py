@@ -17,6 +17,16 @@ CLUSTER_ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
+def speaks(mechanism: str) -> bool:
+    """Return whether the librdkafka of this machine was built with what a mechanism needs."""
+    own = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "log_level": 0}
+    try:
+        AdminClient({"bootstrap.servers": "127.0.0.1:1", **own})
+    except KafkaException as error:
+        return "No provider for SASL mechanism" not in error.args[0].str()
+    return True
+
+
 class RefusedError(PermissionError, ConnectionError):
     """Brokers are there and refuse the client, or a file of the client's own is wrong.
 
@@ -35,6 +45,7 @@ def with_next_step(error: ConnectionError, holds: str) -> str:
 #: What a client is told of that does speak with a broker.
 _NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
 _REFUSED = (*_NO_LOGIN, KafkaError._SSL)
+_UNOBTAINED = "Failed to acquire SASL OAUTHBEARER token"
 _ASK_SECONDS = 0.5
 
 
@@ -81,7 +92,10 @@ def logs_in(bootstrap_servers: str, client: dict[str, Any]) -> bool:
 
 def _reason(bootstrap_servers: str, error: KafkaException, refused: list[KafkaError]) -> ConnectionError:
     if refused:
-        return RefusedError(f"the brokers of {bootstrap_servers} refuse Kedge's client: {refused[-1].str()}")
+        said = refused[-1].str()
+        if _UNOBTAINED in said:
+            return RefusedError(f"Kedge's client gets no token for {bootstrap_servers}: {said}")
+        return RefusedError(f"the brokers of {bootstrap_servers} refuse Kedge's client: {said}")
     return ConnectionError(f"no broker of {bootstrap_servers} answers: {error.args[0].str()}")
 
 
@@ -89,7 +103,8 @@ def _client(bootstrap_servers: str, client: dict[str, Any], refused: list[KafkaE
     """Return an admin client; what brokers refuse is noted in a list. Raises RefusedError."""
 
     def heard(error: KafkaError) -> None:
-        if error.code() in _REFUSED:
+        # A broker that misses the client's certificate says so after the handshake, and hangs up.
+        if error.code() in _REFUSED or "SSL alert" in error.str():
             refused.append(error)
 
     quiet = {"log_level": 0} if "debug" not in client else {}

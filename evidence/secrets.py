@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 _SECRET: Final = re.compile(
-    r"(?i)password|passwd|passphrase|secret|jaas|credential|token(?!izer)|basic\.auth\.user|\.key\.pem"
+    r"(?i)password|passwd|passphrase|secret|jaas|credential|token(?!izer|[._-]endpoint)|basic\.auth\.user|\.key\.pem"
     r"|keystore\.key|(api|access|account|encryption|private)[._-]?key(?![._-]?(file|path|location))"
     r"|(^|[._-])(pass|pwd|pw)($|[._-])"
 )

@@ -18,7 +18,7 @@ from sizing.host.ports import check_ports
 from sizing.inventory.archives import check_archives
 from sizing.inventory.checks import check_inventory
 from sizing.inventory.deprecated import with_successors
-from sizing.inventory.logins import check_logins, check_mechanisms
+from sizing.inventory.logins import check_mechanisms
 from sizing.inventory.recommendations import with_recommendations
 from sizing.plan_secrets import hide
 from sizing.rollout import plan_rollouts
@@ -50,7 +50,6 @@ def make_plan(
             *recommended.findings,
             *check_inventory(inventory, services),
             *check_verification(inventory, services),
-            *check_logins(inventory, services),
             *check_mechanisms(inventory, services),
             *check_archives(inventory, services, archives, deploying=deploying),
         )

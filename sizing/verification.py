@@ -18,6 +18,7 @@ from sizing.core.messages import declare, shown, wrong_variable
 from sizing.core.service import Service
 from sizing.inventory.clusters import cluster_names, clusters
 from sizing.inventory.loads import CHOSEN, NAMED, loads
+from sizing.inventory.security import login_keys
 from sizing.inventory.service_levels import check_model, service_levels
 from sizing.topics.variables import topic_names
 
@@ -26,6 +27,8 @@ ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applicati
 #: The variable in a text, and not the playbook, nor the folder.
 _VERIFY: Final = re.compile(r"\bverify\b(?!\.yml|/)")
 _URL: Final = "http://the-balancer"
+#: A certificate of the load's own, with its key.
+_PAIR: Final = ("ssl.certificate.location", "ssl.key.location")
 _SERVER: Final = re.compile(r"[\w.-]+(:\d{1,5})?")
 
 
@@ -217,30 +220,43 @@ def _reached(rest: Mapping[str, Any]) -> Iterator[Finding]:
 def _login(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
     """Find a login of the load that is half of one, or that hosts which make load must not get."""
     client = verify.get("client") or {}
-    user, password = client.get("sasl.username"), client.get("sasl.password")
-    if (user is None) != (password is None):
-        one, other = ("password", "username") if password is None else ("username", "password")
-        what = f"is missing, and verify.client.sasl.{other} is set"
-        yield wrong_variable(f"verify.client.sasl.{one}", "all", what, "set both, or none")
-        return
     cluster = clusters(inventory)[0].get(verify["cluster"])
     security = cluster.security if cluster else None
-    if security is None or not security.sasl:
+    login = login_keys(security.mechanism if security else "")
+    for one, other in (login, login[::-1], _PAIR, _PAIR[::-1]):
+        if client.get(one) is None and client.get(other) is not None:
+            what = f"is missing, and verify.client.{other} is set"
+            yield wrong_variable(f"verify.client.{one}", "all", what, "set both, or none")
+            return
+    if security is None:
         return
+    if inventory.group("load_generator") and security.client_tls is not None:
+        own = client.get(_PAIR[1])
+        if own in (None, security.client_tls.key):
+            yield wrong_variable(
+                f"verify.client.{_PAIR[1]}",
+                "all",
+                f"is {own or 'missing'}, and hosts of load_generator would get the key of Kedge's own "
+                f"clients on cluster {verify['cluster']}",
+                f"write {' and '.join(_PAIR)} of a certificate for the load alone",
+            )
+    if not security.sasl:
+        return
+    user, password = (client.get(key) for key in login)
     if user is not None and security.users and security.users.get(user) != password:
         what = f"is {user}, " + (
             "and its password is another one" if user in security.users else "who is nobody"
         )
         fix = f"use a user and the password of security.users of cluster {verify['cluster']}"
-        yield wrong_variable("verify.client.sasl.username", "all", what, fix)
+        yield wrong_variable(f"verify.client.{login[0]}", "all", what, fix)
     elif inventory.group("load_generator") and user in (None, security.user, security.broker_user):
         what = "is missing" if user is None else f"is {user}"
         yield wrong_variable(
-            "verify.client.sasl.username",
+            f"verify.client.{login[0]}",
             "all",
             f"{what}, and hosts of load_generator would get a login that may do all on cluster "
             f"{verify['cluster']}",
-            "write sasl.username and sasl.password of a user that may use the topics of the load alone",
+            f"write {' and '.join(login)} of a user that may use the topics of the load alone",
         )
 
 

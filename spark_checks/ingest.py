@@ -23,6 +23,13 @@ from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_o
 _REACH_S: Final = 3.0
 #: Tasks a core: cores that others use as well end with the rest.
 _TASKS_A_CORE: Final = 2
+#: Where a client finds a certificate or a key -> the key that has its text.
+_PEM: Final = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+    "https.ca.location": "https.ca.pem",
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def topic_share(run: Run, topic: TopicRange) -> TopicRangeShare:
     """
     committed = (topic.cluster, topic.topic) in run.written_exactly_once()
     client = {
-        **_client(run, topic.cluster),
+        **client_of(run, topic.cluster),
         "bootstrap.servers": run.clusters[topic.cluster].bootstrap_servers,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
     }
@@ -89,7 +96,8 @@ def obstacle(run: Run) -> str:
         cluster = run.clusters.get(name)
         if cluster is None:
             return f"run.json names no address of cluster {name}"
-        if "sasl.mechanism" in cluster.client and not from_environment().get("clusters", {}).get(name):
+        mechanism = cluster.client.get("sasl.mechanism", "GSSAPI")  # a keytab is no secret of the environment
+        if mechanism != "GSSAPI" and not from_environment().get("clusters", {}).get(name):
             return f"cluster {name} wants a login, and KEDGE_SECRETS, which verify.yml sets, is missing"
         if not reachable(cluster):
             return f"cluster {name} cannot be reached at {cluster.bootstrap_servers}"
@@ -108,12 +116,21 @@ def reachable(cluster: Cluster) -> bool:
     return False
 
 
-def _client(run: Run, name: str) -> dict[str, Any]:
-    """Return librdkafka's keys for a cluster; its password comes from the environment alone."""
+def client_of(run: Run, name: str) -> dict[str, Any]:
+    """Return librdkafka's keys for a cluster; its password comes from the environment alone.
+
+    Raises CannotReadError when a file of its certificates cannot be read.
+    """
     client = dict(run.clusters[name].client)
-    if "ssl.ca.location" in client:
+    for location, text in _PEM.items():
         # The text, and not its place here: tasks of a Spark cluster run elsewhere.
-        client["ssl.ca.pem"] = Path(str(client.pop("ssl.ca.location"))).read_text(encoding="utf-8")
+        if path := client.pop(location, None):
+            try:
+                client[text] = Path(str(path)).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is no text"
+                message = f"{location} of cluster {name}, {path}: {why}"
+                raise CannotReadError(message) from None
     return {**client, **from_environment().get("clusters", {}).get(name, {})} if client else {}
 
 

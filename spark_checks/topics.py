@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -73,12 +73,15 @@ class Range(NamedTuple):
 
 @dataclass
 class TopicRangeShare(InputPartition):
-    """What a task reads of a topic: by which client's keys, and how its records are known."""
+    """What a task reads of a topic: by which client's keys, and how its records are known.
+
+    Its text has no keys of the client: a login and a private key may be among them.
+    """
 
     cluster: str
     topic: str
     ranges: tuple[Range, ...]
-    client: Mapping[str, Any]
+    client: Mapping[str, Any] = field(repr=False)
     tag: bytes
     keys: int | None
 

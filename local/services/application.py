@@ -141,7 +141,11 @@ def running_application(
     environment = texts["environment"]
     jars = application_jars([{"path": str(SAMPLE_JAR)}], _LOCK, cache_root(), fetch=True)
     class_path = ":".join([str(_kit_jar(app, jars, folder)), *map(str, jars)])
-    options = f"{environment['KAFKA_HEAP_OPTS']} {environment['KAFKA_JVM_PERFORMANCE_OPTS']}".split()
+    options = [
+        option
+        for name in ("KAFKA_HEAP_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_OPTS")
+        for option in environment.get(name, "").split()
+    ]
     with (folder / "output").open("ab") as output:
         process = subprocess.Popen(
             [*app.wrapper, "java", *options, "-cp", class_path, MAIN_CLASS, str(properties)],

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,13 +99,14 @@ def running_broker(
     config: Mapping[str, str] | None = None,
     far: tuple[int, int] | None = None,
     requests: Path | None = None,
+    options: Iterable[str] = (),
 ) -> Iterator[Broker]:
     """Run one broker and controller in one process until the block ends.
 
     ``config`` adds to or overrides its properties. ``far`` (a port to listen on, the port to advertise there)
     is a second listener, for clients that reach it through something else. ``requests`` is a file that gets a
-    line of JSON for each request. Raises RuntimeError with the log's tail when it does not come up within a
-    minute.
+    line of JSON for each request; ``options`` are more flags of its JVM. Raises RuntimeError with the log's
+    tail when it does not come up within a minute.
     """
     folder = Path(tempfile.mkdtemp(prefix="kedge-broker-"))
     log = folder / "broker.log"
@@ -117,7 +118,7 @@ def running_broker(
             for k, v in (broker_properties(folder, port, controller_port, config or {}, far)).items()
         )
     )
-    java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC"]
+    java = ["java", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", *options]
     if requests is not None:
         logging = folder / "log4j2.properties"
         logging.write_text(_REQUEST_LOG.format(file=requests), encoding="utf-8")

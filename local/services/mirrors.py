@@ -39,10 +39,12 @@ def start_classic(
     producer: Mapping[str, object],
     heap_mib: int = 256,
     arguments: Iterable[str] = (),
+    options: Iterable[str] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a classic process; its files and its output (``log``) lie in ``folder``, which it makes.
 
-    ``arguments`` are more of the tool's own, such as ``--offset.commit.interval.ms 5000``.
+    ``arguments`` are more of the tool's own, such as ``--offset.commit.interval.ms 5000``; ``options`` are
+    more flags of its JVM.
     """
     folder.mkdir(parents=True, exist_ok=True)
     logging = folder / "log4j.properties"
@@ -51,6 +53,7 @@ def start_classic(
         "java",
         f"-Xmx{heap_mib}m",
         f"-Dlog4j.configuration=file:{logging}",
+        *options,
         "-cp",
         f"{jar_folder(CLASSIC_JARS)}/*",
         "kafka.tools.MirrorMaker",
@@ -66,12 +69,16 @@ def start_classic(
 
 
 def start_mm2(
-    folder: Path, properties: Mapping[str, object], target: str, heap_mib: int = 384
+    folder: Path,
+    properties: Mapping[str, object],
+    target: str,
+    heap_mib: int = 384,
+    options: Iterable[str] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a worker of MirrorMaker 2 for the flows to one target; files as :func:`start_classic`."""
     folder.mkdir(parents=True, exist_ok=True)
     file = write_properties(folder / "mm2.properties", properties)
-    command = ["java", f"-Xmx{heap_mib}m", "-cp", f"{jar_folder(MM2_JARS)}/*"]
+    command = ["java", f"-Xmx{heap_mib}m", *options, "-cp", f"{jar_folder(MM2_JARS)}/*"]
     main = "org.apache.kafka.connect.mirror.MirrorMaker"
     return _start(folder, [*command, main, str(file), "--clusters", target])
 

@@ -16,6 +16,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from control.kafka_admin import speaks
 from control.planned import draining_balancers
 from evidence.secrets import merged
 from sizing.against import document as described
@@ -24,9 +25,10 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.service import group_names
-from sizing.inventory.certificates import look_at_certificates
+from sizing.inventory.certificates import look_at_certificates, look_at_own_files
 from sizing.inventory.clusters import bootstrap, clusters
 from sizing.inventory.loads import chosen
+from sizing.inventory.logins import no_kerberos
 from sizing.inventory.precedence import check_precedence
 from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved, vaulted
 from sizing.inventory.recommendations import with_recommendations
@@ -155,7 +157,13 @@ class ActionModule(ActionBase):
     def _with_certificates(self, plan: Plan, inventory: Inventory, *, needed: bool) -> Plan:
         """Return a plan with what is wrong with the certificates and keys that would be copied."""
         addresses = {host: inventory.address(host) for host in inventory.hosts}
-        seen = look_at_certificates(plan, datetime.datetime.now(datetime.UTC), addresses, self._read)
+        now = datetime.datetime.now(datetime.UTC)
+        seen = look_at_certificates(plan, now, addresses, self._read)
+        known = clusters(inventory)[0].items()
+        secured = {name: cluster.security for name, cluster in known if cluster.security}
+        seen += look_at_own_files(secured, now)
+        tickets = [name for name, security in secured.items() if security.tickets]
+        seen += tuple(no_kerberos(name) for name in tickets if not speaks("GSSAPI"))
         if not needed:  # a plan can be reviewed where the certificates are not
             seen = tuple(replace(finding, severity="warning") for finding in seen)
         return replace(plan, findings=(*plan.findings, *seen))

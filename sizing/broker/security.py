@@ -79,28 +79,28 @@ def _tls(sheet: Sheet, file: str, folder: str, security: Security, pair: KeyPair
 
 
 def _client_certificates(sheet: Sheet, file: str, security: Security) -> None:
-    """Plan whether clients have to show a certificate; of those that the plan knows none has one."""
+    """Plan whether clients have to show a certificate."""
     value, why = "required", "a certificate is what tells clients apart"
     if security.sasl:
         value, why = "none", "clients log in by SASL"
     asked = sheet.put(file, "ssl.client.auth", "broker.tls", Choice(value, why, _SECURITY, "derived"))
     # Of a listener that takes SASL_SSL, Kafka asks for no certificate by this key.
-    if asked == "required" and not security.sasl:
+    if asked == "required" and not security.sasl and security.client_tls is None:
         sheet.error(
             "broker.tls",
             "the cluster's security.protocol is SSL, so that its brokers ask each client for a certificate, "
-            "and no client of the plan has one",
-            "set security.protocol to SASL_SSL, or, for encryption without logins, ssl.client.auth: none in "
-            "kafka_broker_settings",
+            "and Kedge's own clients have none",
+            "give security.client_tls a certificate and its key, or set security.protocol to SASL_SSL, or, "
+            "for encryption without logins, ssl.client.auth: none in kafka_broker_settings",
         )
 
 
 def _sasl(sheet: Sheet, file: str, security: Security) -> None:
     mechanism = security.mechanism
-    if mechanism == "PLAIN":
+    if not security.scram:
         sheet.error(
             "broker.sasl",
-            "the cluster's security.mechanism is PLAIN, for which Kedge's brokers keep no users",
+            f"the cluster's security.mechanism is {mechanism}, for which Kedge's brokers keep no users",
             "use SCRAM-SHA-512",
         )
         return
@@ -119,7 +119,7 @@ def _sasl(sheet: Sheet, file: str, security: Security) -> None:
         ("sasl.mechanism.inter.broker.protocol", mechanism, "brokers log in as clients do"),
         (
             f"listener.name.{security.protocol.lower()}.{mechanism.lower()}.sasl.jaas.config",
-            jaas(mechanism, Login(security.broker_user, password)),
+            jaas(security, Login(security.broker_user, password)),
             f"brokers log in to one another as {security.broker_user}",
         ),
     ):
@@ -174,7 +174,7 @@ def plan_authorizer(sheet: Sheet, file: str, security: Security | None, names: I
 
 def scram_users(security: Security | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return how a cluster that the kit runs keeps its users, and apart from it their passwords."""
-    if security is None or not security.sasl or security.mechanism == "PLAIN" or not security.users:
+    if security is None or not security.scram or not security.users:
         return {}, {}
     return {"broker_user": security.broker_user, "iterations": _ITERATIONS}, dict(security.users)
 
@@ -195,7 +195,7 @@ def plan_format(sheet: Sheet, folder: str, cluster: str, security: Security | No
     ):
         basis: Basis = "estimate" if key.startswith("-Xmx") else "derived"
         sheet.put(file, key, "broker.format", Choice(value, why, _FORMAT, basis))
-    user = security.broker_user if security and security.sasl and security.mechanism != "PLAIN" else None
+    user = security.broker_user if security and security.scram else None
     if security is None or user is None or user not in security.users:
         return
     because = f"{user} of the cluster's security.users, as which the others are added once the brokers run"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
 from evidence.nearest import nearest
-from evidence.secrets import looks_secret
+from evidence.secrets import looks_secret, without_secrets
 from sizing.core.findings import Finding
 
 _UNITS: Final = {
@@ -32,9 +32,11 @@ _FORMS: Final = {
     r"^\d+\.\d+": "numbers with dots, such as 8.3.1",
     "^[a-zA-Z0-9._-]": "it in this form: letters, digits, dots, _ and - alone",
     "^[A-Za-z0-9._@-]": "it in this form: letters, digits, dots, _, @ and - alone",
+    "^[A-Za-z0-9._@/-]": "it in this form: letters, digits, dots, _, @, / and - alone",
     "^[A-Za-z0-9:_": "the unit's name with its ending, such as confluent-kafka-rest.service",
     "^[a-z][a-z0-9-]": "it in this form: small letters, digits and - alone, a letter first",
     "^[A-Za-z_$]": "a class with its package, such as org.example.Main",
+    "^(http|https)://": "a URL that begins with https:// (or http://), without a login in it",
     "^https?://": "http://host:port or https://host:port, without a path",
     "^/": "an absolute path, which begins with /",
 }
@@ -149,8 +151,10 @@ def _finding(model: type[BaseModel], prefix: str, where: str, error: Any) -> Fin
 
 
 def shown(value: Any) -> str:
-    """Return a value as a finding shows it: a mapping or a list may hold a secret."""
-    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
+    """Return a value as a finding shows it: a mapping or a list may hold a secret, and a URL a login."""
+    if isinstance(value, Mapping | list):
+        return "a mapping" if isinstance(value, Mapping) else "a list"
+    return without_secrets(repr(value))
 
 
 def no_mapping(value: Any) -> str:

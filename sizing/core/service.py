@@ -1,7 +1,7 @@
 """What a service is: one record, from which all that Kedge does for every service follows.
 
 A service lives in a folder of its own, whose ``service.py`` holds the record; ``sizing/services.py`` lists
-them all. Java, ports, rollouts, groups, checks of variables, archives and logins are read from there.
+them all. Java, ports, rollouts, groups, checks of variables and archives are read from there.
 """
 
 from __future__ import annotations
@@ -169,13 +169,6 @@ class Archive(NamedTuple):
     wanted: object
 
 
-class OwnLogin(NamedTuple):
-    """A service whose login to its cluster is the person's to give: the variables of both."""
-
-    cluster: str
-    settings: str
-
-
 def _none(_: Any) -> tuple[()]:
     return ()
 
@@ -206,7 +199,6 @@ class Service:
             be so many percent more than planned.
         drain: more of that, from the plan.
         archives: what it is installed from, by the variables of a host.
-        login: None where the plan gives it a login, or it needs none.
         restarted: its role restarts an instance, so verify.yml may do it under load.
         tuning: how the names of its rules begin that only tune it, which ``advice: stock`` leaves out.
         idle: why a restart of it says nothing about a load on these topics of a cluster, and how to mend
@@ -232,7 +224,6 @@ class Service:
     away: Callable[[Inventory, OfHosts, int], Away] = _with_room
     drain: Callable[[PlannedInstances], tuple[Setting, ...]] | None = None
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
-    login: OwnLogin | None = None
     restarted: bool = True
     tuning: tuple[str, ...] = ()
     idle: Callable[[Inventory, str, Sequence[str]], tuple[str, str] | None] = lambda *_: None

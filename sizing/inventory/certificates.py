@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
 import itertools
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -16,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from sizing.core.findings import Finding
 from sizing.core.plan import Plan, PlannedInstance
+from sizing.inventory.security import Security
 
 _Read = Callable[[Path], bytes]
 #: A renewal that takes a request to another department is made in this time.
@@ -54,6 +57,36 @@ def look_at_certificates(
                     # One file may go to several hosts: it is told of once.
                     found.setdefault((finding.rule, finding.message), finding)
     return tuple(found.values())
+
+
+def look_at_own_files(
+    securities: Mapping[str, Security], now: datetime.datetime, read: _Read = Path.read_bytes
+) -> tuple[Finding, ...]:
+    """Return what is wrong with the files of Kedge's own clients, by the names of their clusters.
+
+    Clients read these files themselves, so that a key has to be in plain text, and for nobody else to read.
+    """
+    found: list[Finding] = []
+    for name, security in securities.items():
+        where = f"kafka_clusters.{name}.security"
+        if pair := security.client_tls:
+            parts = {"certificate": Path(pair.certificate), "key": Path(pair.key)}
+            found += [*_look(where, parts, now, read), *_private(where, "key", parts["key"])]
+        if kerberos := security.tickets:
+            keytab = Path(kerberos.keytab)
+            if not keytab.is_file():
+                found.append(_error(where, f"keytab {keytab} is no file of this machine", "put it there"))
+            found += _private(where, "keytab", keytab)
+    return tuple(found)
+
+
+def _private(where: str, what: str, path: Path) -> Iterator[Finding]:
+    """Find a file that is there, and not for its owner alone."""
+    with contextlib.suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            message = f"{what} {path} has mode {mode:04o}: others of this machine may read or replace it"
+            yield _error(where, message, f"chmod 0600 {path}")
 
 
 def _of_instance(

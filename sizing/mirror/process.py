@@ -11,8 +11,18 @@ from sizing.core.metrics import plan_agent
 from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
+from sizing.inventory.security import ALLOWED, WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
-from sizing.mirror.producer import ARTICLE, CLASSIC, COMPRESSOR_MIB, FROM_PORT, NUMBER, UNIT, Flow
+from sizing.mirror.producer import (
+    ARTICLE,
+    CLASSIC,
+    COMPRESSOR_MIB,
+    FROM_PORT,
+    NUMBER,
+    UNIT,
+    Flow,
+    securities_of,
+)
 from sizing.mirror.variables import MirrorMaker
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
@@ -79,18 +89,7 @@ def put_jvm(
     old = numbers(flow.version) < (4,)
     properties = f"{flow.folder}/{'log4j' if old else 'log4j2'}.properties"
     option = f"-Dlog4j.configuration=file:{properties}" if old else f"-Dlog4j2.configurationFile={properties}"
-    flags = {"-Dlog4j": option} | ({"-javaagent": agent} if (agent := _agent(sheet, flow)) else {})
-    own = sheet.own("KAFKA_OPTS")
-    if own is not None:
-        # The path has the process in it, so nobody can write it once a flow; readiness is read from the log.
-        sheet.give("KAFKA_OPTS", " ".join([*(flags[begin] for begin in flags if begin not in own), own]))
-    because = "logs go to the journal" + ("; the agent reads the beans without a JMX port" if agent else "")
-    sheet.put(
-        file,
-        "KAFKA_OPTS",
-        "mirror.logging",
-        Choice(" ".join(flags.values()), because, "log4j manual", "derived"),
-    )
+    _options(sheet, flow, file, option)
     sheet.rest_of_own(file, "mirror.own")
     if old:
         _log4j1(sheet, properties)
@@ -138,6 +137,29 @@ def put_jvm(
         because,
         "kafka.tools.MirrorMaker of Kafka 3.9",
         basis_of(MirrorMaker, "stop_seconds", flow.stop_seconds, "estimate"),
+    )
+
+
+def _options(sheet: Sheet, flow: Flow, file: str, logging: str) -> None:
+    """Plan further JVM flags, to which a person's own are added."""
+    agent, allowed = _agent(sheet, flow), java_option(*securities_of(flow))
+    flags = {"-Dlog4j": logging, "-javaagent": agent, ALLOWED: allowed}
+    flags = {begin: flag for begin, flag in flags.items() if flag}
+    own = sheet.own("KAFKA_OPTS")
+    if own is not None:
+        # The path has the process in it, so nobody can write it once a flow; readiness is read from the log.
+        sheet.give("KAFKA_OPTS", " ".join([*(flags[begin] for begin in flags if begin not in own), own]))
+    because = "logs go to the journal" + ("; the agent reads the beans without a JMX port" if agent else "")
+    sheet.put(
+        file,
+        "KAFKA_OPTS",
+        "mirror.logging",
+        Choice(
+            " ".join(flags.values()),
+            f"{because}; {WHY_ALLOWED}" if allowed else because,
+            "log4j manual",
+            "derived",
+        ),
     )
 
 

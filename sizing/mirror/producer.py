@@ -13,8 +13,8 @@ from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.core.variables import basis_of
-from sizing.inventory.logins import names_protocol
-from sizing.inventory.security import Security, login_of, plan_client
+from sizing.inventory.logins import login_of, names_protocol
+from sizing.inventory.security import Login, Security, plan_client
 from sizing.mirror.limits import Limits
 from sizing.mirror.variables import MirrorFlow
 
@@ -236,15 +236,23 @@ def plan_login(sheet: Sheet, flow: Flow, end: str, file: str, prefix: str) -> No
     Not where a protocol stands among the person's own settings: then all of it is the person's.
     """
     spec = flow.flow
-    if any(names_protocol(own) for own in (spec.settings, spec.consumer_settings, spec.producer_settings)):
+    if not (securities := securities_of(flow)):
         return
     source = end == "source"
-    security = flow.source_security if source else flow.target_security
-    user, password = (
-        (spec.source_user, spec.source_password) if source else (spec.target_user, spec.target_password)
+    security = securities[0 if source else 1]
+    given = (
+        Login(spec.source_user, spec.source_password, spec.source_client_tls, spec.source_keytab)
+        if source
+        else Login(spec.target_user, spec.target_password, spec.target_client_tls, spec.target_keytab)
     )
-    login = login_of(sheet, f"mirror_maker_flows.{flow.name}.{end}", security, user, password)
-    plan_client(sheet, file, prefix, f"{flow.folder}/{end}-ca.pem", security, login)
+    login = login_of(sheet, f"mirror_maker_flows.{flow.name}.{end}", security, given)
+    plan_client(sheet, file, prefix, f"{flow.folder}/{end}", security, login, flow.version)
+
+
+def securities_of(flow: Flow) -> tuple[Security | None, ...]:
+    """Return how source and target are spoken with; empty where that is the person's own settings'."""
+    own = (flow.flow.settings, flow.flow.consumer_settings, flow.flow.producer_settings)
+    return () if any(map(names_protocol, own)) else (flow.source_security, flow.target_security)
 
 
 def socket_buffer(sheet: Sheet, flow: Flow, file: str, key: str, rule: str, default: str) -> None:

@@ -26,7 +26,7 @@ from sizing.core.variables import (
     Version,
     role_variables,
 )
-from sizing.inventory.security import Name, Password
+from sizing.inventory.security import HostFile, KeyPair, Password, Principal
 from sizing.keys.catalogue import Component, known_keys, takes
 from sizing.keys.values import check_names, check_values
 
@@ -91,14 +91,22 @@ class MirrorFlow(Strict):
     """Bootstrap servers of the source for the mirrors; if not set, those of kafka_clusters."""
     target_bootstrap_servers: str | None = None
     """Bootstrap servers of the target for the mirrors; if not set, those of kafka_clusters."""
-    source_user: Name | None = None
+    source_user: Principal | None = None
     """Login to the source, if its security requires one."""
     source_password: Password | None = None
     """Password of the login to the source, best from a vault."""
-    target_user: Name | None = None
+    source_client_tls: KeyPair | None = None
+    """Certificate and key towards the source, where its brokers ask for one."""
+    source_keytab: HostFile | None = None
+    """Keytab of source_user on the hosts, which the service's group may read (GSSAPI)."""
+    target_user: Principal | None = None
     """Login to the target, if its security requires one."""
     target_password: Password | None = None
     """Password of the login to the target, best from a vault."""
+    target_client_tls: KeyPair | None = None
+    """Certificate and key towards the target, where its brokers ask for one."""
+    target_keytab: HostFile | None = None
+    """Keytab of target_user on the hosts, which the service's group may read (GSSAPI)."""
     replication_policy: Literal["default", "identity"] = "default"
     """Topic names on the target: with the source as prefix (default), or unchanged (MirrorMaker 2)."""
     exactly_once: bool = False

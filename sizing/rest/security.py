@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from sizing.core.settings import Choice, Setting, Sheet
-from sizing.inventory.security import login_of, plan_client, put_file
+from sizing.inventory.logins import login_of
+from sizing.inventory.security import WHY_ALLOWED, Login, java_option, plan_client, put_file
 from sizing.rest.distribution import LISTENER, SERVICE, RestProcess
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
@@ -20,12 +21,21 @@ def plan_security(
 
     ``jetty_12`` has its login modules in another package than 9.4.
     """
-    variables = process.variables
     folder = f"/etc/kafka-rest/{process.port}"
-    login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
-    plan_client(sheet, properties, "client.", f"{folder}/cluster-ca.pem", process.security, login)
+    plan_cluster(sheet, properties, "client.", process)
     _listeners(sheet, properties, process, folder)
-    return _basic(sheet, properties, process, folder, jetty_12=jetty_12)
+    allowed = [(flag, WHY_ALLOWED)] if (flag := java_option(process.security)) else []
+    return allowed + _basic(sheet, properties, process, folder, jetty_12=jetty_12)
+
+
+def plan_cluster(sheet: Sheet, properties: str, prefix: str, process: RestProcess) -> None:
+    """Plan how a proxy speaks with its cluster, and by what it is known there."""
+    variables, clients = process.variables, process.distribution.clients
+    given = Login(variables.user, variables.password, variables.client_tls, variables.keytab)
+    login = login_of(sheet, SERVICE, process.security, given)
+    version = clients(variables.version) if clients else variables.version
+    stem = f"/etc/kafka-rest/{process.port}/cluster"
+    plan_client(sheet, properties, prefix, stem, process.security, login, version)
 
 
 def refuse_listeners(sheet: Sheet, process: RestProcess) -> None:

@@ -65,6 +65,14 @@ def put_options(sheet: Sheet, file: str, key: str, flags: Sequence[tuple[str, st
     """Plan a variable of further JVM flags, each with its reason; a person's own value needs them too."""
     if not flags:
         return
+    check_options(sheet, key, flags)
+    because = "; ".join(because for _, because in flags)
+    value = " ".join(flag for flag, _ in flags)
+    sheet.put(file, key, "rest.options", Choice(value, because, "kafka-rest-run-class", "derived"))
+
+
+def check_options(sheet: Sheet, key: str, flags: Sequence[tuple[str, str]]) -> None:
+    """Find JVM flags that a person's own value of their variable leaves out."""
     own = sheet.own(key)
     for flag, because in flags:
         if own is not None and flag not in own:
@@ -73,9 +81,6 @@ def put_options(sheet: Sheet, file: str, key: str, flags: Sequence[tuple[str, st
                 f"{key} is set in kafka_rest_settings, and leaves out {flag.partition('=')[0]}: {because}",
                 f"add {flag} to it, or take {key} out",
             )
-    because = "; ".join(because for _, because in flags)
-    value = " ".join(flag for flag, _ in flags)
-    sheet.put(file, key, "rest.options", Choice(value, because, "kafka-rest-run-class", "derived"))
 
 
 def put_unit(sheet: Sheet, process: RestProcess, heap_mib: int, consumer_threads: int, pool: int) -> None:

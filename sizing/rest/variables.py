@@ -13,7 +13,7 @@ from sizing.core.messages import contradiction
 from sizing.core.metrics import Metrics
 from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
 from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Predecessor, Scalar, Strict
-from sizing.inventory.security import Name, Password, RestTls
+from sizing.inventory.security import HostFile, KeyPair, Name, Password, Principal, RestTls
 
 
 class RestWorkload(Strict):
@@ -148,10 +148,14 @@ class KafkaRest(Strict):
     """How long the default stream keeps a record (MapR)."""
     tls: RestTls | None = None
     """TLS of the instances' listeners; without it, plain HTTP."""
-    user: Name | None = None
+    user: Principal | None = None
     """Login of the proxies to their cluster, if its security requires one."""
     password: Password | None = None
     """Password of that login, best from a vault."""
+    client_tls: KeyPair | None = None
+    """Certificate and key of the proxies towards their cluster, where brokers ask for one."""
+    keytab: HostFile | None = None
+    """Keytab of user on the hosts, which the service's group may read (GSSAPI)."""
     users: dict[Name, Password] = Field(default_factory=dict)
     """Users and passwords of the proxies' clients (HTTP basic); without it, no login."""
     workload: RestWorkload = RestWorkload()

@@ -9,6 +9,8 @@ from sizing.core import jvm_flags
 from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
+from sizing.inventory.logins import names_protocol
+from sizing.inventory.security import put_java_option
 from sizing.streams.heap import put_heap
 from sizing.streams.properties import CONFIG, GUIDE, MEASURED, UNIT, App
 from sizing.streams.rocksdb import put_rocksdb
@@ -36,6 +38,8 @@ def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> i
         "documented",
     )
     sheet.put(environment, "KAFKA_JVM_PERFORMANCE_OPTS", "streams.gc", flags)
+    if not names_protocol(spec.settings):
+        put_java_option(sheet, environment, "KAFKA_OPTS", app.security)
     sheet.put(
         environment, "LOG_DIR", "streams.logs", Choice(logs, "one log folder an instance", CONFIG, "derived")
     )

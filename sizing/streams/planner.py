@@ -25,6 +25,7 @@ from sizing.inventory.clusters import (
     clusters,
     message_max_bytes,
 )
+from sizing.inventory.security import Security
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, every_key, known_keys, numbers
 from sizing.keys.unread import check_keys
@@ -86,7 +87,10 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
                 java = release_of(inventory.hosts[host])
                 fetched = fetches_of(inventory, known[spec.cluster], spec.settings, *CONSUMER_PREFIXES)
                 takes = message_max_bytes(inventory, known[spec.cluster]) or MESSAGE_MAX_BYTES
-                found = _host(host, spec, facts, len(hosts), away, servers, fetched, java, takes, advice)
+                security = known[spec.cluster].security
+                found = _host(
+                    host, spec, facts, len(hosts), away, servers, fetched, java, takes, security, advice
+                )
                 findings += found.findings
                 services[host] = {SERVICE: found.services[host][SERVICE]}
             findings += _check_link(
@@ -107,13 +111,14 @@ def _host(
     fetched: Fetches,
     java: int | None,
     takes: int,
+    security: Security | None,
     advice: Advice,
 ) -> Part:
     instances = []
     findings: list[Finding] = []
     total = 0
     for index in range(spec.instances_per_host):
-        app = App(spec, host, facts, index, hosts, carriers, servers, advice, fetched, java, takes)
+        app = App(spec, host, facts, index, hosts, carriers, servers, advice, fetched, java, takes, security)
         properties = app.sheet(dict(spec.settings))
         standbys, buffers = plan_properties(properties, app)
         state = app.state(standbys)

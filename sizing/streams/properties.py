@@ -13,6 +13,8 @@ from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.host.facts import HostFacts
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES
+from sizing.inventory.logins import login_of, names_protocol
+from sizing.inventory.security import Login, Security, plan_client
 from sizing.streams import stores as streams_stores
 from sizing.streams.protocol import PROTOCOL
 from sizing.streams.stores import (
@@ -58,7 +60,8 @@ class App:
     """One instance of an application on its host, with what its rules ask for.
 
     ``carriers`` is how many instances the state is spread over while one host is away; ``fetches`` is how its
-    consumers fetch, ``java`` the host's release; ``takes`` is the largest message that its cluster takes.
+    consumers fetch, ``java`` the host's release; ``takes`` is the largest message that its cluster takes, and
+    ``security`` how clients speak with that.
     """
 
     variables: StreamsApp
@@ -72,6 +75,7 @@ class App:
     fetches: Fetches = field(default_factory=Fetches)
     java: int | None = None
     takes: int = MESSAGE_MAX_BYTES
+    security: Security | None = None
 
     @property
     def name(self) -> str:
@@ -119,6 +123,7 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
 
     put("application.id", "identity", spec.name, "all instances of the application are one group")
     put("bootstrap.servers", "cluster", app.servers, f"the brokers of cluster {spec.cluster}")
+    _login(sheet, app, file)
     identity = f"{spec.name}-{app.host}-{app.number}"
     put("client.id", "identity", identity, "application, host and number: unique, and stable as hosts change")
     if spec.group_protocol == "classic":
@@ -184,6 +189,16 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
     for prefix in ("consumer.", "main.consumer."):
         check_heartbeat(sheet, "the application", prefix, spec.version)
     return standbys, threads * buffer
+
+
+def _login(sheet: Sheet, app: App, file: str) -> None:
+    """Plan how it speaks with its cluster, unless its own settings name a protocol."""
+    spec = app.variables
+    if names_protocol(spec.settings):
+        return
+    given = Login(spec.user, spec.password, spec.client_tls, spec.keytab)
+    login = login_of(sheet, "streams_app", app.security, given)
+    plan_client(sheet, file, "", f"{app.folder}/cluster", app.security, login, spec.version)
 
 
 def windowed(spec: StreamsApp) -> bool:

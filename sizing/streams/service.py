@@ -14,7 +14,6 @@ from sizing.core.service import (
     Away,
     JavaNeed,
     OfHosts,
-    OwnLogin,
     Service,
     own_clusters,
     ready,
@@ -74,7 +73,6 @@ STREAMS_APP: Final = Service(
         *GROUPS_BACK,
     ),
     archives=_jars,
-    login=OwnLogin(f"{SERVICE}_cluster", f"{SERVICE}_settings"),
     tuning=(
         "streams.batch",
         "streams.buffer",

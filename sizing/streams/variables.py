@@ -13,6 +13,7 @@ from sizing.core.measured_capacity import Measured
 from sizing.core.messages import wrong_variable
 from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
 from sizing.core.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
+from sizing.inventory.security import HostFile, KeyPair, Password, Principal
 from sizing.keys.catalogue import Component, takes
 from sizing.keys.values import check_names, check_values
 
@@ -130,6 +131,14 @@ class StreamsApp(Strict):
     """Version of the kafka-streams library that it is built with."""
     cluster: str
     """Its cluster, a name of kafka_clusters."""
+    user: Principal | None = None
+    """Login to its cluster, where its security asks for one and settings name no security.protocol."""
+    password: Password | None = None
+    """Password of that login, best from a vault."""
+    client_tls: KeyPair | None = None
+    """Certificate and key towards its cluster, where brokers ask for one."""
+    keytab: HostFile | None = None
+    """Keytab of user on the hosts, which the service's group may read (GSSAPI)."""
     records_per_s: PositiveFloat | None = None
     """Records of delivery.input at the peak, all instances; compared with measured_capacity."""
     measured_capacity: MeasuredApplication | None = None

@@ -19,16 +19,14 @@ from confluent_kafka.admin import (
 )
 
 from control.kafka_admin import logs_in
-from control.rendering import render_instance, secrets_of
-from local.services.brokers import end_process, free_ports, log_tail
-from plugins.modules.kedge_release import filled
+from local.services.brokers import free_ports, log_tail
 from sizing.core.inventory import Inventory
 from sizing.inventory.clusters import clusters
-from sizing.inventory.secrets import seal
-from sizing.plan import make_plan
 from sizing.rights import rights_of
 from tests.awaiting import await_that
+from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.modules import run_module
+from tests.kafka.planned_broker import planned_broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 USERS: Final = {name: f"planted-{name}" for name in ("broker", "kedge", "proxy", "verify", "app")}
@@ -76,21 +74,6 @@ class Site:
         return told
 
 
-def certificate(folder: Path, name: str) -> None:
-    """Have the authority of a folder sign a certificate for loopback in this name."""
-    key, request, signed = (folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
-    new = ["openssl", "req", "-new", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    extensions = folder / "extensions"
-    extensions.write_text("subjectAltName=IP:127.0.0.1\n")
-    authority = ["-CA", str(folder / "ca.pem"), "-CAkey", str(folder / "ca.key"), "-CAcreateserial"]
-    for command in (
-        [*new, "-subj", f"/O=example/CN={name}", "-keyout", str(key), "-out", str(request)],
-        ["openssl", "x509", "-req", "-in", str(request), *authority, "-days", "2", "-out", str(signed),
-         "-extfile", str(extensions)],
-    ):  # fmt: skip
-        subprocess.run(command, check=True, capture_output=True)
-
-
 def planned(folder: Path, port: int) -> tuple[Inventory, dict[str, Any]]:
     """Return the inventory of one broker on loopback and the variables of its cluster."""
     security = {
@@ -120,50 +103,19 @@ def planned(folder: Path, port: int) -> tuple[Inventory, dict[str, Any]]:
     return Inventory({"leaf1": variables}, groups), security
 
 
-def write(inventory: Inventory, folder: Path, jars: Path, controller: int) -> None:
-    """Write the planned files as a host has them, but for their places and the controllers' port."""
-    plan = make_plan(inventory)
-    assert [f.message for f in plan.findings if f.severity == "error"] == []
-    document, values = seal(plan.to_json())
-    (instance,) = document["hosts"]["leaf1"]["services"]["kafka_broker"]["instances"]
-    files = render_instance("kafka-broker", instance)
-    secrets = secrets_of("kafka-broker", instance, values, lambda path: Path(path).read_text())
-    for path, text in filled({"files": files}, secrets)["files"].items():
-        for before, after in (
-            ("/etc/kafka-broker/leaf", str(folder)),
-            ("/var/lib/kafka-broker/leaf", str(folder)),
-            (":9093", f":{controller}"),
-        ):
-            text = text.replace(before, after)  # noqa: PLW2901 - one after the other
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text)
-    (folder / "dist").symlink_to(jars)
-
-
 @pytest.fixture(scope="module")
 def site(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("authorized")
-    new = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    new += ["-days", "2", "-subj", "/CN=authority", "-keyout", str(folder / "ca.key")]
-    subprocess.run([*new, "-out", str(folder / "ca.pem")], check=True, capture_output=True)
+    make_authority(folder)
     for name in ("leaf1", "rest1"):
-        certificate(folder, name)
+        make_certificate(folder, name)
     port, controller = free_ports(2)
     inventory, _ = planned(folder, port)
-    write(inventory, folder, jars, controller)
-    formatted = subprocess.run(
-        ["java", f"@{folder / 'format.args'}"], capture_output=True, text=True, check=False
-    )
-    assert formatted.returncode == 0, formatted.stdout + formatted.stderr
-    log = folder / "broker.log"
-    java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", f"{jars}/*", "kafka.Kafka"]
-    with log.open("wb") as output:
-        broker = subprocess.Popen([*java, str(folder / "server.properties")], stdout=output, stderr=output)
-    try:
+    with planned_broker(inventory, folder, jars, controller) as broker:
         rights = rights_of(inventory, "leaf", clusters(inventory)[0]["leaf"].security)
         found = Site(f"127.0.0.1:{port}", controller, folder, rights)
         await_that(lambda: broker.poll() is not None or answers(found), "the broker takes its own login")
-        assert broker.poll() is None, log_tail(log)
+        assert broker.poll() is None, log_tail(folder / "broker.log")
         how = {"users": USERS, "broker_user": "broker", "iterations": 4096}
         added = found.module("kafka_users_present", **how)
         assert added["added"] == ["app", "kedge", "proxy", "verify"], (
@@ -172,8 +124,6 @@ def site(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]
         assert found.module("kafka_rights_present", rights=rights)["changed"]
         found.create("kedge", LOAD, "orders", "orders-old")
         yield found
-    finally:
-        end_process(broker)
 
 
 def answers(site: Site) -> bool:

@@ -15,12 +15,14 @@ from pyspark.sql import SparkSession
 
 from evidence.record import decode as decode_value
 from evidence.record import encode, run_tag
-from evidence.run import Application, Run, parse_run
+from evidence.run import Application, Cluster, Run, parse_run
 from local.services.brokers import running_broker
+from sizing.inventory.security import Security, librdkafka
 from spark_checks import topics
 from spark_checks.engine.files import parquet_files
-from spark_checks.ingest import ingest
+from spark_checks.ingest import client_of, ingest
 from tests.faults.evidence import Message
+from tests.kafka.secured_site import WAYS, secured_site
 
 SHARE = topics.TopicRangeShare("leaf", "t", (), {}, run_tag("r1"), None)
 pytestmark = pytest.mark.spark
@@ -116,6 +118,40 @@ def test_headers_are_told_apart_by_where_names_and_values_end() -> None:
     assert len(set(topics._of_headers(headers).tolist())) == 5
 
 
+def test_a_share_that_is_printed_shows_no_login_and_no_key() -> None:
+    client = {"sasl.password": "planted-password", "ssl.key.pem": "planted-key"}
+    assert "planted" not in repr(replace(SHARE, client=client))
+
+
+def test_files_of_a_client_go_to_the_tasks_as_their_text_and_one_that_is_missing_is_named(
+    tmp_path: Path,
+) -> None:
+    for name in ("ca", "kedge", "key"):
+        (tmp_path / name).write_text(f"text of {name}")
+    places = {"ssl.ca.location": "ca", "ssl.certificate.location": "kedge", "ssl.key.location": "key"}
+    run = described("127.0.0.1:1", {"0": 1}).model_copy(
+        update={
+            "clusters": {
+                "leaf": Cluster(
+                    bootstrap_servers="127.0.0.1:1",
+                    client={"security.protocol": "SSL"} | {k: str(tmp_path / v) for k, v in places.items()},
+                )
+            }
+        }
+    )
+    assert client_of(run, "leaf") == {
+        "security.protocol": "SSL",
+        "ssl.ca.pem": "text of ca",
+        "ssl.certificate.pem": "text of kedge",
+        "ssl.key.pem": "text of key",
+    }
+    (tmp_path / "key").unlink()
+    with pytest.raises(
+        topics.CannotReadError, match=r"^ssl.key.location of cluster leaf, .*/key: No such file"
+    ):
+        client_of(run, "leaf")
+
+
 def test_offsets_are_shared_out_evenly_with_few_cuts() -> None:
     one = replace(SHARE, ranges=(topics.Range(0, 10, 110), topics.Range(1, 0, 20)))
     other = replace(SHARE, topic="u", ranges=(topics.Range(0, 5, 85),))
@@ -151,6 +187,26 @@ def test_the_runs_range_is_read_from_a_broker_by_ranges_of_offsets(
     rows = pq.read_table(tmp_path / "records").to_pylist()
     assert sorted(row["seq"] for row in rows) == [seq for seq in range(100) if seq % 2 == 0 or seq < 80]
     assert all(row["crc_ok"] and row["timestamp_type"] == "append" for row in rows)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("way", WAYS)
+def test_topics_of_a_secured_cluster_are_read_as_the_load_reached_them(
+    spark: SparkSession, tmp_path: Path, jars: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with secured_site(jars, tmp_path, way) as site:
+        site.broker.create_topic("t", 2)
+        seen, secret = librdkafka(Security(**site.security))
+        producer = Producer({"bootstrap.servers": site.secured, **seen, **secret})
+        for seq in range(100):
+            value, _ = encode(run_tag("r1"), 0, seq, 5, b"x" * 20)
+            producer.produce("t", value, partition=seq % 2)
+        assert producer.flush(30) == 0
+        reached = Cluster(bootstrap_servers=site.secured, client=seen)
+        run = described(site.secured, {"0": 50, "1": 50}).model_copy(update={"clusters": {"leaf": reached}})
+        monkeypatch.setenv("KEDGE_SECRETS", json.dumps({"clusters": {"leaf": secret}}))
+        found = ingest(spark, tmp_path.as_uri(), run)
+    assert (found.reason, found.records) == ("", 100)
 
 
 @pytest.mark.kafka

@@ -21,7 +21,6 @@ from sizing.core.service import (
     Given,
     JavaNeed,
     Kernel,
-    OwnLogin,
     Ports,
     Service,
     group_names,
@@ -100,7 +99,6 @@ REGISTRY = Service(
     ),
     waits=(ready("an estimate: it reads its topic first", "a toy", "estimate"), *GROUPS_BACK),
     archives=archives,
-    login=OwnLogin(f"{NAME}_cluster", f"{NAME}_settings"),
 )
 WITH_TOY = (*SERVICES, REGISTRY)
 
@@ -221,14 +219,6 @@ def test_its_archive_is_held_against_its_checksum(tmp_path: Path) -> None:
     plan = make_plan(mine, archives=read_archives(mine, WITH_TOY), deploying=True, services=WITH_TOY)
     ((where, _, _),) = errors(plan)
     assert where == f"sr1: {NAME}_archive_checksum"
-
-
-def test_a_login_that_is_the_persons_to_give_is_missed() -> None:
-    clusters = {"far": {"version": "4.3.1", "bootstrap_servers": "far:9093", "security": SECURED}}
-    on_far = {"kafka_clusters": clusters, "schema_registry_cluster": "far"}
-    ((where, _, fix),) = errors(planned(**on_far))
-    assert (where, f"into {NAME}_settings" in fix) == (f"sr1 {NAME}", True)
-    assert errors(planned(**on_far, schema_registry_settings={"security.protocol": "SASL_SSL"})) == []
 
 
 def test_it_may_be_restarted_under_load() -> None:

@@ -66,13 +66,19 @@ def test_keys_of_another_version_are_found_in_own_broker_settings() -> None:
     assert "does not read zookeeper.connect" in of_rule(plan, "broker.keys", "warning")[0].message
 
 
-def test_brokers_that_ask_clients_for_certificates_are_refused_as_no_client_has_one() -> None:
-    secured = {"leaf": OURS["leaf"] | {"security": {"protocol": "SSL", "ca": "ca.pem"}}}
+def test_brokers_that_ask_for_certificates_are_refused_unless_kedges_own_clients_have_one() -> None:
+    security: dict[str, Any] = {"protocol": "SSL", "ca": "ca.pem"}
+    secured = {"leaf": OURS["leaf"] | {"security": security}}
     pair = {"certificate": "broker.pem", "key": "broker.key"}
     variables: dict[str, Any] = {"kafka_clusters": secured, "kafka_broker_tls": pair}
     (error,) = of_rule(make_plan(brokers(["leaf1"], **variables)), "broker.tls", "error")
-    assert "no client of the plan has one" in error.message
-    assert "SASL_SSL" in error.fix
+    assert "Kedge's own clients have none" in error.message
+    assert "security.client_tls" in error.fix
+    known = {"leaf": OURS["leaf"] | {"security": security | {"client_tls": pair}}}
+    plan = make_plan(brokers(["leaf1"], **variables | {"kafka_clusters": known}))
+    assert [f.line() for f in plan.findings if f.severity == "error"] == []
+    (broker,) = plan.services["leaf1"]["kafka_broker"]
+    assert broker.value("ssl.client.auth") == "required"
     own = {"kafka_broker_settings": {"ssl.client.auth": "none"}}
     assert not of_rule(make_plan(brokers(["leaf1"], **variables, **own)), "broker.tls", "error")
 

@@ -122,7 +122,7 @@ MM2 = {"kind": "mirror_maker_2", "version": "4.3.1"}
         (streams(1, settings=OAUTH), "streams_app_settings", "leaf"),
         (mirrors(1, {"producer_settings": OAUTH}), "mirror_maker_flows.metrics.producer_settings", "agg"),
         (
-            mirrors(1, {"settings": {"leaf.sasl.mechanism": "GSSAPI"}}, **MM2),
+            mirrors(1, {"settings": {"leaf.sasl.mechanism": "AWS_MSK_IAM"}}, **MM2),
             "mirror_maker_flows.metrics.settings",
             "leaf",
         ),
@@ -134,6 +134,51 @@ def test_a_login_that_the_gates_cannot_have_is_an_error(
     (error,) = of_rule(make_plan(inventory), "client.mechanism", "error")
     assert error.message.startswith(f"{variable} has ")
     assert f"would not reach cluster {cluster}" in error.message
+    spoken = "OAUTHBEARER" in error.message.partition(",")[0]
+    assert (
+        f"mechanism: OAUTHBEARER and what belongs to it into kafka_clusters.{cluster}" in error.fix
+    ) is spoken
+    assert ("the security of a listener" in error.fix) is not spoken
+
+
+SHOWN = {"security.protocol": "SSL", "ssl.keystore.location": "/etc/own.pem"}
+
+
+@pytest.mark.parametrize(
+    ("inventory", "variable", "cluster"),
+    [
+        (rest(settings={f"client.{k}": v for k, v in SHOWN.items()}), "kafka_rest_settings", "leaf"),
+        (streams(1, settings=SHOWN), "streams_app_settings", "leaf"),
+        (streams(1, settings={"main.consumer.ssl.keystore.certificate.chain": "x"}), "streams_app_settings", "leaf"),
+        (mirrors(1, {"producer_settings": SHOWN}), "mirror_maker_flows.metrics.producer_settings", "agg"),
+        (
+            mirrors(1, {"settings": {"leaf.consumer.ssl.keystore.location": "/own"}}, **MM2),
+            "mirror_maker_flows.metrics.settings",
+            "leaf",
+        ),
+    ],
+)  # fmt: skip
+def test_a_certificate_that_the_gates_would_not_show_is_an_error(
+    inventory: Inventory, variable: str, cluster: str
+) -> None:
+    (error,) = of_rule(make_plan(inventory), "client.mechanism", "error")
+    assert error.message.startswith(f"{variable} has ")
+    assert f"show brokers of cluster {cluster} no certificate" in error.message
+    assert f"kafka_clusters.{cluster}.security" in error.fix
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    [
+        rest(settings={"ssl.keystore.location": "/etc/listener.jks"}),
+        rest(settings={"schema.registry.ssl.keystore.location": "/etc/registry.jks"}),
+        streams(1, settings=SHOWN | {"bootstrap.servers": "leaf:9094"}),
+        streams(1, settings=SHOWN, common={"kafka_clusters": {"leaf": CLUSTER}}),
+        mirrors(1, {"producer_settings": SHOWN, "target_bootstrap_servers": "agg:9094"}),
+    ],
+)
+def test_a_certificate_that_says_nothing_of_the_gates_is_let_through(inventory: Inventory) -> None:
+    assert of_rule(make_plan(inventory), "client.mechanism") == []
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from typing import Final
 from evidence.rest_dialect import Dialect
 from sizing.core import jvm_flags
 from sizing.core.settings import MIB, Choice, Sheet, weakest
-from sizing.inventory.security import login_of, plan_client
+from sizing.inventory.security import WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import plan_fetch
 from sizing.rest.distribution import (
-    SERVICE,
     Distribution,
     Groups,
     Health,
@@ -29,9 +28,9 @@ from sizing.rest.heap import check_heap, heap_of, planned_heap
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, int_or_none
 from sizing.rest.producer import plan_waits
-from sizing.rest.security import refuse_listeners
+from sizing.rest.security import plan_cluster, refuse_listeners
 from sizing.rest.traffic import check_requests, request_bytes
-from sizing.rest.unit import collectors, put_unit
+from sizing.rest.unit import check_options, collectors, put_unit
 
 _PROPERTIES: Final = "application.properties"
 _HEAP: Final = "JAVA_OPTS"
@@ -106,8 +105,7 @@ def _plan(sheet: Sheet, process: RestProcess) -> None:
     put_client_profile(sheet, properties, process)
     plan_groups(sheet, properties, process)
     plan_waits(sheet, properties, "kafka.producer.", workload)
-    login = login_of(sheet, SERVICE, process.security, variables.user, variables.password)
-    plan_client(sheet, properties, "kafka.", f"{folder}/cluster-ca.pem", process.security, login)
+    plan_cluster(sheet, properties, "kafka.", process)
     refuse_listeners(sheet, process)
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
@@ -220,14 +218,16 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
     plan_logs(sheet, file, _LOG, folder, logs, process.variables.log_mib, old=False)
     heap_mib = planned_heap(sheet, _HEAP, process)
     forms = []
+    allowed = [(flag, WHY_ALLOWED)] if (flag := java_option(process.security)) else []
+    check_options(sheet, _HEAP, allowed)
     for form, heap in enumerate((heap_of(process.load, "documented"), heap_of(process.load, "measured"))):
         mib = own or int(heap.value or 0)
         flags = collectors(mib, logs, process.load, process.java)[form]
         because = f"kafka_rest_heap_mib is {own}" if own else heap.because
         forms.append(
             Choice(
-                f"{jvm_flags.heap(mib)} {flags.value}",
-                f"heap: {because}; collector: {flags.because}",
+                " ".join([jvm_flags.heap(mib), str(flags.value), *(flag for flag, _ in allowed)]),
+                "; ".join([f"heap: {because}", f"collector: {flags.because}", *(why for _, why in allowed)]),
                 f"{heap.source}; {GUIDE}, JVM",
                 weakest("derived" if own else heap.basis, flags.basis),
             )
