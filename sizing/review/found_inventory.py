@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sizing.inventory.clusters import same_cluster, servers
+from sizing.rest.variables import ready_topic
 from sizing.review.judging import Judgement
 from sizing.review.kinds import SIGNS
 from sizing.review.processes import (
@@ -32,6 +33,7 @@ _PLACES: Final = re.compile(
 _LOGIN: Final = re.compile(r"(^|\.)(security\.protocol|sasl\.|ssl\.)|^(authentication|confluent\.license)")
 #: How Ansible's templates begin.
 _TEMPLATE: Final = re.compile(r"\{(?=[{%#])")
+_KIND: Final = "kafka_rest_distribution"
 _ASSUMED: Final = "fill in what it has to sustain: today's figures are assumptions"
 
 
@@ -272,11 +274,26 @@ def documents(made: FoundInventory) -> Iterator[tuple[str, Any, list[str]]]:
     said = ["version is an assumption. Write security where the brokers ask for a login."]
     if len(clusters) > 1:
         said.append("Two of them with no broker in common may be one cluster: nothing here can tell.")
-    yield "group_vars/all/main.yml", _inert({"kafka_clusters": clusters}), said
+    topics = list(_ready_topics(made))
+    if topics:
+        said.append(
+            "kafka_topics: what readiness produces to. replication is planned; set it for fewer brokers."
+        )
+    common = {"kafka_clusters": clusters} | ({"kafka_topics": topics} if topics else {})
+    yield "group_vars/all/main.yml", _inert(common), said
     if made.mirrors:
         yield "group_vars/mirror_maker/main.yml", _inert(made.mirrors), [own]
     for host, variables in made.hosts.items():
         yield f"host_vars/{host.replace('/', '_')}.yml", _inert(variables), [own, *made.remarks.get(host, ())]
+
+
+def _ready_topics(made: FoundInventory) -> Iterator[dict[str, Any]]:
+    """Yield the topic of the readiness probe for each cluster with proxies: no predecessor has made it."""
+    proxies = [made.hosts[host] for host in made.groups.get("kafka_rest", ())]
+    # MapR's clients name topics of a stream, which no declared topic is.
+    for name in dict.fromkeys(p["kafka_rest_cluster"] for p in proxies if p.get(_KIND) != "mapr"):
+        settings = {"retention.ms": 600_000}
+        yield {"name": ready_topic({}), "cluster": name, "partitions": 1, "settings": settings}
 
 
 def _inert(value: Any) -> Any:

@@ -131,6 +131,16 @@ def test_a_fleet_of_all_kinds_is_planned_as_it_runs(tmp_path: Path) -> None:
     # All three name brokers of one cluster, which MirrorMaker 2 calls east.
     common = yaml.safe_load((tmp_path / INVENTORY / "group_vars" / "all" / "main.yml").read_text())
     assert set(common["kafka_clusters"]) == {"east", "west"}
+    # Nobody's proxies had it before, and without it none becomes ready.
+    ready = [(topic["name"], topic["cluster"]) for topic in common["kafka_topics"]]
+    assert ready == [("kedge-ready", "east")]
+    assert list(plan(tmp_path).topics["east"]) == ["kedge-ready"]
+
+
+def test_no_topic_is_declared_for_proxies_of_mapr(tmp_path: Path) -> None:
+    written(tmp_path, rest1=[rest(jars=["/opt/mapr/kafka-rest/kafka-rest-5.1.2.jar"])])
+    assert "kafka_rest_distribution: mapr" in text(tmp_path)
+    assert "kafka_topics" not in text(tmp_path)
 
 
 def test_the_sandbox_is_planned_as_itself(tmp_path: Path) -> None:
