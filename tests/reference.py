@@ -52,9 +52,35 @@ FILLED: Final = {
     "verify.rest.dialect": "that of the planned proxies",
     "verify.rest.proxies": "the planned proxies",
 }
-#: Variables of a command line, of a playbook each; the inventory does not have them.
+#: Variables of a command line, of the playbooks that are named; the inventory does not have them.
 EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
-    "service": ("rolling_restart.yml", "str", "`kafka_rest`", "The service whose instances are restarted."),
+    "allow": (
+        "deploy.yml",
+        "str",
+        "",
+        "Changes that clients notice and that may be made, by their names in [changes.md](changes.md#allow-a-change-by-name), "
+        "separated by commas.",
+    ),
+    "deploy_clusters": (
+        "deploy.yml",
+        "bool",
+        "`false`",
+        "Whether a deploy with `--limit` also changes topics, users and rights.",
+    ),
+    "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with the hosts."),
+    "exit_code": (
+        "plan.yml",
+        "bool",
+        "`false`",
+        "Whether it ends with status 2 if a deploy would change something, or if something could not be compared.",
+    ),
+    "service": (
+        "rolling_restart.yml, rollback.yml, reboot.yml",
+        "str",
+        "",
+        "The service whose instances are restarted, or whose hosts are rebooted. If not set, rolling_restart.yml takes "
+        "`kafka_rest` and reboot.yml takes all services; rollback.yml needs it.",
+    ),
     "release": (
         "rollback.yml",
         "str",
@@ -67,37 +93,45 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "",
         "Packages to update; `java` and `kernel` stand for the packages of the host's distribution.",
     ),
-    "plan_diff": ("plan.yml", "bool", "`true`", "Whether the plan is compared with the hosts."),
-    "exit_code": (
-        "plan.yml",
-        "bool",
-        "`false`",
-        "Whether it ends with status 2 if a deploy would change something, or if something could not be compared.",
-    ),
-    "deploy_clusters": (
-        "deploy.yml",
-        "bool",
-        "`false`",
-        "Whether a deploy with `--limit` also changes topics, users and rights.",
-    ),
-    "kedge_runs_dir": (
-        "verify.yml",
-        "path",
-        "",
-        "Folder of the runs, also of capacity.yml and compare.yml, relative to the working directory; if not set, `runs` "
-        "beside the playbook.",
-    ),
-    "verify_load": (
-        "verify.yml",
+    "host": ("remove_host.yml", "str", "", "Host to remove; it has to answer."),
+    "gone": (
+        "remove_host.yml",
         "str",
         "",
-        "The load of `verify_loads` to send, also by capacity.yml and compare.yml; if not set, `verify`.",
+        "Host to remove whose machine does not exist any more; in place of `host`.",
+    ),
+    "address": ("remove_host.yml", "str", "", "Address of that host, if other hosts disagree on it."),
+    "kernel": ("remove_host.yml", "bool", "`false`", "Whether the host's kernel settings are removed too."),
+    "found": ("review.yml", "path", "`inventories/found`", "Folder to write; it has to be new or empty."),
+    "kedge_runs_dir": (
+        "verify.yml, capacity.yml, compare.yml",
+        "path",
+        "",
+        "Folder of the runs, relative to the working directory; if not set, `runs` beside the playbook.",
+    ),
+    "verify_load": (
+        "verify.yml, capacity.yml, compare.yml",
+        "str",
+        "",
+        "The load of `verify_loads` to send; if not set, `verify`.",
     ),
     "verify_steps": (
         "verify.yml",
         "str",
         "`restarts`",
         "`state` reads the hosts, `load` also sends records, `restarts` also restarts the service.",
+    ),
+    "resume": (
+        "capacity.yml, compare.yml",
+        "str",
+        "",
+        "The interrupted run to continue, by the name of its folder.",
+    ),
+    "arms": (
+        "compare.yml",
+        "str",
+        "",
+        "At least two variants, separated by commas: `stock`, `documented`, `planned`, or files of variables.",
     ),
 }
 #: Roles without a model: those whose variables an inventory may set, and those that get them from others.
@@ -278,7 +312,7 @@ def page() -> str:
         "## Command lines\n",
         "Give these with `-e NAME=VALUE`, for one run. `-e @FILE` gives all variables of a file.\n",
     ]
-    lines += ["| variable | playbook | type | default | what it is |", "|---|---|---|---|---|"]
+    lines += ["| variable | playbooks | type | default | what it is |", "|---|---|---|---|---|"]
     lines += [f"| `{name}` | {' | '.join(about)} |" for name, about in EXTRA.items()]
     return "\n".join(lines).replace("CONTENTS", "\n".join(_contents())).rstrip() + "\n"
 

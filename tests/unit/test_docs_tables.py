@@ -145,10 +145,37 @@ def test_the_changelog_has_no_release_yet_as_the_reference_says() -> None:
     assert "There is no release yet" in PAGE.read_text()
 
 
-def test_the_variables_of_command_lines_are_those_of_the_playbooks() -> None:
-    for name, (playbook, _, default, _) in EXTRA.items():
-        said = (ROOT / playbook).read_text().replace("'", "")
-        assert f"{name} | default({default.strip('`')})" in said
+#: restart_waves.yml is imported by others, which set its variables.
+PLAYBOOKS = sorted(path.name for path in ROOT.glob("*.yml") if path.name != "restart_waves.yml")
+OF_INVENTORY = {v.name for v in inventory_variables()} | {v.name for v in role_variables("plan")}
+
+
+def read_by(playbook: str) -> str:
+    """Return the text of a playbook; of one that sends loads by itself, with its role's."""
+    text = (ROOT / playbook).read_text()
+    role = [path.read_text() for path in (ROOT / "roles" / "trials").glob("[tv]*/*.yml")]
+    return "\n".join([text, *role]) if "role: trials" in text else text
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_the_variables_of_command_lines_are_those_of_the_playbooks(playbook: str) -> None:
+    text = (ROOT / playbook).read_text()
+    listed = {name for name, (playbooks, *_) in EXTRA.items() if playbook in playbooks.split(", ")}
+    head = "".join(re.findall(r"(?m)^#.*\n", text))
+    assert {*re.findall(r"-e ([a-z_]+)=", head)} - OF_INVENTORY == listed
+    may_be_given = re.findall(r"(?<![\w.])([a-z_]+) (?:\| default\(|is (?:not )?defined)", text)
+    made = re.findall(r"(?m)^\s*(\w+):", text)
+    assert {n for n in may_be_given if not n.startswith("ansible_")} - {*made} - OF_INVENTORY <= listed
+
+
+@pytest.mark.parametrize("name", EXTRA)
+def test_a_variable_of_a_command_line_is_read_with_the_default_that_the_reference_has(name: str) -> None:
+    playbooks, _, default, _ = EXTRA[name]
+    for playbook in playbooks.split(", "):
+        said = read_by(playbook).replace("'", "")
+        assert (
+            f"{name} | default({default.strip('`')}" in said if default else re.search(rf"\b{name}\b", said)
+        )
 
 
 def example_files() -> list[Path]:
