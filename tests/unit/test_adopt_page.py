@@ -31,7 +31,7 @@ _PLAYED = ".venv/bin/ansible-playbook -i HOSTS -i inventories/found/inventory"
 OTHERS = {
     PLAN: "below",
     f"{_PLAYED} plan.yml": "tests/e2e/test_review.py",
-    f"{_PLAYED} deploy.yml --limit localhost,HOST": "tests/e2e/test_adopt.py, on all hosts",
+    f"{_PLAYED} deploy.yml --limit localhost,HOST -e deploy_clusters=true": "tests/e2e/test_adopt.py",
     f"{_PLAYED} deploy.yml": "tests/e2e/test_adopt.py",
 }
 
