@@ -17,6 +17,7 @@ FLEET: Final = "kedge-e2e-adopt"
 HOSTS: Final = ("rest1", "rest2")
 BALANCER: Final = "http://10.78.16.31:8080"
 ADOPT: Final = ("-e", json.dumps({"kafka_rest_adopt": [{"port": 8082, "unit": "theirs.service"}]}))
+ONE_HOST: Final = ("--limit", "localhost,lb1,rest1", "-e", "deploy_clusters=true")
 
 pytestmark = [
     pytest.mark.fleet,
@@ -108,8 +109,11 @@ def test_an_instance_that_does_not_become_ready_gives_the_port_back_without_a_fa
     assert not any({"active", "enabled"} & set(said) for said in ours.values()), ours
 
 
-def test_proxies_of_somebody_else_are_taken_over_without_a_failed_request() -> None:
+def test_one_host_then_the_others_are_taken_over_without_a_failed_request() -> None:
     with asking(BALANCER) as answers:
+        one = play("deploy.yml", *ADOPT, *ONE_HOST, inventory=INVENTORY)
+        assert one.returncode == 0, one.stdout
+        assert (runs("rest1", "kafka-rest@8082"), runs("rest2", "theirs")) == ("active enabled",) * 2
         done = play("deploy.yml", *ADOPT, inventory=INVENTORY)
     assert done.returncode == 0, done.stdout
     none_failed(answers)
