@@ -93,7 +93,7 @@ class DeclaredTopic(Strict):
     growth: Annotated[float, Field(ge=1, le=100)] = 1.0
     """Factor by which the target may grow: adding partitions later would move keys."""
     keyed: bool = True
-    """Whether records have keys; if so, a plan with more than `live_partitions` is an error: keys would move."""
+    """Whether records have keys; if so, planning more than `live_partitions` is an error: keys would move."""
     keys_may_move: bool = False
     """Allows a deploy to add partitions although records have keys."""
     live_partitions: Positive | None = None
