@@ -15,8 +15,8 @@ from sizing.mirror.producer import (
     Flow,
     plan_login,
     plan_producer,
-    socket_buffer,
 )
+from sizing.mirror.sockets import socket_buffer
 
 
 def classic(flow: Flow) -> SettingsAndFindings:
@@ -60,7 +60,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
         "earliest",
         "a new flow mirrors what is there; latest would leave it out",
     )
-    socket_buffer(sheet, flow, file, "receive.buffer.bytes", "mirror.consumer.socket", "64 KiB")
+    socket_buffer(sheet, flow.flow, file, "receive.buffer.bytes", "mirror.consumer.socket", "64 KiB")
     put_profile(sheet, file, "", "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
     plan_login(sheet, flow, "source", file, "")
     sheet.rest_of_own(file, "mirror.own")

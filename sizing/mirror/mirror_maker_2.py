@@ -17,9 +17,9 @@ from sizing.mirror.producer import (
     check_kept,
     plan_login,
     plan_producer,
-    socket_buffer,
     spare_ms,
 )
+from sizing.mirror.sockets import socket_buffer
 
 _MM2: Final = "Kafka documentation, Geo-Replication"
 _POLL_RECORDS: Final = 500  # default of max.poll.records
@@ -147,7 +147,7 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         "MirrorSourceTask of Kafka; a flow moved under load, tests/kafka/test_mirror_maker_2.py",
     )
     socket_buffer(
-        sheet, flow, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
+        sheet, spec, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
     )
     if spec.exactly_once:
         because = "exactly_once is true"
