@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from control.deploy_preview import step_lines, steps
+from control.deploy_steps import step_lines, steps
 from control.drift import describe, lines_of
 from control.notices import turning_tls
 from control.occupying import occupying
