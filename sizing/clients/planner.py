@@ -36,9 +36,9 @@ from sizing.core.values import int_or_zero
 from sizing.core.variables import Scalar
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
+from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import Component, beyond, keys_around, numbers, takes
 from sizing.keys.unread import check_keys
-from sizing.keys.values import check_values
 from sizing.topics.cluster import planned_partitions
 from sizing.topics.variables import topic_names
 
