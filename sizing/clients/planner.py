@@ -6,16 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from evidence.nearest import nearest
-from sizing.clients.embedded import (
-    check_acks,
-    check_batch,
-    check_delivery,
-    check_heartbeat,
-    choice,
-    within,
-)
+from sizing.clients.client_checks import check_acks, check_batch, check_delivery, check_heartbeat
 from sizing.clients.grouping import put_group
 from sizing.clients.groups import Coordinator, coordinator
+from sizing.clients.profile_settings import choice, within
 from sizing.clients.profiles import (
     GUIDE,
     JAVA_DEFAULTS,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sizing.clients.embedded import check_heartbeat, put_profile
+from sizing.clients.client_checks import check_heartbeat
+from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.mirror.flows import consumer_group

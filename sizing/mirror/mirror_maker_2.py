@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing.clients.embedded import check_delivery, check_heartbeat, put_profile
+from sizing.clients.client_checks import check_delivery, check_heartbeat
+from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import value_of
 from sizing.mirror.flows import consumer_group, offsets_topic, worker_group

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sizing.clients.embedded import check_delivery, put_profile
+from sizing.clients.client_checks import check_delivery
 from sizing.clients.fetches import Fetches
+from sizing.clients.profile_settings import put_profile
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
