@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from control.load_spec import load_spec
-from evidence.load import LoadError, RestLoad, read_load
+from evidence.load_options import LoadError, RestLoad, read_load
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
 from verify.load.rest_producers import read_answer
