@@ -178,7 +178,7 @@ class Host:
             monkeypatch.setattr(module, "SYSTEMD", folder)
             monkeypatch.setattr(module, "systemctl", self.done)
             monkeypatch.setattr(module, "act", lambda what, unit, _: self.done(what, unit))
-        monkeypatch.setattr(kedge_instance, "POLL_SECONDS", 0.001)
+        monkeypatch.setattr(kedge_instance, "PROBE_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance.takeover, "POLL_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance.takeover, "systemctl", self.done)
         monkeypatch.setattr(kedge_instance.takeover.predecessor, "run", lambda *words: self.done(*words[1:]))
