@@ -1,14 +1,19 @@
-"""The load of a run (load.json), made of the inventory's ``verify`` and the plan. Pure."""
+"""The load of a run (load.json), made of ``verify`` and the plan, and how long it may take. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 from control.planned import planned_instances, planned_value, reached
+from evidence.load_options import LoadSpec, RestLoad
 from sizing.inventory.secrets import public
 from sizing.mirror.flows import FlowFacts
+
+#: How long processes of a load may take to start beyond its warm-up, and to end beyond its own time limits.
+_START_SECONDS: Final = 90
+_END_SECONDS: Final = 200
 
 
 def load_spec(
@@ -53,6 +58,19 @@ def load_spec(
     if spec["rest"] and (dialect := spec["rest"].get("dialect") or _dialect(plan)):
         spec["rest"] = {**spec["rest"], "dialect": dialect}
     return spec
+
+
+def load_seconds(verify: Mapping[str, Any], phase: Literal["running", "done"]) -> float:
+    """Return within how many seconds a load of ``verify`` is in a phase, unless something is wrong."""
+
+    def given(name: str) -> float:
+        return float(verify.get(name, LoadSpec.model_fields[name].default))
+
+    if phase == "running":
+        return given("warm_up_s") + _START_SECONDS
+    name = "request_timeout_s"
+    request = (verify.get("rest") or {}).get(name, RestLoad.model_fields[name].default)
+    return given("max_s") + given("drain_s") + float(request) + _END_SECONDS
 
 
 def _proxies(plan: Mapping[str, Any]) -> list[str]:

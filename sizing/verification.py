@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from evidence.levels import Levels
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 from sizing.clients.groups import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory

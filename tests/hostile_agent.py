@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from control.generator_bundle import code
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 from verify.load.board import WIDTH, Board
 from verify.load.generators import Generator
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from evidence.levels import Levels
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 from evidence.secrets import looks_secret
 from sizing.clients.variables import ClientProfile
 from sizing.core.messages import either, models_in, unit_of

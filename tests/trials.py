@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from trials.settings import TrialSettings, read_settings
 from trials.trial import TrialResult
@@ -15,7 +18,13 @@ LOAD: dict[str, Any] = {
     "kafka": {"topic": "k", "records_per_s": 9000},
     "rest": {"topic": "t", "url": "http://b", "records_per_s": 5000, "records_per_request": 50},
 }
+_ROLE = Path(__file__).parent.parent / "roles/trials/defaults/main.yml"
+DEFAULTS: dict[str, Any] = {
+    name.removeprefix("trials_"): value
+    for name, value in yaml.safe_load(_ROLE.read_text(encoding="utf-8")).items()
+}
 SETTINGS: dict[str, Any] = {
+    **DEFAULTS,
     "command": ["ansible-playbook", "-i", "INV"],
     "service": "kafka_rest",
     "instances": {"rest1": ["8082", "8083"], "rest2": ["8082", "8083"]},

@@ -88,11 +88,11 @@ class Rules:
     start: float
     ceiling: float
     floor: float
+    width: float
+    most_short: int
+    most_full: int
     apart: tuple[str, ...] = ()
     coarse: float = 1.3
-    width: float = 0.15
-    most_short: int = 10
-    most_full: int = 12
 
 
 @dataclass(frozen=True)

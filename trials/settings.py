@@ -24,7 +24,7 @@ class TrialsError(Exception):
 
 
 class TrialSettings(BaseModel):
-    """How trials are run.
+    """How trials are run; roles/trials/defaults has the defaults.
 
     Attributes:
         what: capacity or compare, the playbook that began the run.
@@ -49,18 +49,18 @@ class TrialSettings(BaseModel):
     command: list[str]
     service: str
     instances: dict[str, list[str]]
-    conditions: list[Condition] = ["healthy", "restart", "away"]
-    short_s: Seconds = 8
-    full_s: Seconds = 30
-    warm_up_s: Annotated[float, Field(ge=0, le=600)] = 5
-    fresh_s: Annotated[float, Field(ge=0, le=600)] = 60
-    width: Annotated[float, Field(gt=0, le=1)] = 0.15
-    most_short: Annotated[int, Field(gt=0, le=100)] = 10
-    most_full: Annotated[int, Field(gt=0, le=100)] = 12
-    ceiling: Annotated[float, Field(gt=0)] = 1_000_000
+    conditions: list[Condition]
+    short_s: Seconds
+    full_s: Seconds
+    warm_up_s: Annotated[float, Field(ge=0, le=600)]
+    fresh_s: Annotated[float, Field(ge=0, le=600)]
+    width: Annotated[float, Field(gt=0, le=1)]
+    most_short: Annotated[int, Field(gt=0, le=100)]
+    most_full: Annotated[int, Field(gt=0, le=100)]
+    ceiling: Annotated[float, Field(gt=0)]
     arms: list[str] = []
-    blocks: Annotated[int, Field(gt=0, le=100)] = 4
-    restarts: bool = True
+    blocks: Annotated[int, Field(gt=0, le=100)]
+    restarts: bool
 
     @property
     def hosts(self) -> list[str]:

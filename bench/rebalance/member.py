@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from evidence.load import read_load
+from evidence.load_options import read_load
 from evidence.writing import EvidenceWriter
 from verify.load import kafka_consumer
 from verify.load.board import Board

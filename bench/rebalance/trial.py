@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient
 
-from evidence.load import read_load
+from evidence.load_options import read_load
 from evidence.writing import EvidenceWriter, rows_to_columns, write_json, write_table
 from verify.load.cluster import committed, offsets
 from verify.process import now_us

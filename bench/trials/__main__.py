@@ -9,10 +9,9 @@ from statistics import mean
 
 import numpy as np
 
-from bench.trials.simulated import System, bisect
-from trials.search import CapacityEstimate, Rules, Tried
+from bench.trials.simulated import RULES, System, bisect
+from trials.search import CapacityEstimate, Tried
 
-_RULES = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
 _NOISES = (0.005, 0.02, 0.05, 0.1)
 
 
@@ -25,14 +24,14 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for noise in _NOISES:
         systems = [System(seed, noise=noise) for seed in seeds]
-        print(_row(noise, "capacity.yml", systems, [system.search(_RULES) for system in systems]))
+        print(_row(noise, "capacity.yml", systems, [system.search(RULES) for system in systems]))
         others = [System(seed, noise=noise) for seed in seeds]
-        found = [bisect(other, _RULES) for other in others]
+        found = [bisect(other, RULES) for other in others]
         held = mean(
             other.passes("healthy", one.carries, "full") for other, one in zip(others, found, strict=True)
         )
         print(f"| | bisection | | {mean(one.trials for one in found):.1f} | {held:.0%} | none given | |")
-    rules = replace(_RULES, conditions=("healthy", "restart", "away"), apart=("away",))
+    rules = replace(RULES, conditions=("healthy", "restart", "away"), apart=("away",))
     for noise in _NOISES:
         systems = [System(seed, limits=_limits(seed), noise=noise) for seed in seeds]
         print(

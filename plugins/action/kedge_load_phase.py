@@ -9,7 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from evidence.load import LoadError, await_phase
+from evidence.load_options import LoadError, await_phase
 
 display = Display()
 

@@ -9,7 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from control.deploy_preview import step_lines, steps
+from control.deploy_steps import step_lines, steps
 from control.deployed import left_together
 from control.drift import changes_line, indented, lines_of, topic_lines, unknown_of, would_change
 from evidence.plain import plain

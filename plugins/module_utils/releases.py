@@ -48,7 +48,10 @@ def ready_before(unit: str, name: str) -> list[str]:
 
 
 def prune(unit: str, name: str, keep: int, staged: str) -> None:
-    """Remove the oldest releases beyond ``keep``, never one that is staged, active, marked or last ready."""
+    """Remove the oldest releases beyond ``keep``, never one that is staged, active, marked or last ready.
+
+    ``keep`` is ``instances_keep_releases`` of the role ``instances``.
+    """
     active = current(unit, name)
     needed = {staged, active.name if active else None, *(marked(unit, name, marker) for marker in MARKERS)}
     # What is staged may never become ready, and rollback.yml goes back from what runs.

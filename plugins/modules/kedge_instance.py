@@ -100,11 +100,13 @@ from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
 from ansible.module_utils.releases import PROBE, SYSTEMD
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, now_us, run, warden_state
-from ansible.module_utils.takeover import POLL_SECONDS, PREDECESSOR
+from ansible.module_utils.takeover import PREDECESSOR
 
 #: What holds for the others where an instance fails, and what to do; what holds for it stands before that.
 NEXT = "No instance after it was touched. Fix what its journal names, then run the playbook again"
 JOURNAL_LINES = 25
+#: The pause between two probes of an instance that is to become ready.
+PROBE_SECONDS = 0.1
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
@@ -223,7 +225,7 @@ class InstanceUnit:
         deadline = time.monotonic() + self.module.params["ready_seconds"]
         try:
             while not haproxy.has_learned(probe["socket"]) and time.monotonic() < deadline:
-                time.sleep(POLL_SECONDS)
+                time.sleep(PROBE_SECONDS)
             former = haproxy.worker(probe["socket"])
             down = haproxy.keep_down(probe["socket"], probe["backend"])
         except OSError as error:
@@ -302,7 +304,7 @@ class InstanceUnit:
                 if waited >= most or not self.is_starting(complaint):
                     return f"not ready after {round(limit, 1):g} s: {complaint}"
                 limit = waited + 1  # the journal is asked once a second
-            time.sleep(POLL_SECONDS)
+            time.sleep(PROBE_SECONDS)
 
     def taken(self, probe: dict[str, Any]) -> str | None:
         """Return who answered in the place of this instance: readiness is of the unit's own process."""

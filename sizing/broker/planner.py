@@ -26,9 +26,9 @@ from sizing.core.settings import Advice, Basis, Choice, Sheet
 from sizing.core.values import int_or_zero
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.clusters import KafkaCluster, clusters
+from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import takes
 from sizing.keys.unread import check_keys
-from sizing.keys.values import check_values
 
 SERVICE = "kafka_broker"
 _KRAFT = "Kafka documentation, KRaft"

@@ -6,16 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from evidence.nearest import nearest
-from sizing.clients.embedded import (
-    check_acks,
-    check_batch,
-    check_delivery,
-    check_heartbeat,
-    choice,
-    within,
-)
+from sizing.clients.client_checks import check_acks, check_batch, check_delivery, check_heartbeat
 from sizing.clients.grouping import put_group
 from sizing.clients.groups import Coordinator, coordinator
+from sizing.clients.profile_settings import choice, within
 from sizing.clients.profiles import (
     GUIDE,
     JAVA_DEFAULTS,
@@ -36,9 +30,9 @@ from sizing.core.values import int_or_zero
 from sizing.core.variables import Scalar
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
+from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import Component, beyond, keys_around, numbers, takes
 from sizing.keys.unread import check_keys
-from sizing.keys.values import check_values
 from sizing.topics.cluster import planned_partitions
 from sizing.topics.variables import topic_names
 

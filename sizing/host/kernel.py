@@ -9,7 +9,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.service import Service
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.host.facts import host_facts
-from sizing.keys.values import is_whole
+from sizing.keys.accepted_values import is_whole
 
 SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"
 LIMITS: Final = "/etc/security/limits.d/60-kedge.conf"

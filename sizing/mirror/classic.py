@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sizing.clients.embedded import check_heartbeat, put_profile
+from sizing.clients.client_checks import check_heartbeat
+from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.mirror.flows import consumer_group
@@ -15,8 +16,8 @@ from sizing.mirror.producer import (
     Flow,
     plan_login,
     plan_producer,
-    socket_buffer,
 )
+from sizing.mirror.sockets import socket_buffer
 
 
 def classic(flow: Flow) -> SettingsAndFindings:
@@ -60,7 +61,7 @@ def _consumer(sheet: Sheet, flow: Flow) -> None:
         "earliest",
         "a new flow mirrors what is there; latest would leave it out",
     )
-    socket_buffer(sheet, flow, file, "receive.buffer.bytes", "mirror.consumer.socket", "64 KiB")
+    socket_buffer(sheet, flow.flow, file, "receive.buffer.bytes", "mirror.consumer.socket", "64 KiB")
     put_profile(sheet, file, "", "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
     plan_login(sheet, flow, "source", file, "")
     sheet.rest_of_own(file, "mirror.own")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sizing.clients.embedded import check_delivery, check_heartbeat, put_profile
+from sizing.clients.client_checks import check_delivery, check_heartbeat
+from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import value_of
 from sizing.mirror.flows import consumer_group, offsets_topic, worker_group
@@ -17,9 +18,9 @@ from sizing.mirror.producer import (
     check_kept,
     plan_login,
     plan_producer,
-    socket_buffer,
     spare_ms,
 )
+from sizing.mirror.sockets import socket_buffer
 
 _MM2: Final = "Kafka documentation, Geo-Replication"
 _POLL_RECORDS: Final = 500  # default of max.poll.records
@@ -147,7 +148,7 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         "MirrorSourceTask of Kafka; a flow moved under load, tests/kafka/test_mirror_maker_2.py",
     )
     socket_buffer(
-        sheet, flow, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
+        sheet, spec, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
     )
     if spec.exactly_once:
         because = "exactly_once is true"

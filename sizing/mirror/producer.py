@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sizing.clients.embedded import check_delivery, put_profile
+from sizing.clients.client_checks import check_delivery
 from sizing.clients.fetches import Fetches
+from sizing.clients.profile_settings import put_profile
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
@@ -16,6 +17,7 @@ from sizing.core.variables import basis_of
 from sizing.inventory.logins import login_of, names_protocol
 from sizing.inventory.security import Login, Security, plan_client
 from sizing.mirror.limits import Limits
+from sizing.mirror.sockets import socket_buffer
 from sizing.mirror.variables import MirrorFlow
 
 UNIT: Final = "mirror-maker"
@@ -148,7 +150,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
     batch = put("batch.size", "batch", _batch(flow))
     put("linger.ms", "linger", _linger(sheet, flow))
     buffer = put("buffer.memory", "buffer", _buffer_memory(flow))
-    socket_buffer(sheet, flow, file, f"{prefix}send.buffer.bytes", "mirror.producer.socket", "128 KiB")
+    socket_buffer(sheet, spec, file, f"{prefix}send.buffer.bytes", "mirror.producer.socket", "128 KiB")
     put_profile(sheet, file, prefix, "producer", spec.profile, flow.version, SET_BY_MIRRORS)
     if not prefix:
         plan_login(sheet, flow, "target", file, "")
@@ -253,29 +255,6 @@ def securities_of(flow: Flow) -> tuple[Security | None, ...]:
     """Return how source and target are spoken with; empty where that is the person's own settings'."""
     own = (flow.flow.settings, flow.flow.consumer_settings, flow.flow.producer_settings)
     return () if any(map(names_protocol, own)) else (flow.source_security, flow.target_security)
-
-
-def socket_buffer(sheet: Sheet, flow: Flow, file: str, key: str, rule: str, default: str) -> None:
-    """Plan a socket buffer; ``default`` is what the client would ask the kernel for."""
-    spec = flow.flow
-    because = f"the kernel sizes the buffer by itself; the default of {default} turns that off"
-    in_flight = bandwidth_delay_bytes(spec)
-    if in_flight:
-        because += f"; {spec.round_trip_ms:g} ms at {spec.link_mbit_per_s:g} Mbit/s hold {in_flight} bytes"
-    value = sheet.put(
-        file, key, rule, None, Choice(-1, because, "MirrorMaker facts, Over a long round trip", "documented")
-    )
-    if in_flight and value and 0 < int_or_zero(value) < in_flight:
-        sheet.warning(
-            rule,
-            f"{key} of flow {flow.name} is {value}, and the link keeps {in_flight} bytes in flight",
-            f"set {key} to -1, and let the host's TCP buffers grow to {in_flight} or more",
-        )
-
-
-def bandwidth_delay_bytes(flow: MirrorFlow) -> int:
-    """Return how many bytes the link holds: its rate times its round trip; 0 when either is not known."""
-    return math.ceil((flow.link_mbit_per_s or 0) * 1e6 / 8 * flow.round_trip_ms / 1000)
 
 
 def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:

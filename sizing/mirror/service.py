@@ -12,7 +12,7 @@ from sizing.core.service import GROUPS_BACK, FastLink, JavaNeed, Service, ready
 from sizing.keys.catalogue import numbers
 from sizing.mirror.flows import flow_facts
 from sizing.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
-from sizing.mirror.producer import bandwidth_delay_bytes
+from sizing.mirror.sockets import bandwidth_delay_bytes
 from sizing.mirror.variables import MirrorMaker, mirror_makers
 
 

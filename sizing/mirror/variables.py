@@ -27,8 +27,8 @@ from sizing.core.variables import (
     role_variables,
 )
 from sizing.inventory.security import HostFile, KeyPair, Password, Principal
+from sizing.keys.accepted_values import check_names, check_values
 from sizing.keys.catalogue import Component, known_keys, takes
-from sizing.keys.values import check_names, check_values
 
 ROLE = "mirror_maker"
 #: What reads the keys of a MirrorMaker 2 beside its own.

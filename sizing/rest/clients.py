@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sizing.clients.embedded import check_acks, check_delivery, check_heartbeat, put_profile
+from sizing.clients.client_checks import check_acks, check_delivery, check_heartbeat
+from sizing.clients.profile_settings import put_profile
 from sizing.clients.profiles import PROFILES, default_value
 from sizing.core.settings import Sheet
 from sizing.rest.distribution import Distribution, RestProcess

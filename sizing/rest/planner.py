@@ -18,7 +18,7 @@ from sizing.core.variables import role_variables
 from sizing.host.facts import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
-from sizing.keys.values import check_values
+from sizing.keys.accepted_values import check_values
 from sizing.rest.capacity import rest_headroom
 from sizing.rest.checks import check_bootstrap, check_record, check_settings, check_workload
 from sizing.rest.clients import check_clients

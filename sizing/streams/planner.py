@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sizing.clients.embedded import check_acks
+from sizing.clients.client_checks import check_acks
 from sizing.clients.fetches import Fetches, fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sizing.clients.embedded import check_batch, check_delivery, check_heartbeat, within
+from sizing.clients.client_checks import check_batch, check_delivery, check_heartbeat
 from sizing.clients.fetches import Fetches
+from sizing.clients.profile_settings import within
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of

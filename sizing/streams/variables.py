@@ -14,8 +14,8 @@ from sizing.core.messages import wrong_variable
 from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
 from sizing.core.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 from sizing.inventory.security import HostFile, KeyPair, Password, Principal
+from sizing.keys.accepted_values import check_names, check_values
 from sizing.keys.catalogue import Component, takes
-from sizing.keys.values import check_names, check_values
 
 ROLE = "streams_app"
 #: Variables that the role reads and no rule does.

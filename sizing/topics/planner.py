@@ -13,9 +13,9 @@ from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.inventory.clusters import broker_count, cluster_names, clusters
+from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import takes
 from sizing.keys.unread import check_keys
-from sizing.keys.values import check_values
 from sizing.topics.cluster import ClusterTopics, check_cluster
 from sizing.topics.rates import check_rates, rates_of
 from sizing.topics.variables import DeclaredTopic, PartitionRates, partition_rates, topics

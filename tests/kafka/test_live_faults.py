@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.rebalance.trial import name_groups, start_member
-from evidence.load import read_load
+from evidence.load_options import read_load
 from evidence.writing import rows_to_columns, write_json, write_table
 from local.services.broker_cluster import BrokerNode, running_nodes
 from local.services.brokers import end_process

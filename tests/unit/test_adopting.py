@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from control.deploy_preview import step_lines, steps
+from control.deploy_steps import step_lines, steps
 from control.drift import describe, lines_of
 from control.notices import turning_tls
 from control.occupying import occupying
@@ -178,7 +178,7 @@ class Host:
             monkeypatch.setattr(module, "SYSTEMD", folder)
             monkeypatch.setattr(module, "systemctl", self.done)
             monkeypatch.setattr(module, "act", lambda what, unit, _: self.done(what, unit))
-        monkeypatch.setattr(kedge_instance, "POLL_SECONDS", 0.001)
+        monkeypatch.setattr(kedge_instance, "PROBE_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance.takeover, "POLL_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance.takeover, "systemctl", self.done)
         monkeypatch.setattr(kedge_instance.takeover.predecessor, "run", lambda *words: self.done(*words[1:]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from control.deploy_preview import step_lines, steps
+from control.deploy_steps import step_lines, steps
 from control.mirror_positions import Taken, parse_position, refusal, taken
 from control.occupying import adopting_hosts, adoptions, mirrors_adopted, occupying
 from plugins.modules import kafka_mirror_positions, kedge_occupied, kedge_predecessor

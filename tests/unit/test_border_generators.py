@@ -18,7 +18,7 @@ from border import table
 from border.load_generator import FILE_BYTES, LINE_BYTES, take_files
 from border.untrusted import UntrustedError
 from control.generator_bundle import code
-from evidence.load import LoadError
+from evidence.load_options import LoadError
 from evidence.tables import arrow_schema
 from evidence.writing import to_table
 from tests.hostile_agent import NAME, OVER, ROW, Agents, answering, file, line, load

@@ -25,7 +25,7 @@ PACKAGES = (
     "bench",
 )
 #: What a process of the load imports: it must not carry Spark.
-LOAD = "evidence.load, evidence.writing, verify.load.worker, verify.watch.watchers, verify.collect.remote"
+LOAD = "evidence.load_options, evidence.writing, verify.load.worker, verify.watch.watchers, verify.collect.remote"
 
 
 def test_no_module_mends_the_path_that_python_imports_from() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from control.load_spec import load_spec
-from evidence.load import ClusterTopic, LoadSpec
+from evidence.load_options import ClusterTopic, LoadSpec
 from sizing.core.inventory import Inventory
 from sizing.streams.verified import applications_json
 from verify.load import mirrored

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane

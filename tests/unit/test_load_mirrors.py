@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from control.load_spec import load_spec
-from evidence.load import ClusterTopic, LoadError, LoadSpec, read_load
+from evidence.load_options import ClusterTopic, LoadError, LoadSpec, read_load
 from sizing.core.inventory import Inventory
 from sizing.mirror.flows import flow_facts, flows_json
 from verify.load import mirrored

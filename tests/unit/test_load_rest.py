@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from control.load_spec import load_spec
-from evidence.load import LoadError, RestLoad, read_load
+from control.load_spec import load_seconds, load_spec
+from evidence.load_options import LoadError, RestLoad, read_load
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
 from verify.load.rest_producers import read_answer
@@ -231,3 +231,11 @@ def test_a_load_that_goes_to_other_proxies_speaks_their_dialect() -> None:
 def test_proxies_of_several_dialects_are_refused_as_the_target_of_one_load() -> None:
     with pytest.raises(ValueError, match="of several dialects are planned"):
         load_spec({"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {}), "r", [])
+
+
+def test_a_load_is_waited_for_as_long_as_its_own_limits_let_it_take() -> None:
+    assert load_seconds({}, "running") == 5 + 90
+    assert load_seconds({"warm_up_s": 20}, "running") == 20 + 90
+    assert load_seconds({"rest": None}, "done") == 300 + 30 + 30 + 200
+    given = {"max_s": 60, "drain_s": 10, "rest": {"request_timeout_s": 5}}
+    assert load_seconds(given, "done") == 60 + 10 + 5 + 200

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.hosts.__main__ import played, write_inventory
-from control.deploy_preview import Step, step_lines
+from control.deploy_steps import Step, step_lines
 from control.notices import FIRST, KEPT_PORT, Notice, notices, refusal
 from control.rendering import render_instance
 from plugins.filter.kedge import noticed_refusal

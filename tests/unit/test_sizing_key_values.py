@@ -8,8 +8,8 @@ import confluent_kafka
 import pytest
 
 from sizing.core.inventory import Inventory
+from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import Component, numbers, takes
-from sizing.keys.values import check_values
 from sizing.plan import make_plan
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import rest_takes

@@ -15,7 +15,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.placement import place, quotas
 from sizing.inventory.secrets import seal
 from sizing.keys.catalogue import LOCKED_KAFKA
-from sizing.mirror.producer import bandwidth_delay_bytes
+from sizing.mirror.sockets import bandwidth_delay_bytes
 from sizing.mirror.variables import MirrorFlow
 from sizing.plan import make_plan
 from tests.planned import CLUSTERS, METRICS, files, findings, instances, mirrors, value

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from control.deploy_preview import Step, step_lines, steps
+from control.deploy_steps import Step, step_lines, steps
 from control.deployed import reported
 from control.notices import KEPT_PORT, Notice, notices
 from control.rendering import render_instance

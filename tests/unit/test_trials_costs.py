@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 from evidence.writing import rows_to_columns, write_json, write_table
 from tests.trials import LOAD
 from trials.costs import GENERATORS, Used, costs, limit_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.trials import outcome
+from tests.trials import DEFAULTS, outcome
 from trials import capacity, compare
 from trials.costs import Bottleneck
 from trials.progress import RunLog
@@ -105,7 +105,7 @@ def begun(folder: Path, **more: Any) -> TrialSettings:
     (run / "load.json").write_text(json.dumps(LOAD))
     (run / "plan.json").write_text(json.dumps(plan_of("planned")))
     (run / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\n")
-    given = {"command": ["ansible-playbook"], "service": "kafka_rest", **more}
+    given = {**DEFAULTS, "command": ["ansible-playbook"], "service": "kafka_rest", **more}
     return read_settings(json.dumps({"instances": {"rest1": ["8082"], "rest2": ["8082"]}, **given}))
 
 

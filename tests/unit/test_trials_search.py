@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench.trials.simulated import System
+from bench.trials.simulated import RULES, System
 from trials.search import CapacityEstimate, Rules, Tried, answers, most_trials, next_trial
 
 SEEDS = 120
-RULES = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
 
 
 def search(system: System, rules: Rules = RULES) -> tuple[list[CapacityEstimate], list[Tried]]:
@@ -81,10 +80,9 @@ def test_short_trials_of_all_conditions_come_before_the_first_full_one() -> None
 
 @pytest.mark.parametrize("short", [0.25, 4.0])
 def test_short_trials_that_mislead_cost_some_full_ones_and_no_answer(short: float) -> None:
-    rules = Rules(("healthy",), start=5000, ceiling=1e6, floor=100)
     for seed in range(20):
         system = System(seed, {"healthy": 20_000}, noise=0.01, short=short)
-        (one,), tried = system.search(rules)
+        (one,), tried = system.search(RULES)
         assert one.low is not None
         assert one.high is not None
         assert one.low <= 20_500

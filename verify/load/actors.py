@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from border.load_generator import Columns, LoadProcess
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 
 WATCH: Final = "watch"
 REST_CONSUMERS: Final = "rest-consumers"

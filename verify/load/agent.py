@@ -27,7 +27,7 @@ from typing import Any, Final, NoReturn
 
 from border.load_generator import LOG_BYTES
 from control.generator_bundle import code
-from evidence.load import read_load
+from evidence.load_options import read_load
 from verify.load.actors import workers
 from verify.load.board import Board
 from verify.process import AHEAD, end_all, last_line, leave, start_module

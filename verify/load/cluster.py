@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from control.kafka_admin import RefusedError, admin
-from evidence.load import LoadError, LoadSpec
+from evidence.load_options import LoadError, LoadSpec
 from verify.load.board import Cell
 
 _ASK_S: Final = 10.0

@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 from border.load_generator import LINE_BYTES, LOG_BYTES, ClockReading, LoadProcess, clock, counted, take_files
 from border.untrusted import UntrustedError, read_line, shown
 from control.generator_bundle import code
-from evidence.load import LoadError, LoadSpec
+from evidence.load_options import LoadError, LoadSpec
 from evidence.secrets import from_environment
 from verify.collect.clocks import ClockOffset, RoundTrip, offset
 from verify.collect.hosts import Access, ssh

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from evidence.load import Client, LoadSpec
+from evidence.load_options import Client, LoadSpec
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.board import ActorState, Board, Cell, Head

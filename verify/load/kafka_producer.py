@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import KafkaError, Producer
 
-from evidence.load import Client, LoadSpec
+from evidence.load_options import Client, LoadSpec
 from evidence.prefix import SEQ
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter

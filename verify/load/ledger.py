@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell

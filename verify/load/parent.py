@@ -12,7 +12,7 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from evidence.load import ClusterTopic, LoadError, LoadSpec, Phase
+from evidence.load_options import ClusterTopic, LoadError, LoadSpec, Phase
 from evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers

@@ -25,7 +25,7 @@ import numpy as np
 
 from border.proxy import ANSWER_BYTES, StrangePlaceError, may_log_in, most_bytes, place, records, refusal
 from border.untrusted import UntrustedError, shown
-from evidence.load import LoadSpec, RestLoad
+from evidence.load_options import LoadSpec, RestLoad
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.board import ActorState, Board, Cell, Head

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from border.proxy import origin
 from border.untrusted import UntrustedError
-from evidence.load import LoadError, RestLoad
+from evidence.load_options import LoadError, RestLoad
 from verify.load.ledger import ACKED
 from verify.load.rest_producers import PRODUCE_HEADERS, read_answer
 from verify.load.rest_wire import NoAnswerError, NotSentError, Wire

@@ -19,7 +19,7 @@ import numpy as np
 
 from border.proxy import ProduceResult, offsets
 from border.untrusted import UntrustedError, shown
-from evidence.load import LoadSpec, RestLoad
+from evidence.load_options import LoadSpec, RestLoad
 from evidence.record import run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.actors import Lane

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from border.proxy import ANSWER_BYTES, instance
 from border.untrusted import UntrustedError, shown
-from evidence.load import RestLoad
+from evidence.load_options import RestLoad
 from verify.load.rest_login import session_options
 
 #: Where an instance or the balancer says which instance (host:port) answered, the first that is there.

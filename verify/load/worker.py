@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from evidence.load import read_load
+from evidence.load_options import read_load
 from evidence.writing import EvidenceWriter
 from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_producers
 from verify.load.actors import REST_CONSUMERS, WATCH, lanes, workers

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from evidence.writing import EvidenceWriter
 from verify.process import now_us
-from verify.watch.ticks import ANSWER_S, Ticks
+from verify.watch.timer import ANSWER_S, SampleTimer
 
 
 class EndWatcher:
@@ -29,20 +29,20 @@ class EndWatcher:
         self._cluster = cluster
         self._asked = [TopicPartition(topic, n) for topic, count in topics.items() for n in range(count)]
         self._ends = ends
-        self._ticks = Ticks(f"ends-{cluster}", interval_s, self._sample, last=True)
+        self._timer = SampleTimer(f"ends-{cluster}", interval_s, self._sample, last=True)
 
     @property
     def failure(self) -> BaseException | None:
         """What ended the sampling before its time."""
-        return self._ticks.failure
+        return self._timer.failure
 
     def start(self) -> None:
         """Begin sampling."""
-        self._ticks.start()
+        self._timer.start()
 
     def stop(self) -> None:
         """Sample once more, end, and put all on disk; raises what ended the thread before its time."""
-        self._ticks.stop(2 * ANSWER_S)
+        self._timer.stop(2 * ANSWER_S)
         self._ends.close()
         if self.failure:
             raise self.failure
@@ -53,7 +53,7 @@ class EndWatcher:
             answers = self._admin.list_offsets(wanted, request_timeout=ANSWER_S)
             ends = {place: answer.result(ANSWER_S).offset for place, answer in answers.items()}
         except (KafkaException, TimeoutError) as error:
-            self._ticks.complain(f"ends of cluster {self._cluster}: no sample: {error}")
+            self._timer.complain(f"ends of cluster {self._cluster}: no sample: {error}")
             return
         self._ends.append(
             {

@@ -17,7 +17,7 @@ from border.cluster import member as named
 from evidence.writing import EvidenceWriter
 from verify.process import now_us
 from verify.watch.ownership import GroupSample, Owners, changes, owners_after
-from verify.watch.ticks import ANSWER_S, Ticks
+from verify.watch.timer import ANSWER_S, SampleTimer
 
 #: Kafka's own names. librdkafka has none for the Assigning and Reconciling of KIP-848: they come as UNKNOWN.
 _STATES: Final = {
@@ -71,20 +71,20 @@ class GroupWatcher:
         self._tell = tell
         self._owners = owners
         self._assignor = ""
-        self._ticks = Ticks(f"watch-{group}", interval_s, self._sample)
+        self._timer = SampleTimer(f"watch-{group}", interval_s, self._sample)
 
     @property
     def failure(self) -> BaseException | None:
         """What ended the sampling before its time."""
-        return self._ticks.failure
+        return self._timer.failure
 
     def start(self) -> None:
         """Begin sampling."""
-        self._ticks.start()
+        self._timer.start()
 
     def stop(self) -> None:
         """End sampling and put what was sampled on disk; raises what ended the thread before its time."""
-        self._ticks.stop(ANSWER_S + 1)
+        self._timer.stop(ANSWER_S + 1)
         self._states.close()
         if self._assignments:
             self._assignments.close()
@@ -95,7 +95,7 @@ class GroupWatcher:
         try:
             sample = describe(self._admin, self._group)
         except KafkaException as error:
-            self._ticks.complain(f"group {self._group}: no sample: {error.args[0].str()}")
+            self._timer.complain(f"group {self._group}: no sample: {error.args[0].str()}")
             return
         at_us = now_us()
         self._tell(sample, at_us)

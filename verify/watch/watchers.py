@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow.parquet as pq
 from confluent_kafka.admin import AdminClient
 
-from evidence.load import LoadSpec
+from evidence.load_options import LoadSpec
 from evidence.writing import EvidenceWriter
 from verify.load.actors import WATCH, group_actor
 from verify.load.board import ActorState, Board, Cell, Head

@@ -1,4 +1,4 @@
-"""Values that a person wrote for a component's own keys: are they among those that the component takes?"""
+"""Whether a component accepts the values that a person wrote for its keys."""
 
 from __future__ import annotations
 

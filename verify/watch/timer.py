@@ -1,4 +1,4 @@
-"""The thread of a watcher: when it samples, how it ends, and how often it complains."""
+"""The timer of a watcher: when it samples, how it ends, and how often it complains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWER_S: Final = 5.0
 _COMPLAIN_EVERY_S: Final = 10.0
 
 
-class Ticks:
+class SampleTimer:
     """Calls ``sample`` every ``interval_s`` from a thread of its own until stopped.
 
     ``last`` has it called once more at the end. ``failure`` is what ended the thread before its time.
