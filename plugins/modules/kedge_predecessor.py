@@ -17,7 +17,7 @@ options:
     elements: dict
     required: true
     description: "Its processes on this host: unit, or holder with stop and start."
-  seconds: {type: int, default: 60, description: "How long a process may take to stop or to start."}
+  seconds: {type: int, default: 120, description: "How long a process may take to stop or to start."}
   state:
     type: str
     choices: [seen, stopped, started, left]
@@ -157,7 +157,7 @@ def main() -> None:
         argument_spec={
             "flow": {"type": "str", "required": True},
             "processes": {"type": "list", "elements": "dict", "required": True},
-            "seconds": {"type": "int", "default": 60},
+            "seconds": {"type": "int", "default": 120},
             "state": {"type": "str", "choices": ["seen", "stopped", "started", "left"], "default": "seen"},
         },
         supports_check_mode=True,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sizing.inventory.clusters import same_cluster, servers
+from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.variables import ready_topic
 from sizing.review.judging import Judgement
 from sizing.review.kinds import SIGNS
@@ -290,8 +291,9 @@ def documents(made: FoundInventory) -> Iterator[tuple[str, Any, list[str]]]:
 def _ready_topics(made: FoundInventory) -> Iterator[dict[str, Any]]:
     """Yield the topic of the readiness probe for each cluster with proxies: no predecessor has made it."""
     proxies = [made.hosts[host] for host in made.groups.get("kafka_rest", ())]
-    # MapR's clients name topics of a stream, which no declared topic is.
-    for name in dict.fromkeys(p["kafka_rest_cluster"] for p in proxies if p.get(_KIND) != "mapr"):
+    # A topic of a stream is no topic of a cluster, and cannot be declared.
+    of_topics = [p for p in proxies if DISTRIBUTIONS[p[_KIND]].streams is None]
+    for name in dict.fromkeys(p["kafka_rest_cluster"] for p in of_topics):
         settings = {"retention.ms": 600_000}
         yield {"name": ready_topic({}), "cluster": name, "partitions": 1, "settings": settings}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils import way_back
 
 from plugins.modules import kedge_instance
 from plugins.modules.haproxy_compare import count, worse
@@ -64,10 +65,11 @@ def test_failures_are_those_of_connections_and_of_answers() -> None:
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host without systemd, whose processes are always well."""
     done = subprocess.CompletedProcess((), 0, "", "")
-    monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: done)
     monkeypatch.setattr(kedge_instance, "act", lambda *_: done)
     monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
-    monkeypatch.setattr(kedge_instance, "SYSTEMD", tmp_path)
+    for module in (kedge_instance, way_back):
+        monkeypatch.setattr(module, "systemctl", lambda *_: done)
+        monkeypatch.setattr(module, "SYSTEMD", tmp_path)
     monkeypatch.setattr(kedge_instance.InstanceUnit, "put_in_force", lambda *_: None)
     monkeypatch.setattr(kedge_instance.InstanceUnit, "current", lambda _: "new")
     for name in ("old", "new"):
