@@ -39,7 +39,7 @@ options:
     type: bool
     default: false
     description: "Whether the mirror was stopped: then no member of its group may be left."
-  seconds: {type: int, default: 60, description: "How long the members of a group that stopped may stay."}
+  seconds: {type: int, default: 120, description: "How long the members of a group that stopped may stay."}
 author: Kedge
 """
 
@@ -98,7 +98,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "leave_out": {"type": "list", "elements": "str", "default": []},
     "into": {"type": "str", "required": True},
     "stopped": {"type": "bool", "default": False},
-    "seconds": {"type": "int", "default": 60},
+    "seconds": {"type": "int", "default": 120},
 }
 
 
