@@ -396,6 +396,8 @@ def _default(variable: Variable) -> str:
         return "required"
     if variable.planned and variable.default is None:
         return f"planned, `{variable.planned}`"
+    if str(variable.default).endswith("_planned }}"):
+        return "planned"
     return _shown(variable.default) + (f", `{variable.planned}`" if variable.planned else "")
 
 

@@ -72,7 +72,7 @@ class Predecessor(Strict):
     unit: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]+\.service$")] | None = None
     """Unit of the predecessor, such as confluent-kafka-rest.service."""
     holder: str | None = None
-    """Without `unit`: an argument of its process's command line; of a proxy, the one that has the port."""
+    """Without `unit`: one argument of its command line; of a proxy, of the process that holds the port."""
     stop: list[str] = Field(default_factory=list)
     """Without `unit`: command on the host that stops the predecessor, also for the next boot."""
     start: list[str] = Field(default_factory=list)

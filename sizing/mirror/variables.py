@@ -98,7 +98,7 @@ class MirrorFlow(Strict):
     source_client_tls: KeyPair | None = None
     """Certificate and key towards the source, where its brokers ask for one."""
     source_keytab: HostFile | None = None
-    """Keytab of source_user on the hosts, which the service's group may read (GSSAPI)."""
+    """Path on the hosts of the keytab of `source_user`; the service's group has to read it (GSSAPI)."""
     target_user: Principal | None = None
     """Login to the target, if its security requires one."""
     target_password: Password | None = None
@@ -106,7 +106,7 @@ class MirrorFlow(Strict):
     target_client_tls: KeyPair | None = None
     """Certificate and key towards the target, where its brokers ask for one."""
     target_keytab: HostFile | None = None
-    """Keytab of target_user on the hosts, which the service's group may read (GSSAPI)."""
+    """Path on the hosts of the keytab of `target_user`; the service's group has to read it (GSSAPI)."""
     replication_policy: Literal["default", "identity"] = "default"
     """Topic names on the target: with the source as prefix (default), or unchanged (MirrorMaker 2)."""
     exactly_once: bool = False

@@ -155,7 +155,7 @@ class KafkaRest(Strict):
     client_tls: KeyPair | None = None
     """Certificate and key of the proxies towards their cluster, where brokers ask for one."""
     keytab: HostFile | None = None
-    """Keytab of user on the hosts, which the service's group may read (GSSAPI)."""
+    """Path on the hosts of the keytab of `kafka_rest_user`; the service's group has to read it (GSSAPI)."""
     users: dict[Name, Password] = Field(default_factory=dict)
     """Users and passwords of the proxies' clients (HTTP basic); without it, no login."""
     workload: RestWorkload = RestWorkload()

@@ -138,7 +138,7 @@ class StreamsApp(Strict):
     client_tls: KeyPair | None = None
     """Certificate and key towards its cluster, where brokers ask for one."""
     keytab: HostFile | None = None
-    """Keytab of user on the hosts, which the service's group may read (GSSAPI)."""
+    """Path on the hosts of the keytab of `streams_app_user`; the service's group has to read it (GSSAPI)."""
     records_per_s: PositiveFloat | None = None
     """Records of delivery.input at the peak, all instances; compared with measured_capacity."""
     measured_capacity: MeasuredApplication | None = None

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "make demo-mirror": "tests/e2e/test_mirror_demo.py, with a smaller load",
     "make test": ".ci/run",
     "make setup": "every target of the Makefile calls it",
+    "python3 -m local.setup --without-fleet": "tests/unit/test_local_setup.py, with --check",
     "make bundle": "tests/setup/test_offline.py, by the same function",
     "sha256sum -c kedge-0.1.0-python3.11-x86_64.tar.sha256": "tests/unit/test_bundle.py",
     "make setup BUNDLE=kedge-0.1.0-python3.11-x86_64.tar": "tests/setup/test_offline.py",
