@@ -92,7 +92,7 @@ def test_what_is_said_of_rest_proxies_is_what_the_bench_measured() -> None:
     for said in (
         f"10 reach {ten} times the records/s, 100 reach {hundred} and 1,000 reach {thousand}; a median answer then takes "
         f"{waits:.0f} ms instead of {waited:.0f}",
-        f"two with half the heap each did {split} of one on kafka-rest",
+        f"two processes with half the heap each reached {split} of the records/s of one (kafka-rest)",
         f"less than the spread ({region} times)",
     ):
         assert said in first, said
