@@ -179,7 +179,7 @@ class KafkaRest(Strict):
     node: str | None = None
     """The host's name in Warden (MapR); if not set, that of the inventory."""
     archive: str | None = None
-    """Archive or package file to install: a path on the control machine, or a URL. Needed to install an archive."""
+    """Archive or package file to install, needed for an archive: a path on the control machine, or a URL."""
     archive_checksum: Annotated[str, Field(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$")] = ""
     """SHA-256 of kafka_rest_archive."""
     ready_topic: str = "kedge-ready"
