@@ -20,6 +20,8 @@ from sizing.services import SERVICES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 KEPT: Final = ROOT / "tests" / "released"
+#: The commit of that release, for clones without tags.
+COMMIT: Final = KEPT / "commit"
 #: Between them they have every service. They are kept too: a change of theirs is none of the rules.
 INVENTORIES: Final = ("example", "local-mirror", "mapr")
 

@@ -175,7 +175,7 @@ Set a variable of a service or a host in `group_vars/GROUP` or `host_vars/HOST`,
 | default `none` | not set: what the variable describes is not used, or is as the last column says |
 | default `see its table` | the variable has a table of its own, with the defaults |
 
-There is no release yet. Once there is one, a variable that is added later says since when. `python -m tests.reference`
+A variable without a version is there since 0.1.0; a later one says since when. `python -m tests.reference`
 writes this page from the models that check an inventory, and from the roles' `argument_specs`.
 """
 

@@ -1,8 +1,8 @@
 """A fleet that the last release deployed is deployed by this tree, under load.
 
 It is done as docs/releases.md says: from an inventory's repository that holds nothing of Kedge, and in which
-nothing changes. The last release is the newest tag, or the commit that ``KEDGE_UPGRADE_FROM`` names; it runs in
-the environment of this tree.
+nothing changes. The last release is the newest tag, the commit of ``tests/released/commit`` in a clone without
+tags, or what ``KEDGE_UPGRADE_FROM`` names; it runs in the environment of this tree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 
-from tests.baseline import version
+from tests.baseline import COMMIT
 from tests.e2e.playing import ROOT, local_fleet, on_node, recap
 from tests.e2e.test_rest_proxies import (
     INVENTORY,
@@ -53,10 +53,12 @@ def of_git(*arguments: str) -> bytes | None:
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tree of the last release."""
-    newest = of_git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*")
-    reference = os.environ.get("KEDGE_UPGRADE_FROM") or (newest or b"").decode().strip()
+    newest = of_git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*") or (
+        COMMIT.read_bytes() if COMMIT.exists() else b""
+    )
+    reference = os.environ.get("KEDGE_UPGRADE_FROM") or newest.decode().strip()
     if not reference:
-        pytest.skip(f"no tag v{version()} in this clone, and KEDGE_UPGRADE_FROM names no commit")
+        pytest.skip("there is no earlier release, and KEDGE_UPGRADE_FROM names no commit")
     packed = of_git("archive", reference)
     assert packed is not None, f"{reference}: no commit of this clone"
     tree = tmp_path_factory.mktemp("released")
