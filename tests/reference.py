@@ -156,7 +156,7 @@ CONTENTS
 | [command lines](#command-lines) | Options of playbooks (`-e`) |
 
 [inventories/example](../inventories/example) shows each variable in its place. `ansible-doc`, in Kedge's folder, shows the
-same as this page:
+variables of one role; those of the whole inventory are only here:
 
 ```sh
 .venv/bin/ansible-doc -t role kafka_rest
