@@ -75,6 +75,7 @@ def keep() -> None:
         (KEPT / f"{one}.plan").write_text("\n".join(planned(one)) + "\n")
     (KEPT / "rules").write_text("\n".join(rules()) + "\n")
     (KEPT / "version").write_text(f"{VERSION}\n")
+    COMMIT.touch()  # the release's own commit cannot name itself
 
 
 if __name__ == "__main__":

@@ -142,4 +142,4 @@ def test_a_machine_tells_its_cores_and_memory_and_what_it_lacks_is_left_out() ->
 def test_the_version_is_one_everywhere() -> None:
     assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
     assert f"## {VERSION}" in (ROOT / "CHANGELOG.md").read_text()
-    assert f"This one is {VERSION};" in (ROOT / "docs" / "releases.md").read_text()
+    assert f"The last release is {VERSION}." in (ROOT / "docs" / "releases.md").read_text()
