@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sizing.core.naming import fold
 from sizing.core.settings import Basis, apart
 from sizing.plan_text import findings as of_findings
+from sizing.plan_text import wrapped
 from sizing.review.judging import Ask, Judgement, ReviewedKey
 
-_COLUMNS: Final = 100
 #: What a difference is worth, the first most: what was measured, what is written down, what is a judgement.
 _WORTH: Final[tuple[Basis, ...]] = ("measured", "documented", "derived", "estimate", "yours")
 
@@ -62,33 +61,21 @@ def _row(row: ReviewedKey) -> Iterator[str]:
     today, documented, planned = row.today, row.documented, row.planned
     if planned is not None and len(planned.split()) > 2:
         says, wants = apart(today or "", planned) if today else ("not set", f"is {planned}")
-        yield from _wrapped(f"{row.key}{place}: today {says}; the plan {wants}", 4)
+        yield from wrapped(f"{row.key}{place}: today {says}; the plan {wants}", 4)
     else:
         said = ", ".join(
             f"{name} {'not set' if value is None else value or 'empty'}"
             for name, value in (("today", today), ("documented", documented), ("planned", planned))
         )
-        yield from _wrapped(f"{row.key}{place}: {said}", 4)
+        yield from wrapped(f"{row.key}{place}: {said}", 4)
     needs = f" Assumed: {', '.join(row.needs)}" if row.needs else ""
-    yield from _wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]{needs}", 8)
+    yield from wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]{needs}", 8)
 
 
 def _asked(asks: Sequence[Ask]) -> Iterator[str]:
     yield "nobody said, so that the plan assumes it; each decides"
     for ask in asks:
-        yield from _wrapped(f"{ask.option} ({ask.what}): {fold(ask.decides)}", 4)
-
-
-def _wrapped(words: str, indent: int) -> list[str]:
-    pad = " " * indent
-    return textwrap.wrap(
-        words,
-        _COLUMNS,
-        initial_indent=pad,
-        subsequent_indent=pad,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        yield from wrapped(f"{ask.option} ({ask.what}): {fold(ask.decides)}", 4)
 
 
 def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool = False) -> str:
