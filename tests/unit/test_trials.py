@@ -147,6 +147,10 @@ def test_settings_that_cannot_be_are_named(change: dict[str, Any], why: str) -> 
         settings(**change)
 
 
+def test_a_comparison_needs_no_second_host() -> None:
+    assert settings(what="compare", instances={"rest1": ["8082"]}).hosts == ["rest1"]
+
+
 def test_levels_that_bound_no_latency_are_refused() -> None:
     with pytest.raises(TrialsError, match=r"service_levels\.latency\.rest\.ack_p99_ms is missing"):
         judging(Levels(), "rest", "kafka_rest")
