@@ -67,35 +67,35 @@ class LatencyLevel(_Levels):
     """From the intended send time; p999 is the 99.9th percentile."""
 
     ack_p50_ms: PositiveFloat | None = None
-    """Time from the intended send time to the acknowledgement, 50th percentile."""
+    """To the acknowledgement, 50th percentile."""
     ack_p95_ms: PositiveFloat | None = None
-    """Time from the intended send time to the acknowledgement, 95th percentile."""
+    """To the acknowledgement, 95th percentile."""
     ack_p99_ms: PositiveFloat | None = None
-    """Time from the intended send time to the acknowledgement, 99th percentile."""
+    """To the acknowledgement, 99th percentile."""
     ack_p999_ms: PositiveFloat | None = None
-    """Time from the intended send time to the acknowledgement, 99.9th percentile."""
+    """To the acknowledgement, 99.9th percentile."""
     ack_max_ms: PositiveFloat | None = None
-    """Time from the intended send time to the acknowledgement, maximum."""
+    """To the acknowledgement, maximum."""
     append_p50_ms: PositiveFloat | None = None
-    """Time from the intended send time to the append, 50th percentile."""
+    """To the append, 50th percentile."""
     append_p95_ms: PositiveFloat | None = None
-    """Time from the intended send time to the append, 95th percentile."""
+    """To the append, 95th percentile."""
     append_p99_ms: PositiveFloat | None = None
-    """Time from the intended send time to the append, 99th percentile."""
+    """To the append, 99th percentile."""
     append_p999_ms: PositiveFloat | None = None
-    """Time from the intended send time to the append, 99.9th percentile."""
+    """To the append, 99.9th percentile."""
     append_max_ms: PositiveFloat | None = None
-    """Time from the intended send time to the append, maximum."""
+    """To the append, maximum."""
     delivery_p50_ms: PositiveFloat | None = None
-    """Time from the intended send time to the delivery, 50th percentile."""
+    """To the delivery, 50th percentile."""
     delivery_p95_ms: PositiveFloat | None = None
-    """Time from the intended send time to the delivery, 95th percentile."""
+    """To the delivery, 95th percentile."""
     delivery_p99_ms: PositiveFloat | None = None
-    """Time from the intended send time to the delivery, 99th percentile."""
+    """To the delivery, 99th percentile."""
     delivery_p999_ms: PositiveFloat | None = None
-    """Time from the intended send time to the delivery, 99.9th percentile."""
+    """To the delivery, 99.9th percentile."""
     delivery_max_ms: PositiveFloat | None = None
-    """Time from the intended send time to the delivery, maximum."""
+    """To the delivery, maximum."""
 
 
 class LatencyLevels(_Levels):
@@ -222,7 +222,7 @@ class Levels(_Levels):
     throughput: ThroughputLevels = ThroughputLevels()
     """Rates of acknowledged records."""
     latency: LatencyLevels = LatencyLevels()
-    """Times from a record's send to its acknowledgement, append and delivery."""
+    """Times from when a record was to be sent to its acknowledgement, append and delivery."""
     rebalance: RebalanceLevels = RebalanceLevels()
     """How long a restart may interrupt producers, consumers and groups."""
     zombies: ZombieLevels = ZombieLevels()

@@ -25,13 +25,14 @@ _OURS: Final = "REST proxy measurements, Groups and restarts"
 _STARTS: Final = "Real proxy measurements, How long a start takes"
 #: One computes while another waits.
 STARTS_PER_CORE: Final = 2
+_SHARE: Final = r"^([1-9]\d?|100)%$"
 
 
 class Rollout(Strict):
     """How the instances of a service are restarted."""
 
-    at_once: Literal["auto"] | Positive | Annotated[str, Field(pattern=r"^([1-9]\d?|100)%$")] = 1
-    """Instances that may be unavailable together: a number, a share such as 10%, or `auto`."""
+    at_once: Literal["auto"] | Positive | Annotated[str, Field(pattern=_SHARE, examples=["10%"])] = 1
+    """How many instances may be unavailable together; `auto`: as many as the plan allows."""
     first: Annotated[Count | None, DefaultRule("rollout.first")] = None
     """Number of canary instances, which restart first, one at a time."""
     room_percent: Count = ROOM_PERCENT

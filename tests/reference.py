@@ -34,6 +34,7 @@ from sizing.verification import ADDED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "reference.md"
+RULES: Final = ROOT / "docs" / "rules.md"
 #: What a variable of the whole inventory holds, and what stands in a name for the names that a person gives.
 HELD: Final[Mapping[str, tuple[type[BaseModel], str]]] = {
     "kafka_clusters": (KafkaCluster, ".NAME"),
@@ -134,9 +135,10 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "At least two variants, separated by commas: `stock`, `documented`, `planned`, or files of variables.",
     ),
 }
-#: Roles without a model: those whose variables an inventory may set, and those that get them from others.
+#: Roles without a model whose variables an inventory may set.
 _SETTABLE: Final = ("java", "kafka", "occupied")
-_INSIDE_KIT: Final = ("plan", "instances", "reboot", "jar_set", "unpacked", "local_ca")
+#: Types that argument_specs cannot have, because the default is empty on a host without a service that needs it.
+_REAL: Final = {"java_version": "int"}
 _TYPES: Final = {
     "integer": "int",
     "number": "float",
@@ -148,35 +150,34 @@ _TYPES: Final = {
 _HEAD: Final = """\
 # Reference
 
-Every variable of an inventory, by what it belongs to:
+Every variable of an inventory, and every `-e` variable of a playbook:
 
 CONTENTS
-| [`plan`](#plan), [`instances`](#instances), [`reboot`](#reboot), [`jar_set`](#jar_set), [`unpacked`](#unpacked), \
-[`local_ca`](#local_ca) | Roles and playbooks set these variables; an inventory does not |
 | [command lines](#command-lines) | Options of playbooks (`-e`) |
 
-[inventories/example](../inventories/example) shows each variable in its place. `ansible-doc`, in Kedge's folder, shows the
-variables of one role; those of the whole inventory are only here:
+Set a variable of a service or a host in `group_vars/GROUP` or `host_vars/HOST`, a variable of the whole inventory in
+`group_vars/all`. A value that you set overrides the plan, which still checks it.
+[inventories/example](../inventories/example) shows each variable in its place.
+
+| in a table | meaning |
+|---|---|
+| a heading with `NAME`, `FLOW` or `[]` | the table is for each entry of a mapping or a list; the names are your own |
+| a linked variable | it has a table of its own. Identical tables are written once, under the first name |
+| default `required` | without the variable the plan has an error |
+| default `planned` | the plan computes the value from the workload, by the [rule](rules.md) that is named |
+| a value with a rule | the rule chose this default; it is the same for all workloads |
+| default `none` | not set: what the variable describes is not used, or is as the last column says |
+| default `see its table` | its own table has the defaults |
+
+A variable without a version is there since 0.1.0; a later one says since when. Roles set variables for one another, which an
+inventory does not set and this page leaves out. `ansible-doc`, in Kedge's folder, shows those of a role:
 
 ```sh
 .venv/bin/ansible-doc -t role kafka_rest
 .venv/bin/ansible-doc -t module kedge_release
 ```
 
-Set a variable of a service or a host in `group_vars/GROUP` or `host_vars/HOST`, a variable of the whole inventory in
-`group_vars/all`. A value that you set overrides the plan, which still checks it.
-
-| in a table | meaning |
-|---|---|
-| a heading with `NAME`, `FLOW` or `[]` | the table is for each entry of a mapping or a list; the names are your own |
-| default `required` | there is no default: without the variable the plan has an error |
-| default `planned`, with a [rule](rules.md) | the rule computes the value from the workload |
-| a default with a rule | the rule chose this value; it is the same for all workloads |
-| default `none` | not set: what the variable describes is not used, or is as the last column says |
-| default `see its table` | the variable has a table of its own, with the defaults |
-
-A variable without a version is there since 0.1.0; a later one says since when. `python -m tests.reference`
-writes this page from the models that check an inventory, and from the roles' `argument_specs`.
+`python -m tests.reference` writes this page from the models that check an inventory, and from the roles' `argument_specs`.
 """
 
 
@@ -293,21 +294,18 @@ def _role(name: str) -> bool:
 
 def page() -> str:
     """Return docs/reference.md."""
-    lines = [_HEAD, "## The whole inventory\n", f"{Shared.__doc__}\n", *_tables(variables(Shared, ""))]
+    written: Written = {}
+    lines = [_HEAD, "## The whole inventory\n", f"{Shared.__doc__}\n"]
+    lines += _tables(variables(Shared, ""), written)
     lines += ["## Hosts\n", "Variables of every host, whatever runs on it.\n"]
-    lines += _tables([*variables(OfHost, ""), *variables(HostFacts, "host_")])
+    lines += _tables([*variables(OfHost, ""), *variables(HostFacts, "host_")], written)
     for service in SERVICES:
         if service.variables:
             lines += [f"## {service.name}\n", f"{specs(service.name)['main']['short_description']}.\n"]
-            lines += _tables([*service_variables(service), *role_variables(service.name)])
-    for role in (*_SETTABLE, *_INSIDE_KIT):
+            lines += _tables([*service_variables(service), *role_variables(service.name)], written)
+    for role in _SETTABLE:
         lines += [f"## {role}\n", f"{specs(role)['main']['short_description']}.\n"]
-        lines += (
-            []
-            if role in _SETTABLE
-            else ["Playbooks and other roles set these variables; an inventory does not.\n"]
-        )
-        lines += _tables(role_variables(role))
+        lines += _tables(role_variables(role), written)
     lines += [
         "## Command lines\n",
         "Give these with `-e NAME=VALUE`, for one run. `-e @FILE` gives all variables of a file.\n",
@@ -327,27 +325,44 @@ def _contents() -> Iterator[str]:
         yield f"| [`{name}`](#{name}) | {specs(name)['main']['short_description']} |"
 
 
-def _tables(found: list[Variable]) -> Iterator[str]:
-    """Yield a table, and one for each variable that holds others."""
-    yield "| variable | type | unit | default | what it is |"
-    yield "|---|---|---|---|---|"
-    for v in found:
-        yield f"| {_linked(v)} | {_kind(v)} | {_unit(v)} | {_default(v)} | {_cell(v.said)} |"
+#: The titles of the tables that the page has so far, by their rows.
+Written = dict[tuple[tuple[str, ...], ...], str]
+
+
+def _tables(found: Iterable[Variable], written: Written) -> Iterator[str]:
+    """Yield a table, and one for each variable that holds others, unless the page has the same one already."""
+    rows = [("variable", "type", "unit", "default", "what it is"), ("---",) * 5, *_rows(found, written)]
+    has_units = any(unit for _, _, unit, _, _ in rows[2:])
+    for row in rows:
+        yield f"| {' | '.join(row if has_units else (*row[:2], *row[3:]))} |"
     yield ""
     for v in found:
-        if v.parts:
+        if v.parts and _table(v, written) == _title(v):
             yield f"### {_title(v)}\n"
-            yield from _tables(list(v.parts))
+            yield from _tables(v.parts, written)
+
+
+def _rows(found: Iterable[Variable], written: Written) -> tuple[tuple[str, ...], ...]:
+    return tuple((_linked(v, written), _kind(v), _unit(v), _default(v), _cell(v.said)) for v in found)
+
+
+def _table(variable: Variable, written: Written) -> str:
+    """Return the title of a variable's table: that of the first with these rows."""
+    return written.setdefault(_rows(variable.parts, written), _title(variable))
 
 
 def _title(variable: Variable) -> str:
     return variable.name + variable.inside
 
 
-def _linked(variable: Variable) -> str:
-    anchor = re.sub(r"[^\w\- ]", "", _title(variable).lower())
+def _linked(variable: Variable, written: Written) -> str:
     name = f"`{_last(variable)}`"
-    return f"[{name}](#{anchor})" if variable.parts else name
+    return f"[{name}](#{_anchor(_table(variable, written))})" if variable.parts else name
+
+
+def _anchor(heading: str) -> str:
+    """Return the anchor that a page has for a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _last(variable: Variable) -> str:
@@ -362,14 +377,20 @@ def _unit(variable: Variable) -> str:
 
 def _kind(variable: Variable) -> str:
     """Return its type in Ansible's words, with its bounds."""
-    return _form(variable.schema)
+    kind = _REAL.get(variable.name) or _form(variable.schema)
+    return "list of dict" if kind == "list" and variable.parts else kind
 
 
 def _form(schema: Mapping[str, Any]) -> str:
     words = schema.get("enum") or ([schema["const"]] if "const" in schema else None)
     if words:
         return either(f"`{word}`" for word in words)
+    forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
+    if len(forms) > 1:
+        return "; or ".join(_form(form) for form in forms)
     kind = ansible_type(schema)
+    if examples := schema.get("examples"):
+        return f"{kind}, such as {either(f'`{example}`' for example in examples)}"
     items = schema.get("items")
     if kind == "list" and items:
         return f"list of {items if isinstance(items, str) else _form(items)}"
@@ -395,10 +416,25 @@ def _default(variable: Variable) -> str:
     if variable.required:
         return "required"
     if variable.planned and variable.default is None:
-        return f"planned, `{variable.planned}`"
+        return f"planned, {_rule(variable.planned)}"
     if str(variable.default).endswith("_planned }}"):
         return "planned"
-    return _shown(variable.default) + (f", `{variable.planned}`" if variable.planned else "")
+    return _shown(variable.default) + (f", {_rule(variable.planned)}" if variable.planned else "")
+
+
+def _rule(name: str) -> str:
+    """Return a rule with a link to its section of the page of rules."""
+    return f"[`{name}`](rules.md#{_sections()[name]})"
+
+
+@functools.cache
+def _sections() -> dict[str, str]:
+    """Return the anchor of the first section of docs/rules.md that has a row of a rule, by rule."""
+    found: dict[str, str] = {}
+    for section in re.split(r"(?m)^## ", RULES.read_text())[1:]:
+        for rule in re.findall(r"(?m)^\| `([^`]+)` \|", section):
+            found.setdefault(rule, _anchor(section.partition("\n")[0]))
+    return found
 
 
 def _shown(value: Any) -> str:

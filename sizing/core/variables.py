@@ -70,13 +70,13 @@ class Predecessor(Strict):
     """A process that Kedge did not start and that is taken over from: how it stops and starts."""
 
     unit: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]+\.service$")] | None = None
-    """Unit of the predecessor, such as confluent-kafka-rest.service."""
+    """Unit of the predecessor; without it, `holder`, `stop` and `start` are required."""
     holder: str | None = None
-    """Without `unit`: one argument of its command line; of a proxy, of the process that holds the port."""
+    """One argument of its command line; of a proxy, of the process that holds the port."""
     stop: list[str] = Field(default_factory=list)
-    """Without `unit`: command on the host that stops the predecessor, also for the next boot."""
+    """Command on the host that stops the predecessor, also for the next boot."""
     start: list[str] = Field(default_factory=list)
-    """Without `unit`: command on the host that starts the predecessor again."""
+    """Command on the host that starts the predecessor again."""
 
     @model_validator(mode="after")
     def _is_named_one_way(self) -> Self:

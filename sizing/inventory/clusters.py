@@ -22,9 +22,9 @@ class KafkaCluster(Strict):
     version: Version
     """Version of Apache Kafka that the brokers run, such as 4.3.1."""
     brokers: str | None = None
-    """For a cluster that Kedge runs: the inventory group of its brokers."""
+    """Inventory group of its brokers, if Kedge runs them. Either this or `bootstrap_servers` is required."""
     bootstrap_servers: str | None = None
-    """For any other cluster: its bootstrap servers, HOST:PORT,HOST:PORT."""
+    """Its bootstrap servers, HOST:PORT,HOST:PORT, if Kedge does not run it; not together with `brokers`."""
     data_center: str | None = None
     """Data center of its brokers; the plan compares it with that of the hosts."""
     broker_count: Positive | None = None

@@ -27,11 +27,24 @@ FILES = {
 REVIEWS = [command for command in commands(PAGE) if "-m sizing review " in command]
 PLAN = ".venv/bin/python -m sizing -i inventories/found/inventory"
 _PLAYED = ".venv/bin/ansible-playbook -i HOSTS -i inventories/found/inventory"
+
+
+def _server(state: str) -> str:
+    """Return the command of the page for a server of the balancer."""
+    socket = "socket=/run/rest-balancer/haproxy/admin.sock"
+    called = _PLAYED.replace("ansible-playbook", "ansible rest_balancer")
+    return f'{called} -m haproxy_drain -a "{socket} server=rest/HOST:8082 {state}"'
+
+
 #: Commands that are no review, and where they are run.
 OTHERS = {
     PLAN: "below",
     f"{_PLAYED} plan.yml": "tests/e2e/test_review.py",
     f"{_PLAYED} deploy.yml --limit localhost,HOST -e deploy_clusters=true": "tests/e2e/test_adopt.py",
+    _server("state=drain drain_seconds=10 seconds=60"): "tests/unit/test_runbook.py, by the same module",
+    "systemctl disable --now kafka-rest@8082": "on a host",
+    "systemctl enable --now confluent-kafka-rest.service": "on a host",
+    _server("state=ready"): "tests/unit/test_runbook.py, of all servers",
     f"{_PLAYED} deploy.yml": "tests/e2e/test_adopt.py",
 }
 
