@@ -350,6 +350,7 @@ def test_the_commands_of_a_rollback_by_hand_put_an_earlier_release_and_its_unit_
         folder.mkdir(parents=True)
     # It became ready, and is bad all the same.
     (home / "good").write_text("bad\n")
+    (home / "releases" / "old" / ".probe").write_text("{}")
     (home / "releases" / "old" / "unit.service").write_text("of old\n")
     (systemd / "kafka-rest@.service").write_text("of bad\n")
     (etc / "8082").symlink_to(home / "releases" / "bad")
