@@ -171,9 +171,9 @@ class LoadSpec(_Model):
     applications: list[Application] = []
     """Streams applications."""
     kafka: KafkaLoad | None = None
-    """The load by the Kafka protocol; without it, no such load."""
+    """The load by the Kafka protocol."""
     rest: RestLoad | None = None
-    """The load through the REST proxies; without it, no such load."""
+    """The load through the REST proxies."""
     sampling_ms: int = Field(100, ge=1)
     """Interval at which groups are sampled; measured times without an owner are as exact as this."""
     warm_up_s: float = Field(5, ge=0)

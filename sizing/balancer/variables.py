@@ -22,4 +22,4 @@ class RestBalancer(Strict):
     tls: KeyPair | None = None
     """TLS for clients; without it, plain HTTP."""
     users: dict[Name, Password] = Field(default_factory=dict)
-    """Users and passwords of clients (HTTP basic); without it, no login."""
+    """Users and passwords of clients (HTTP basic)."""

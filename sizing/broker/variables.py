@@ -30,7 +30,7 @@ class KafkaBroker(Strict):
     certificate_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._-]+$")] = None
     """Common name (CN) of the broker's certificate, if it is not the host's name in the inventory."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Keys of server.properties; they override the plan, which checks them."""
+    """Keys of server.properties; they override the plan."""
     open_files: Positive = 100000
     """Limit of open files of the broker."""
     replicas_seconds: Positive = 600

@@ -28,9 +28,9 @@ class ClientProfile(Strict):
     topics: list[str] = Field(default_factory=list)
     """Topics that it writes or reads."""
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Producer keys; they override the plan, which checks them."""
+    """Producer keys; they override the plan."""
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Consumer keys; they override the plan, which checks them."""
+    """Consumer keys; they override the plan."""
 
 
 def clients(inventory: Inventory) -> tuple[list[ClientProfile], list[Finding]]:

@@ -114,11 +114,11 @@ class MirrorFlow(Strict):
     profile: Profile | None = None
     """Profile of its Kafka clients, as in kafka_clients, in addition to the rules for mirrors."""
     consumer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Consumer keys; they override the plan, which checks them."""
+    """Consumer keys; they override the plan."""
     producer_settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Producer keys; they override the plan, which checks them."""
+    """Producer keys; they override the plan."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Keys of mm2.properties (MirrorMaker 2); they override the plan, which checks them."""
+    """Keys of mm2.properties (MirrorMaker 2); they override the plan."""
     environment: dict[str, Scalar] = Field(default_factory=dict)
     """Environment variables of the processes."""
     metrics: Metrics | None = None

@@ -137,7 +137,7 @@ class KafkaRest(Strict):
     adopt: list[Adopted] = Field(default_factory=list)
     """Proxies on the host that Kedge did not start; the instance of the same port takes each over."""
     schema_registry_url: str = ""
-    """URL of the schema registry; without it the proxies use none."""
+    """URL of the schema registry."""
     zookeeper_connect: str | None = None
     """ZooKeeper, HOST:PORT,HOST:PORT; only for versions that read zookeeper.connect."""
     default_stream: Annotated[str, Field(pattern=r"^/[^\s:]+$")] | None = None
@@ -157,19 +157,19 @@ class KafkaRest(Strict):
     keytab: HostFile | None = None
     """Path on the hosts of the keytab of `kafka_rest_user`; the service's group has to read it (GSSAPI)."""
     users: dict[Name, Password] = Field(default_factory=dict)
-    """Users and passwords of the proxies' clients (HTTP basic); without it, no login."""
+    """Users and passwords of the proxies' clients (HTTP basic)."""
     workload: RestWorkload = RestWorkload()
     """Load that the proxies of one host have to sustain while another host is down."""
     measured_capacity: MeasuredCapacity | None = None
     """Load that such hosts sustained in a run of capacity.yml; from its recommendations.yml."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Keys of kafka-rest.properties; they override the plan, which checks them."""
+    """Keys of kafka-rest.properties; they override the plan."""
     plugin_keys: list[str] = Field(default_factory=list)
     """Keys that your plugins read, or prefixes of such keys; the plan does not report them as unknown."""
     log_mib: Annotated[int, Field(ge=10, le=1024 * 1024)] = 500
     """Largest size of one instance's log on disk."""
     metrics: Metrics | None = None
-    """Metrics for Prometheus; without it, none."""
+    """Metrics for Prometheus."""
     install: Literal["archive", "package"] | None = None
     """How the software is installed; if not set, in the way that its distribution is published."""
     package: str | None = None

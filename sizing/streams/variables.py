@@ -126,7 +126,7 @@ class StreamsApp(Strict):
     arguments: list[str] = Field(default_factory=lambda: ["/etc/streams-app/%i/streams.properties"])
     """Arguments of the main class; %i is the instance's name."""
     delivery: Delivery | None = None
-    """Topics by which verify.yml audits the output; without it, it audits none."""
+    """Topics by which verify.yml audits the output."""
     version: Version
     """Version of the kafka-streams library that it is built with."""
     cluster: str
@@ -166,7 +166,7 @@ class StreamsApp(Strict):
     rocksdb_mib: Annotated[Positive | None, DefaultRule("streams.rocksdb.bound")] = None
     """Limit of what all stores of one process use outside the heap."""
     rocksdb: dict[RocksDbKey, Scalar] = Field(default_factory=dict)
-    """RocksDB options; they override the plan, which checks them."""
+    """RocksDB options; they override the plan."""
     restore_s: Positive = 60
     """How long a restart on an empty disk may take."""
     restore_mb_per_s: Annotated[PositiveFloat | None, DefaultRule("streams.changelog")] = None
@@ -176,9 +176,9 @@ class StreamsApp(Strict):
     state_dir: Annotated[Annotated[str, Field(pattern=r"^/.+")] | None, DefaultRule("streams.state")] = None
     """Folder for the state, owned by root, best on its own disk; each instance has a folder in it."""
     jemalloc: Annotated[str, Field(pattern=r"^/.+\.so[.0-9]*$")] | None = None
-    """File of the jemalloc library to preload, installed if it is missing; without it, none."""
+    """File of the jemalloc library to preload, installed if it is missing."""
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Keys of streams.properties; they override the plan, which checks them."""
+    """Keys of streams.properties; they override the plan."""
     environment: dict[str, Scalar] = Field(default_factory=dict)
     """Environment variables of the processes."""
     ready_seconds: Positive = 120
