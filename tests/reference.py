@@ -331,11 +331,11 @@ Written = dict[tuple[tuple[str, ...], ...], str]
 
 def _tables(found: Iterable[Variable], written: Written) -> Iterator[str]:
     """Yield a table, and one for each variable that holds others, unless the page has the same one already."""
-    rows = [("variable", "type", "unit", "default", "what it is"), ("---",) * 5, *_rows(found, written)]
-    has_units = any(unit for _, _, unit, _, _ in rows[2:])
-    for row in rows:
-        yield f"| {' | '.join(row if has_units else (*row[:2], *row[3:]))} |"
-    yield ""
+    rows: list[tuple[str, ...]] = [("variable", "type", "unit", "default", "what it is"), *_rows(found, written)]
+    if not any(row[2] for row in rows[1:]):
+        rows = [(*row[:2], *row[3:]) for row in rows]
+    head, *others = (f"| {' | '.join(row)} |" for row in rows)
+    yield from (head, "|---" * len(rows[0]) + "|", *others, "")
     for v in found:
         if v.parts and _table(v, written) == _title(v):
             yield f"### {_title(v)}\n"

@@ -11,4 +11,4 @@ class HostTuning(Strict):
     """The variables of the role host_tuning."""
 
     settings: dict[str, Scalar] = Field(default_factory=dict)
-    """Kernel settings by any sysctl name; they override the plan, and are set even where the host has more."""
+    """Kernel settings by any sysctl name; they override the plan, also where the host has more."""
