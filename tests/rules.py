@@ -1,13 +1,13 @@
 """The rules that the code has: by reading it, and by planning inventories that use them.
 
-``python -m tests.rules`` writes the keys that each rule sets into docs/rules.md.
+``python -m tests.rules`` writes the keys that each rule sets, and the severities of findings, into docs/rules.md.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "rules.md"
 #: A row of a rule that sets values, in the sections before the findings: rule, text, and the keys that it sets.
 ROW = re.compile(r"^(\| `([^`]+)` \|.*\|) (.*)\|$", flags=re.MULTILINE)
+#: A row of the findings: rule, severities, and when the rule raises one.
+FINDING = re.compile(r"^\| `([^`]+)` \| [^|]*\| (.*) \|$", flags=re.MULTILINE)
+SEVERITIES = ("error", "warning", "note")
 #: Names of these inventories in keys, and what the page has in their place.
 _PLACES = {
     r"\b[\w-]+:\d+$": "HOST:PORT",
@@ -69,10 +72,21 @@ def named(rule: str) -> str:
     return "clients.PROFILE.KEY" if PROFILES.fullmatch(rule) else rule
 
 
-def keys(rules: dict[str, Rule], text: str) -> str:
-    """Return the page with the keys that each rule sets in its row; rules of your own values have none."""
+def page(rules: dict[str, Rule], raised: dict[str, set[str]], text: str) -> str:
+    """Return the page with the keys that each rule sets in its row, and the severities of each finding.
+
+    Rules of your own values have no keys.
+    """
     setting, heading, findings = text.partition("\n## Findings\n")
-    return ROW.sub(lambda row: f"{row[1]} {_sets(row[2], rules)}|", setting) + heading + findings
+    return (
+        ROW.sub(lambda row: f"{row[1]} {_sets(row[2], rules)}|", setting)
+        + heading
+        + FINDING.sub(lambda row: f"| `{row[1]}` | {_severe(raised.get(row[1], set()))} | {row[2]} |", findings)
+    )
+
+
+def _severe(found: set[str]) -> str:
+    return ", ".join(severity for severity in SEVERITIES if severity in found)
 
 
 def _sets(name: str, rules: dict[str, Rule]) -> str:
@@ -94,21 +108,147 @@ def _key(key: str) -> str:
 
 def written() -> Iterator[str]:
     """Yield the rules that stand in the code as they are."""
-    for path in sorted((ROOT / "sizing").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for tree in _trees():
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
-                for default in node.args.defaults:
-                    if isinstance(default, ast.Constant) and _NAME.fullmatch(str(default.value)):
-                        yield str(default.value)
-            if isinstance(node, ast.Call):
-                called = (
-                    node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                )
-                at = _ARGUMENT.get(called, 99)
-                given = node.args[at] if at < len(node.args) else None
-                given = next((k.value for k in node.keywords if k.arg == "rule"), given)
-                if isinstance(given, ast.Constant) and _NAME.fullmatch(str(given.value)):
-                    yield str(given.value)
+                yield from _default_rules(node)
+            if isinstance(node, ast.Call) and (rule := _rule(node)):
+                yield rule
+
+
+def _trees() -> list[ast.Module]:
+    return [ast.parse(path.read_text()) for path in sorted((ROOT / "sizing").rglob("*.py"))]
+
+
+def _default_rules(function: ast.FunctionDef) -> Iterator[str]:
+    for default in function.args.defaults:
+        if isinstance(default, ast.Constant) and _NAME.fullmatch(str(default.value)):
+            yield str(default.value)
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _rule(call: ast.Call) -> str | None:
+    """Return the rule that a call names; None where it names none, or passes one on."""
+    at = _ARGUMENT.get(_called(call), 99)
+    given = call.args[at] if at < len(call.args) else None
+    given = next((k.value for k in call.keywords if k.arg == "rule"), given)
+    return (
+        str(given.value) if isinstance(given, ast.Constant) and _NAME.fullmatch(str(given.value)) else None
+    )
+
+
+class _Severities:
+    """The severities of the findings that each rule raises, as the code has them.
+
+    A call has them in its name or its arguments. A function that gets the rule has them in its body.
+    """
+
+    def __init__(self, trees: list[ast.Module]) -> None:
+        nodes = [node for tree in trees for node in ast.walk(tree)]
+        self._functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+        self._calls = [node for node in nodes if isinstance(node, ast.Call)]
+        #: What fields of that name are given: their default, and keywords.
+        self._fields: list[tuple[str | None, ast.expr]] = [
+            *((node.target.id, node.value) for node in nodes
+              if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value),
+            *((keyword.arg, keyword.value) for call in self._calls for keyword in call.keywords),
+        ]  # fmt: skip
+
+    def by_rule(self) -> dict[str, set[str]]:
+        """Return the severities of each rule that raises a finding."""
+        found: dict[str, set[str]] = {}
+        for function in self._functions:
+            for call in _calls_in(function):
+                if rule := _rule(call):
+                    found.setdefault(rule, set()).update(self._of_call(call, function, direct=True))
+            for rule in _default_rules(function):
+                found.setdefault(rule, set()).update(self._of_body(function))
+                for call in self._to(function):
+                    if _rule(call) is None:
+                        found[rule] |= _constants(_arguments(call))
+        return found
+
+    def _to(self, function: ast.FunctionDef) -> list[ast.Call]:
+        return [call for call in self._calls if _called(call) == function.name]
+
+    def _of_body(self, function: ast.FunctionDef) -> set[str]:
+        """Return what a function raises of a rule that it gets: each call that passes the rule on."""
+        passed = (
+            call
+            for call in _calls_in(function)
+            if any(isinstance(one, ast.Name) and one.id == "rule" for one in _arguments(call))
+        )
+        return {found for call in passed for found in self._of_call(call, function, direct=False)}
+
+    def _of_call(self, call: ast.Call, function: ast.FunctionDef, *, direct: bool) -> set[str]:
+        name = _called(call)
+        if name in SEVERITIES:
+            return {name}
+        found = {s for one in (call.func, *_arguments(call)) for s in self._of(one, function, direct=direct)}
+        for helper in self._functions:
+            if helper.name == name and "rule" in _parameters(helper):
+                found |= self._of_body(helper)
+        return found
+
+    def _of(self, given: ast.expr, function: ast.FunctionDef, *, direct: bool) -> set[str]:
+        """Return the severities that an expression may be; ``direct`` if any caller decides a parameter."""
+        if isinstance(given, ast.IfExp):
+            return self._of(given.body, function, direct=direct) | self._of(
+                given.orelse, function, direct=direct
+            )
+        if isinstance(given, ast.Attribute):
+            values = [value for name, value in self._fields if name == given.attr]
+            return _constants([given, *values])
+        if not isinstance(given, ast.Name):
+            return _constants([given])
+        assigned = [
+            node.value
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == given.id
+        ]
+        found = _constants(assigned)
+        if (default := _parameters(function).get(given.id)) is not None:
+            found |= _constants([default])
+        if direct and given.id in _parameters(function):
+            found |= {s for call in self._to(function) for s in _constants(_arguments(call))}
+        return found
+
+
+def severities() -> dict[str, set[str]]:
+    """Return the severities of the findings that each rule raises."""
+    return _Severities(_trees()).by_rule()
+
+
+def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
+    return [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _parameters(function: ast.FunctionDef) -> dict[str, ast.expr | None]:
+    """Return the parameters of a function with their defaults."""
+    plain = [*function.args.posonlyargs, *function.args.args]
+    defaults = [*[None] * (len(plain) - len(function.args.defaults)), *function.args.defaults]
+    named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return {arg.arg: default for arg, default in (*zip(plain, defaults, strict=True), *named)}
+
+
+def _constants(given: Iterable[ast.expr]) -> set[str]:
+    """Return the severities that stand in expressions: as constants, or as methods of a sheet."""
+    found: set[str] = set()
+    for one in given:
+        if isinstance(one, ast.IfExp):
+            found |= _constants([one.body, one.orelse])
+        elif isinstance(one, ast.Constant):
+            found |= {str(one.value)} & {*SEVERITIES}
+        elif isinstance(one, ast.Attribute):
+            found |= {one.attr} & {*SEVERITIES}
+    return found
 
 
 def inventories() -> list[Inventory]:
@@ -134,7 +274,8 @@ def inventories() -> list[Inventory]:
         streams(2, group_protocol="streams"),
         of_topics({"target_mb_per_s": 10, "production_mb_per_s": 1, "consumption_mb_per_s": 1}, {}),
         of_topics({"partitions": 1}, kafka_clients=[{"name": "app", "cluster": "leaf", "library": "spark",
-                                                     "version": "4.0.0", "profile": "throughput"}]),
+                                                     "version": "4.0.0", "profile": "throughput",
+                                                     "producer_settings": {"kafka.client.id": "x"}}]),
         Inventory({"kafka1": racked}, {"kafka_leaf": ("kafka1",), "kafka_broker": ("kafka1",)}),
         rest(1, groups={"rest_balancer": ("lb1",)}, common={"rest_balancer_port": 443}),
     ]  # fmt: skip
@@ -166,4 +307,4 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patched:
-        PAGE.write_text(keys(planned(patched), PAGE.read_text()))
+        PAGE.write_text(page(planned(patched), severities(), PAGE.read_text()))

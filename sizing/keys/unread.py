@@ -32,12 +32,12 @@ def check_keys(
     keys: Iterable[str],
     where: str,
     rule: str = "keys.unknown",
-    refused: str = "",
+    severity: Severity = "warning",
+    consequence: str = SILENT,
 ) -> list[Finding]:
-    """Return a warning for each key that this version of a component does not read.
+    """Return a finding for each key that this version of a component does not read.
 
-    ``refused`` says what becomes of a key that no version knows, where that is an error; without it, such a
-    key is passed over.
+    ``severity`` and ``consequence`` are those of a key that no version knows.
     """
     known = known_keys(component, version)
     if not known:
@@ -47,8 +47,8 @@ def check_keys(
         keys,
         where,
         rule,
-        "error" if refused else "warning",
-        f": {refused}" if refused else SILENT,
+        severity,
+        consequence,
     )
 
 

@@ -53,7 +53,8 @@ def plan_topics(inventory: Inventory) -> Part:
             version,
             topic.settings,
             where,
-            refused="brokers refuse a topic with it",
+            severity="error",
+            consequence=": brokers refuse a topic with it",
         )
         findings += check_values(f"{where}.settings", "all", topic.settings, takes("topic", version))
         planned.setdefault(topic.cluster, {}).setdefault(topic.name, tuple(sheet.settings))

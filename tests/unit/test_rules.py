@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules import Rule, keys, planned, written
+from tests.rules import SEVERITIES, Rule, page, planned, severities, written
 
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 MEASURED, DOCUMENTED, ASKED, FOUND = (
@@ -55,15 +55,36 @@ def test_the_rules_with_a_measured_form_stand_with_it(code: dict[str, Rule]) -> 
         assert ("not named" in said.split("|")[2]) is not code[rule].documented, rule
 
 
-def test_the_page_has_the_keys_that_each_rule_sets(code: dict[str, Rule]) -> None:
-    assert TABLE.read_text() == keys(code, TABLE.read_text()), "run python -m tests.rules"
+def test_the_page_has_the_keys_that_each_rule_sets_and_the_severities_of_findings(
+    code: dict[str, Rule],
+) -> None:
+    assert TABLE.read_text() == page(code, severities(), TABLE.read_text()), "run python -m tests.rules"
+
+
+def test_severities_are_those_that_a_finding_can_have() -> None:
+    raised = severities()
+    # By name, by a name that holds the method, by a helper with the caller's severity, by a field.
+    for rule, found in {
+        "inventory.port": {"error"},
+        "topics.leaders": {"warning", "note"},
+        "keys.unknown": {"error", "warning"},
+        "broker.keys": {"warning"},
+        "rest.keys": {"error", "warning"},
+        "inventory.archive": {"error", "warning"},
+        "rest.capacity": {*SEVERITIES},
+        "clients.acks": {"error"},
+    }.items():
+        assert raised[rule] == found, rule
+    assert [rule for rule in table()[FOUND] if not raised.get(rule)] == []
 
 
 def test_a_rule_that_a_later_release_changed_says_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.rules.CHANGED", {"a.rule": "0.2.0"})
     rules = {"a.rule": Rule(keys={"k"}), "b.rule": Rule(keys={"k", "b"})}
-    assert keys(rules, "| `a.rule` | a |  |\n| `b.rule` | b | old |\n\n## Findings\n| `c.rule` | c |\n") == (
-        "| `a.rule` | a | `k`; since 0.2.0 |\n| `b.rule` | b | `b`, `k` |\n\n## Findings\n| `c.rule` | c |\n"
+    rows = "| `a.rule` | a |  |\n| `b.rule` | b | old |\n\n## Findings\n| `c.rule` | note | c |\n"
+    assert page(rules, {"c.rule": {"note", "error"}}, rows) == (
+        "| `a.rule` | a | `k`; since 0.2.0 |\n| `b.rule` | b | `b`, `k` |\n\n## Findings\n"
+        "| `c.rule` | error, note | c |\n"
     )
 
 
