@@ -1,6 +1,7 @@
 """The rules that the code has: by reading it, and by planning inventories that use them.
 
-``python -m tests.rules`` writes the keys that each rule sets, and the severities of findings, into docs/rules.md.
+``python -m tests.rules`` writes the keys that each rule sets, and the severities of findings, into
+docs/rules.md.
 """
 
 from __future__ import annotations
@@ -78,15 +79,13 @@ def page(rules: dict[str, Rule], raised: dict[str, set[str]], text: str) -> str:
     Rules of your own values have no keys.
     """
     setting, heading, findings = text.partition("\n## Findings\n")
-    return (
-        ROW.sub(lambda row: f"{row[1]} {_sets(row[2], rules)}|", setting)
-        + heading
-        + FINDING.sub(lambda row: f"| `{row[1]}` | {_severe(raised.get(row[1], set()))} | {row[2]} |", findings)
-    )
+    setting = ROW.sub(lambda row: f"{row[1]} {_sets(row[2], rules)}|", setting)
+    findings = FINDING.sub(lambda row: f"| `{row[1]}` | {_severe(row[1], raised)} | {row[2]} |", findings)
+    return setting + heading + findings
 
 
-def _severe(found: set[str]) -> str:
-    return ", ".join(severity for severity in SEVERITIES if severity in found)
+def _severe(name: str, raised: dict[str, set[str]]) -> str:
+    return ", ".join(severity for severity in SEVERITIES if severity in raised.get(name, ()))
 
 
 def _sets(name: str, rules: dict[str, Rule]) -> str:
@@ -135,9 +134,9 @@ def _rule(call: ast.Call) -> str | None:
     at = _ARGUMENT.get(_called(call), 99)
     given = call.args[at] if at < len(call.args) else None
     given = next((k.value for k in call.keywords if k.arg == "rule"), given)
-    return (
-        str(given.value) if isinstance(given, ast.Constant) and _NAME.fullmatch(str(given.value)) else None
-    )
+    if isinstance(given, ast.Constant) and _NAME.fullmatch(str(given.value)):
+        return str(given.value)
+    return None
 
 
 class _Severities:
@@ -196,9 +195,8 @@ class _Severities:
     def _of(self, given: ast.expr, function: ast.FunctionDef, *, direct: bool) -> set[str]:
         """Return the severities that an expression may be; ``direct`` if any caller decides a parameter."""
         if isinstance(given, ast.IfExp):
-            return self._of(given.body, function, direct=direct) | self._of(
-                given.orelse, function, direct=direct
-            )
+            either = (given.body, given.orelse)
+            return {found for one in either for found in self._of(one, function, direct=direct)}
         if isinstance(given, ast.Attribute):
             values = [value for name, value in self._fields if name == given.attr]
             return _constants([given, *values])
