@@ -331,7 +331,10 @@ Written = dict[tuple[tuple[str, ...], ...], str]
 
 def _tables(found: Iterable[Variable], written: Written) -> Iterator[str]:
     """Yield a table, and one for each variable that holds others, unless the page has the same one already."""
-    rows: list[tuple[str, ...]] = [("variable", "type", "unit", "default", "what it is"), *_rows(found, written)]
+    rows: list[tuple[str, ...]] = [
+        ("variable", "type", "unit", "default", "what it is"),
+        *_rows(found, written),
+    ]
     if not any(row[2] for row in rows[1:]):
         rows = [(*row[:2], *row[3:]) for row in rows]
     head, *others = (f"| {' | '.join(row)} |" for row in rows)
@@ -394,12 +397,16 @@ def _form(schema: Mapping[str, Any]) -> str:
     items = schema.get("items")
     if kind == "list" and items:
         return f"list of {items if isinstance(items, str) else _form(items)}"
+    return kind + _bounds(schema)
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
     low, high, above = (schema.get(k) for k in ("minimum", "maximum", "exclusiveMinimum"))
     if low is not None and high is not None:
-        return f"{kind}, {low} to {high}"
+        return f", {low} to {high}"
     if above is not None:
-        return f"{kind}, above {above}" + (f", {high} at most" if high is not None else "")
-    return f"{kind}, {low} or more" if low is not None else kind
+        return f", above {above}" + (f", {high} at most" if high is not None else "")
+    return f", {low} or more" if low is not None else ""
 
 
 def ansible_type(schema: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ def _one(name: str, report: Mapping[str, Any]) -> Iterator[str]:
     if collapsed := ", ".join(f"{count} of {variant}" for variant, count in fell.items() if count):
         yield f"Collapsed: {collapsed}, of {2 * report['blocks']} each."
         yield ""
-    yield f"| variant | figure | {base} | variant's | difference, 95 percent | chance | |"
+    yield f"| variant | figure | `{base}` | the variant | difference, 95 percent | chance | |"
     yield "|---|---|--:|--:|--:|--:|---|"
     for variant in report["arms"][1:]:
         for seen in (row(one) for one in judged(report, variant)):
