@@ -7,21 +7,20 @@ import zlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from sizing.balancer.drain import proxies_of, put_request_times
+from sizing.balancer.health_checks import own_health, put_health_checks
 from sizing.balancer.links import check_link
 from sizing.balancer.security import FILE, UNIT, plan_balancer_security
+from sizing.balancer.timeouts import proxies_of, put_timeouts
 from sizing.balancer.variables import RestBalancer
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, PlannedInstance
-from sizing.core.settings import MIB, Advice, Basis, Choice, Sheet
+from sizing.core.settings import MIB, Advice, Choice, Sheet
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.security import RestTls
 from sizing.rest.distribution import SERVICE as REST
-from sizing.rest.distribution import Health
-from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.memory import int_or_none
-from sizing.rest.variables import KafkaRest, ready_topic
+from sizing.rest.variables import KafkaRest
 
 SERVICE: Final = "rest_balancer"
 _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Balancing"
@@ -31,55 +30,12 @@ _MANUAL: Final = "HAProxy 2.6 configuration manual"
 _HOMES: Final = 200_000
 _ENTRY_BYTES: Final = 200  # a key of up to 128 bytes and HAProxy's own
 _ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
-_CHECK_S: Final = 5
-_FALL: Final = 3  # HAProxy's own default
-_ERRORS: Final = 10  # HAProxy's own default, so that a burst with lost connections takes none out
 _CONNECTIONS: Final = 5_000  # where no workload says how many
 _PRIVILEGED: Final = 1024
 _SPARE_FILES: Final = 1_000
 _OWN_MIB: Final = 128  # its code, threads and tables without any connection
 _CONNECTION_BYTES: Final = 4_096  # of a connection and its stream, beside the buffers
 _BUFFER_BYTES: Final = 16_384  # HAProxy's own default; larger ones cost every connection memory
-#: What does not follow from the inventory: key, value, reason, source, basis.
-_FIXED: Final[tuple[tuple[str, str | int, str, str, Basis], ...]] = (
-    (
-        "timeout connect",
-        "5s",
-        "a little above the 3 s of a repeated connection packet, so that one that was lost is made good",
-        f"{_MANUAL}, timeout connect",
-        "documented",
-    ),
-    (
-        "timeout check",
-        f"{_CHECK_S}s",
-        f"a produce over a change of leader may take seconds; {_FALL} checks that hang take "
-        f"{_FALL * _CHECK_S} s to put an instance out, and a refused connection puts it out sooner",
-        f"{_MANUAL}, timeout check",
-        "estimate",
-    ),
-    (
-        "default-server check",
-        f"inter 1s fall {_FALL} rise 1",
-        f"asked each second; out after {_FALL} failures in a row, so that one slow answer takes none out; in "
-        "after one success, because a record with an offset proves all that is asked",
-        f"{_MANUAL}, fall and rise ({_FALL} and 2 by default)",
-        "estimate",
-    ),
-    (
-        "tune.bufsize",
-        _BUFFER_BYTES,
-        "the answer that makes a consumer is read whole, and is below 1 kB; bodies of other requests pass by",
-        f"{_MANUAL}, tune.bufsize (the default, to be left alone)",
-        "documented",
-    ),
-    (
-        "tcp-response inspect-delay",
-        "1s",
-        "how long the body of an answer that makes a consumer is waited for; its head and body come together",
-        _FACTS,
-        "estimate",
-    ),
-)
 
 
 class _Server(NamedTuple):
@@ -98,14 +54,9 @@ class _Server(NamedTuple):
 
 def _server(inventory: Inventory, host: str, instance: PlannedInstance) -> _Server:
     name, address = f"{host}:{instance.port}", f"{inventory.address(host)}:{instance.port}"
-    health, variables = _own_health(inventory, host), _proxies(inventory, host)
+    health, variables = own_health(inventory, host), _proxies(inventory, host)
     port = health.port(variables.version, instance.port or 0) if health and variables else instance.port
     return _Server(name, address, instance.value("id"), port if port != instance.port else None)
-
-
-def _own_health(inventory: Inventory, host: str) -> Health | None:
-    """Return where the instances of a host say themselves that they are ready."""
-    return DISTRIBUTIONS[str(inventory.hosts[host][f"{REST}_distribution"])].health
 
 
 def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
@@ -143,11 +94,9 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         sheet = Sheet(f"{host} {SERVICE}@haproxy", advice, {})
         _address(sheet, inventory.address(host), variables)
         _stickiness(sheet, rest, variables)
-        put_request_times(sheet, proxies_of(rest.services))
-        for key, value, because, source, basis in _FIXED:
-            sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source, basis))
-        _health(sheet, inventory, rest)
-        _refused(sheet, max(len(of_host.get(REST, ())) for of_host in rest.services.values()))
+        put_timeouts(sheet, proxies_of(rest.services))
+        _buffers(sheet)
+        put_health_checks(sheet, inventory, rest)
         plan_balancer_security(sheet, variables, *_instances(inventory))
         _servers(sheet, servers)
         _limits(sheet, inventory, variables.port)
@@ -167,6 +116,16 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
             )
         )
     return Part(services=services, findings=tuple(findings))
+
+
+def _buffers(sheet: Sheet) -> None:
+    """Plan the buffer of each side of a connection."""
+    because = (
+        "the answer that makes a consumer is read whole, and is below 1 kB; bodies of other requests pass by"
+    )
+    source = f"{_MANUAL}, tune.bufsize (the default, to be left alone)"
+    size = Choice(_BUFFER_BYTES, because, source, "documented")
+    sheet.put(FILE, "tune.bufsize", "balancer.fixed", size)
 
 
 def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
@@ -343,48 +302,3 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
             "estimate",
         ),
     )
-
-
-def _health(sheet: Sheet, inventory: Inventory, rest: Part) -> None:
-    """Plan what an instance must do to be sent requests: a proxy without its brokers still answers a GET."""
-    asked = {_own_health(inventory, host) for host, of_host in rest.services.items() if REST in of_host}
-    if len(asked) > 1:
-        sheet.error(
-            "balancer.health",
-            "its instances are of distributions with different health checks",
-            "give the hosts behind one balancer one kafka_rest_distribution",
-        )
-    own = next(iter(asked))
-    if own is not None:
-        sheet.put(
-            FILE, "health get", "balancer.health", Choice(own.path, own.because, own.source, "measured")
-        )
-    topic = ready_topic(inventory.hosts[inventory.group(REST)[0]])
-    because = "an instance is well when a record produced through it gets an offset, as readiness asks"
-    if own is not None:
-        because += "; asked so only while the proxies change"
-    sheet.put(
-        FILE, "health uri", "balancer.health", Choice(f"/topics/{topic}", because, _OBSERVED, "derived")
-    )
-
-
-def _refused(sheet: Sheet, most: int) -> None:
-    """Plan what refused connections come to, where the ``most`` instances of one host refuse all at once.
-
-    They have no request and so seem the free ones: until they are out, every request is sent there first.
-    """
-    because = (
-        f"after {_ERRORS} connections in a row that failed an instance is out, before a check has noticed; a "
-        "check that gets an offset takes it in again"
-    )
-    source = f"{_MANUAL}, observe, error-limit, on-error"
-    value = f"layer4 error-limit {_ERRORS} on-error mark-down"
-    sheet.put(
-        FILE, "default-server observe", "balancer.refused", Choice(value, because, source, "documented")
-    )
-    because = (
-        f"a connection that failed is tried again at another instance, for nothing had been sent; {_ERRORS} "
-        f"times each of the {most} instances that one host has, until all of them are out"
-    )
-    source = f"{_MANUAL}, retries and option redispatch"
-    sheet.put(FILE, "retries", "balancer.refused", Choice(_ERRORS * most, because, source, "derived"))

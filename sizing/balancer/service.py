@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sizing.balancer.drain import drain_settings
 from sizing.balancer.planner import SERVICE, plan_balancers
+from sizing.balancer.timeouts import drain_settings
 from sizing.balancer.variables import RestBalancer
 from sizing.core.service import Away, Ports, Service, ready
 from sizing.rest.distribution import SERVICE as REST

@@ -1,4 +1,4 @@
-"""How long a request may take at a balancer, and so how long drains, reloads and stops wait for it."""
+"""HAProxy's timeouts: how long a request may take, and so how long drains, reloads and stops wait for it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,52 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from sizing.balancer.health_checks import FALL
 from sizing.balancer.security import FILE, UNIT
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import PlannedInstances
-from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.settings import Basis, Choice, Setting, Sheet
 from sizing.rest.distribution import SERVICE as REST
 from sizing.rest.memory import int_or_none
 
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"
+_FACTS: Final = "REST proxy facts, Consumer instances behind HAProxy"
 _CLIENT_S: Final = 60
+_CHECK_S: Final = 5
 #: How long a record may wait for metadata, and then for its delivery: defaults of the Java client.
 _PRODUCE_MS: Final = {"producer.max.block.ms": 60_000, "producer.delivery.timeout.ms": 120_000}
 _PRODUCE_MARGIN_S: Final = 30
 _STOP_MORE_S: Final = 5
+#: What does not follow from the inventory: key, value, reason, source, basis.
+_FIXED: Final[tuple[tuple[str, str, str, str, Basis], ...]] = (
+    (
+        "timeout connect",
+        "5s",
+        "a little above the 3 s of a repeated connection packet, so that one that was lost is made good",
+        f"{_MANUAL}, timeout connect",
+        "documented",
+    ),
+    (
+        "timeout check",
+        f"{_CHECK_S}s",
+        f"a produce over a change of leader may take seconds; {FALL} checks that hang take "
+        f"{FALL * _CHECK_S} s to put an instance out, and a refused connection puts it out sooner",
+        f"{_MANUAL}, timeout check",
+        "estimate",
+    ),
+    (
+        "tcp-response inspect-delay",
+        "1s",
+        "how long the body of an answer that makes a consumer is waited for; its head and body come together",
+        _FACTS,
+        "estimate",
+    ),
+)
 
 
-def put_request_times(sheet: Sheet, instances: Sequence[PlannedInstance]) -> None:
-    """Plan how long a request may take, and how long a stop lets requests end."""
+def put_timeouts(sheet: Sheet, instances: Sequence[PlannedInstance]) -> None:
+    """Plan how long a request, a connection and a check may take, and how long a stop lets requests end."""
     produce, polls = _longest_produce_s(instances), _longest_poll_ms(instances)
     longest = _longest_request_s(instances)
     sheet.put(
@@ -54,6 +82,8 @@ def put_request_times(sheet: Sheet, instances: Sequence[PlannedInstance]) -> Non
         sheet.put(
             FILE, key, "balancer.timeouts", Choice(f"{_CLIENT_S}s", idle, f"{_MANUAL}, {key}", "estimate")
         )
+    for key, value, because, source, basis in _FIXED:
+        sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source, basis))
 
 
 def drain_settings(services: PlannedInstances) -> tuple[Setting, ...]:
