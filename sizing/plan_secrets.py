@@ -67,8 +67,8 @@ def hide(plan: Plan, inventory: Inventory, services: Iterable[Service]) -> Plan:
             if any(map(known.within, texts)):
                 where = f"topic {topic} on {cluster}"
                 found.append(_finding(where, "a topic's name or setting, which every client may read"))
-    for service, waves in plan.waves.items():
-        if any(known.within(rack) for rack in waves.racks.values()):
+    for service, restarts in plan.restart_batches.items():
+        if any(known.within(rack) for rack in restarts.racks.values()):
             found.append(_finding(f"batches of {service}", "rack, which the plan shows"))
     findings = tuple(
         replace(f, where=known.masked(f.where), message=known.masked(f.message), fix=known.masked(f.fix))

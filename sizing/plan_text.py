@@ -18,8 +18,8 @@ from sizing.sources import Source, cited, keys, parts
 
 _COLUMNS: Final = 100
 _COMPARED: Final = 4
-#: Waves of a rollout that are shown unless all is asked for.
-_WAVES: Final = 8
+#: Batches of a rollout that are shown unless all is asked for.
+_BATCHES: Final = 8
 _SEVERITIES: Final = ("error", "warning", "note")
 
 
@@ -62,7 +62,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
     for client, settings in plan.clients.items():
         lines += ["", f"client {client}", *_settings(settings)]
     lines += _rollouts(plan)
-    lines += [line for service in plan.waves for line in _waves(plan, service, full=full)]
+    lines += [line for service in plan.restart_batches for line in _batches(plan, service, full=full)]
     if full:
         lines += ["", *_sources(plan)]
     lines += ["", f"planned by Kedge {VERSION}"]
@@ -120,29 +120,29 @@ def _names(source: Source, words: Collection[str]) -> list[str]:
     return called or sorted(words)
 
 
-def _waves(plan: Plan, service: str, *, full: bool) -> Iterator[str]:
+def _batches(plan: Plan, service: str, *, full: bool) -> Iterator[str]:
     """Yield how many instances of a service restart at once and why, and which hosts go together."""
-    waves = plan.waves[service]
+    found = plan.restart_batches[service]
     yield from ("", f"{service}  in a rollout, an instance of each host of a batch at a time")
-    yield from _settings(waves.settings)
-    for host, number in waves.ahead.items():
+    yield from _settings(found.settings)
+    for host, number in found.ahead.items():
         names = fold(instance.name for instance in plan.services[host][service][:number])
         yield f"    first   {host}: {names}, before all others"
-    shown = len(waves.batches) if full else _WAVES
-    for place, hosts in enumerate(waves.batches[:shown], 1):
+    shown = len(found.batches) if full else _BATCHES
+    for place, hosts in enumerate(found.batches[:shown], 1):
         of_hosts = {tuple(i.name for i in _behind(plan, service, host)) for host in hosts}
         alike = next(iter(of_hosts)) if len(of_hosts) == 1 else ()
         each = (
             f"{fold(alike)} one after the other" if len(alike) > 1 else fold(alike) or "one after the other"
         )
         yield f"    batch {place}  {fold(hosts)}: {each}"
-    if (more := len(waves.batches) - shown) > 0:
+    if (more := len(found.batches) - shown) > 0:
         yield f"    {more} more batches; --full shows all of them (plan.yml: -v)"
 
 
 def _behind(plan: Plan, service: str, host: str) -> tuple[PlannedInstance, ...]:
     """Return the instances of a host that restart after those that go first."""
-    return plan.services[host][service][plan.waves[service].ahead.get(host, 0) :]
+    return plan.services[host][service][plan.restart_batches[service].ahead.get(host, 0) :]
 
 
 def _nearest(

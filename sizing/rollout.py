@@ -12,7 +12,7 @@ from pydantic import Field
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
-from sizing.core.plan import Part, Waves
+from sizing.core.plan import Part, RestartBatches
 from sizing.core.service import ROOM_PERCENT, Away, OfHosts, Service
 from sizing.core.service import PlannedInstances as Services
 from sizing.core.settings import Basis, Setting
@@ -53,14 +53,14 @@ def plan_rollouts(inventory: Inventory, planned_services: Services, services: It
                 planned = (*_waits(service, inventory.hosts[host]), _start(host, inventory.hosts[host]))
                 drain = service.drain(planned_services) if service.drain else ()
                 found.setdefault(host, {})[service.name] = planned + drain
-    waves: dict[str, Waves] = {}
+    together: dict[str, RestartBatches] = {}
     findings: list[Finding] = []
     for service in waiting:
         of_hosts = {h: of[service.name] for h, of in planned_services.items() if service.name in of}
         if of_hosts:
-            waves[service.name], said = _waves(inventory, service, of_hosts)
+            together[service.name], said = _restart_batches(inventory, service, of_hosts)
             findings += said
-    return Part(rollouts=found, waves=waves, findings=tuple(findings))
+    return Part(rollouts=found, restart_batches=together, findings=tuple(findings))
 
 
 def ahead(hosts: Sequence[str], instances: Mapping[str, int], first: int) -> dict[str, int]:
@@ -100,7 +100,9 @@ def batches(
     return tuple(found)
 
 
-def _waves(inventory: Inventory, service: Service, of_hosts: OfHosts) -> tuple[Waves, list[Finding]]:
+def _restart_batches(
+    inventory: Inventory, service: Service, of_hosts: OfHosts
+) -> tuple[RestartBatches, list[Finding]]:
     given, findings = _given(inventory, service.name, of_hosts)
     racks = {host: str(rack) for host in of_hosts if (rack := inventory.hosts[host].get(RACK))}
     number = {host: len(of_host) for host, of_host in of_hosts.items()}
@@ -123,7 +125,8 @@ def _waves(inventory: Inventory, service: Service, of_hosts: OfHosts) -> tuple[W
     first = 0 if away.always or instances == 1 else first
     settings = (at_once, *_first(given, first, instances))
     gone = ahead(list(of_hosts), number, first)
-    return Waves(settings, gone, batches(number, gone, racks, int(at_once.value)), racks), findings
+    found = batches(number, gone, racks, int(at_once.value))
+    return RestartBatches(settings, gone, found, racks), findings
 
 
 def _bounded(away: Away, of_hosts: OfHosts, racks: Mapping[str, str]) -> Away:

@@ -31,7 +31,7 @@ class PlannedInstance:
 
 
 @dataclass(frozen=True, slots=True)
-class Waves:
+class RestartBatches:
     """Which hosts of a service a rollout takes together, an instance each at a time, one batch after another.
 
     Attributes:
@@ -57,7 +57,7 @@ class Part:
         topics: cluster -> topic -> settings (``partitions``, ``replication.factor`` and topic keys).
         clients: client -> settings, files relative to where the person puts them.
         rollouts: host -> service -> what a deploy and a restart wait for.
-        waves: service -> which of its hosts a rollout takes together.
+        restart_batches: service -> which of its hosts a rollout takes together.
         findings: in the order in which they were found.
     """
 
@@ -65,7 +65,7 @@ class Part:
     topics: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
     clients: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     rollouts: Mapping[str, Mapping[str, tuple[Setting, ...]]] = field(default_factory=dict)
-    waves: Mapping[str, Waves] = field(default_factory=dict)
+    restart_batches: Mapping[str, RestartBatches] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
 
@@ -92,8 +92,8 @@ class Plan(Part):
         for host, of_host in self.rollouts.items():
             for service, settings in of_host.items():
                 yield from ((f"{host} a rollout of {service}", s) for s in settings)
-        for service, waves in self.waves.items():
-            yield from ((f"batches of {service}", s) for s in waves.settings)
+        for service, found in self.restart_batches.items():
+            yield from ((f"batches of {service}", s) for s in found.settings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form: hosts, topics, clients, rollouts, waves, sources, findings."""
@@ -139,14 +139,15 @@ class Plan(Part):
                 key: {"title": s.title, "by": s.by, "address": s.address, "version": s.version}
                 for key, s in cited(s.source for _, s in self.settings()).items()
             },
+            # Batches, by the name that version 1 of the schema has for them.
             "waves": {
                 service: {
-                    "settings": [_setting_json(s) for s in waves.settings],
-                    "ahead": dict(waves.ahead),
-                    "batches": [list(batch) for batch in waves.batches],
-                    "racks": dict(waves.racks),
+                    "settings": [_setting_json(s) for s in found.settings],
+                    "ahead": dict(found.ahead),
+                    "batches": [list(batch) for batch in found.batches],
+                    "racks": dict(found.racks),
                 }
-                for service, waves in self.waves.items()
+                for service, found in self.restart_batches.items()
             },
             "findings": [
                 {
@@ -183,7 +184,7 @@ def merge(parts: Iterable[Part]) -> Plan:
     topics: dict[str, dict[str, tuple[Setting, ...]]] = {}
     clients: dict[str, tuple[Setting, ...]] = {}
     rollouts: dict[str, dict[str, tuple[Setting, ...]]] = {}
-    waves: dict[str, Waves] = {}
+    restart_batches: dict[str, RestartBatches] = {}
     findings: list[Finding] = []
     for part in parts:
         for host, of_host in part.services.items():
@@ -192,7 +193,7 @@ def merge(parts: Iterable[Part]) -> Plan:
             topics.setdefault(cluster, {}).update(of_cluster)
         clients.update(part.clients)
         rollouts.update({host: dict(sorted(of.items())) for host, of in part.rollouts.items()})
-        waves.update(part.waves)
+        restart_batches.update(part.restart_batches)
         findings += part.findings
     order = {"error": 0, "warning": 1, "note": 2}
     return Plan(
@@ -200,6 +201,6 @@ def merge(parts: Iterable[Part]) -> Plan:
         topics={c: dict(sorted(t.items())) for c, t in sorted(topics.items())},
         clients=dict(sorted(clients.items())),
         rollouts=rollouts,
-        waves=waves,
+        restart_batches=restart_batches,
         findings=tuple(sorted(together(findings), key=lambda f: order[f.severity])),
     )

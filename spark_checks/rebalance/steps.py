@@ -86,20 +86,20 @@ def _seconds(episode: _Episode) -> dict[str, float]:
 def _control(episodes: Sequence[_Episode]) -> list[float]:
     """Return the seconds of each episode in which nothing was on record; those that overlap share theirs."""
     found: list[float] = []
-    wave: list[_Episode] = []
+    overlapping: list[_Episode] = []
     since = until = episodes[0].begin_us if episodes else 0
 
     def close() -> None:
-        idle = until - since - _covered([a for episode in wave for a in episode.actions])
-        found.extend([idle / 1e6 / len(wave)] * len(wave))
+        idle = until - since - _covered([a for episode in overlapping for a in episode.actions])
+        found.extend([idle / 1e6 / len(overlapping)] * len(overlapping))
 
     for episode in episodes:
-        if wave and episode.begin_us >= until:
+        if overlapping and episode.begin_us >= until:
             close()
-            wave, since = [], until
-        wave.append(episode)
+            overlapping, since = [], until
+        overlapping.append(episode)
         until = max(until, episode.end_us)
-    if wave:
+    if overlapping:
         close()
     return found
 

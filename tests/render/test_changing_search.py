@@ -129,7 +129,7 @@ class Site:
         return replace(self.up[name].speech, ill=False)
 
     def down_first(self, left: list[Step]) -> list[Step]:
-        """Return the steps as restart_waves.yml takes them: instances that are down restart first."""
+        """Return the steps as restart_batches.yml takes them: instances that are down restart first."""
         assert self.balancer is not None
         found = haproxy_compare.checked(str(self.balancer.socket), "rest", 10)
         down = [name for name, row in found.items() if haproxy_drain.is_down(row)]

@@ -253,9 +253,9 @@ def test_deploy_has_for_each_service_a_play_that_deploys_it_and_one_that_restart
         for task in p.get("tasks", ())
         if p["hosts"].startswith("restart_") and p["vars"] == {"instances_task": "restart"}
     }
-    # Those of which several may go at once have their waves in a playbook of its own.
+    # Those of which several may go at once have their batches in a playbook of its own.
     for p in (
-        p for p in plays("deploy.yml") if p.get("ansible.builtin.import_playbook") == "restart_waves.yml"
+        p for p in plays("deploy.yml") if p.get("ansible.builtin.import_playbook") == "restart_batches.yml"
     ):
         assert p["vars"]["rollout_due"] == "staged"
         name = p["vars"]["rollout_service"]

@@ -18,7 +18,7 @@ from plugins.modules.haproxy_drain import refusal
 from sizing.balancer.service import REST_BALANCER
 from sizing.broker.service import KAFKA_BROKER
 from sizing.core.inventory import Inventory
-from sizing.core.plan import Waves
+from sizing.core.plan import RestartBatches
 from sizing.plan import make_plan
 from sizing.plan_text import text
 from sizing.rollout import batches
@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 
 
-def waves(inventory: Inventory, service: str = "kafka_rest") -> Waves:
-    return make_plan(inventory).waves[service]
+def restart_batches(inventory: Inventory, service: str = "kafka_rest") -> RestartBatches:
+    return make_plan(inventory).restart_batches[service]
 
 
-def number(found: Waves, key: str) -> int:
+def number(found: RestartBatches, key: str) -> int:
     return next(int(s.value) for s in found.settings if s.key == key)
 
 
@@ -47,7 +47,7 @@ def racked(inventory: Inventory, racks: dict[str, str]) -> Inventory:
 
 
 def test_one_instance_restarts_at_a_time_unless_more_are_asked_for() -> None:
-    found = waves(rest(4, instances_per_host=10))
+    found = restart_batches(rest(4, instances_per_host=10))
     assert number(found, "at_once") == 1
     assert found.batches == (("rest1",), ("rest2",), ("rest3",), ("rest4",))
     assert not found.ahead
@@ -55,7 +55,7 @@ def test_one_instance_restarts_at_a_time_unless_more_are_asked_for() -> None:
 
 @pytest.mark.parametrize(("at_once", "comes_to"), [(2, 2), ("10%", 4), ("auto", 8), ("1%", 1)])
 def test_as_many_are_away_as_are_asked_for(at_once: int | str, comes_to: int) -> None:
-    found = waves(asked(at_once=at_once, first=0))
+    found = restart_batches(asked(at_once=at_once, first=0))
     assert number(found, "at_once") == comes_to
     assert Counter(host for batch in found.batches for host in batch) == Counter(
         f"rest{n}" for n in range(1, 9)
@@ -66,7 +66,7 @@ def test_as_many_are_away_as_are_asked_for(at_once: int | str, comes_to: int) ->
 def test_no_more_are_away_than_the_others_carry() -> None:
     # 40 instances: 32 carry a quarter more each.
     plan = make_plan(asked(hosts=20, instances=2, at_once=20))
-    assert number(plan.waves["kafka_rest"], "at_once") == 8
+    assert number(plan.restart_batches["kafka_rest"], "at_once") == 8
     (warning,) = of_rule(plan, "rollout.at_once", "warning")
     assert "20 are wanted together, and at most 8 may be unavailable: 32 of 40 instances" in warning.message
     # 8 of 8 hosts are needed for what is produced: one goes all the same, and no second one.
@@ -77,7 +77,7 @@ def test_no_more_are_away_than_the_others_carry() -> None:
         cores=2,
         common={"rollout": {"at_once": "auto"}},
     )
-    assert number(waves(busy), "at_once") == 1
+    assert number(restart_batches(busy), "at_once") == 1
     half = rest(
         8,
         workload={"records_per_s": 48_000},
@@ -85,18 +85,18 @@ def test_no_more_are_away_than_the_others_carry() -> None:
         cores=2,
         common={"rollout": {"at_once": "auto"}},
     )
-    assert number(waves(half), "at_once") == 1  # room for a quarter more: 7 of 8
+    assert number(restart_batches(half), "at_once") == 1  # room for a quarter more: 7 of 8
 
 
 def test_who_knows_how_much_more_an_instance_carries_says_so() -> None:
-    found = waves(asked(hosts=4, instances=1, at_once="auto", room_percent=100))
+    found = restart_batches(asked(hosts=4, instances=1, at_once="auto", room_percent=100))
     assert number(found, "at_once") == 2
     assert "as the inventory has it" in found.settings[0].because
 
 
 def test_two_of_a_rack_are_never_away_together() -> None:
     inventory = racked(asked(at_once="auto"), {f"rest{n}": "ab"[n % 2] for n in range(1, 9)})
-    found = waves(inventory)
+    found = restart_batches(inventory)
     assert number(found, "at_once") == 2
     for batch in found.batches:
         assert len({found.racks[host] for host in batch}) == len(batch)
@@ -117,18 +117,18 @@ def test_brokers_and_balancers_go_one_at_a_time_whatever_is_asked_for() -> None:
 
 def test_no_more_of_an_application_go_than_a_store_has_standbys() -> None:
     inventory = streams(4, common={"rollout": {"at_once": 3}})
-    found = waves(inventory, "streams_app")
+    found = restart_batches(inventory, "streams_app")
     assert number(found, "at_once") == 1  # no standby has a copy of a store
-    found = waves(streams(8, standbys=2, common={"rollout": {"at_once": 3}}), "streams_app")
+    found = restart_batches(streams(8, standbys=2, common={"rollout": {"at_once": 3}}), "streams_app")
     assert number(found, "at_once") <= 2
 
 
 def test_the_first_instances_go_alone_and_the_others_of_their_host_with_the_rest() -> None:
-    found = waves(asked(hosts=4, at_once=2))
+    found = restart_batches(asked(hosts=4, at_once=2))
     assert dict(found.ahead) == {"rest1": 1}
     assert found.batches == (("rest1", "rest2"), ("rest3", "rest4"))
-    assert dict(waves(asked(hosts=4, at_once=2, first=7)).ahead) == {"rest1": 5, "rest2": 2}
-    assert waves(rest(3, instances_per_host=1, common={"rollout": {"first": 1}})).batches == (
+    assert dict(restart_batches(asked(hosts=4, at_once=2, first=7)).ahead) == {"rest1": 5, "rest2": 2}
+    assert restart_batches(rest(3, instances_per_host=1, common={"rollout": {"first": 1}})).batches == (
         ("rest2",),
         ("rest3",),
     )
@@ -157,7 +157,7 @@ def test_a_rollout_that_differs_between_hosts_is_an_error() -> None:
     assert [f.where for f in errors] == ["rest2: rollout"]
 
 
-def test_the_plan_shows_its_waves_and_why() -> None:
+def test_the_plan_shows_its_batches_and_why() -> None:
     shown = text(make_plan(asked(at_once=4)))
     assert "first   rest1: 8082, before all others" in shown
     assert "batch 2  rest[5-8]: [8082-8086] one after the other" in shown
@@ -240,7 +240,7 @@ def test_a_balancer_lets_go_of_a_server_of_each_host_that_restarts_and_of_no_oth
     assert "a:2 is MAINT" in str(refusal("drain", "a:1", {**found, "a:2": DOWN}, ["b"]))
 
 
-def test_waves_take_time_in_proportion_to_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_take_time_in_proportion_to_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     moves = Counter[int]()
     for hosts in (100, 1000):
         names = [f"h{n}" for n in range(hosts)]
@@ -259,4 +259,4 @@ def test_waves_take_time_in_proportion_to_the_hosts(monkeypatch: pytest.MonkeyPa
 
 def test_mirrors_restart_together_where_the_others_carry_their_partitions() -> None:
     inventory = mirrors(10, flow={"processes": 20}, common={"rollout": {"at_once": "auto"}})
-    assert number(waves(inventory, "mirror_maker"), "at_once") == 4
+    assert number(restart_batches(inventory, "mirror_maker"), "at_once") == 4

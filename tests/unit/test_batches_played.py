@@ -1,9 +1,10 @@
-"""Waves as Ansible plays them, on doubles of hosts: who restarts together, and what a restart calls."""
+"""Batches as Ansible plays them, on doubles of hosts: who restarts together, and what a restart calls."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def test_a_restart_calls_each_host_and_balancer_as_often_whatever_the_fleet(tmp_
     assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs
 
 
-def test_hosts_of_a_wave_restart_together_whatever_their_instances_are_called(tmp_path: Path) -> None:
+def test_hosts_of_a_batch_restart_together_whatever_their_instances_are_called(tmp_path: Path) -> None:
     """One instance of rest1 went first, so its second meets the first of another host."""
     write_inventory(tmp_path, 2, racks=2, instances=3, at_once=2, first=1, hold_seconds=1, room_percent=100)
     played(tmp_path, ["rolling_restart.yml"])
@@ -57,7 +58,7 @@ def test_what_a_balancer_has_down_restarts_before_all_others_and_once(tmp_path: 
     assert called(tmp_path, "kedge_instance") == ["rest2", "rest3", "rest1", "rest1", "rest2", "rest3"]
 
 
-def test_a_failure_stops_the_restart_with_its_wave(tmp_path: Path) -> None:
+def test_a_failure_stops_the_restart_with_its_batch(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     with pytest.raises(RuntimeError, match="does not become ready"):
         played(tmp_path, ["rolling_restart.yml"], KEDGE_FAILS="rest1 kedge_instance")
@@ -195,6 +196,15 @@ def test_a_host_that_does_not_come_back_stops_the_playbook_with_what_to_do(tmp_p
     assert set(called(tmp_path, "stopped")) == {"rest1"}
 
 
+def test_a_host_has_as_long_to_answer_as_is_asked_for(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    given = ["reboot.yml", "-e", "service=kafka_rest", "-e", "reboot_seconds=1", *BOOTS]
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"(?s)rest1 does not come back: timed out.*longer\s+than\s+1\s+s"):
+        played(tmp_path, given, KEDGE_FAILS="rest1 ping")
+    assert time.monotonic() - began < 120  # by default 900
+
+
 def test_a_balancer_is_rebooted_only_where_it_is_asked_for_by_name(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     with pytest.raises(
@@ -207,7 +217,7 @@ def test_a_balancer_is_rebooted_only_where_it_is_asked_for_by_name(tmp_path: Pat
 
 
 @pytest.mark.long
-def test_a_limit_that_mixes_waves_is_refused(tmp_path: Path) -> None:
+def test_a_limit_that_mixes_batches_is_refused(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     listing = json.loads((tmp_path / "hosts.yml").read_text())
     racks = {host: of["rack"] for host, of in listing["all"]["children"]["kafka_rest"]["hosts"].items()}
