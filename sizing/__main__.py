@@ -16,7 +16,8 @@ from sizing.closed_output import until_closed
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Advice, Basis
-from sizing.inventory.reading import read_archives, read_inventory
+from sizing.inventory.archives import read_archives
+from sizing.inventory.reading import read_inventory
 from sizing.inventory.yaml_files import InventoryError
 from sizing.markdown import markdown
 from sizing.plan import make_plan

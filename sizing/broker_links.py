@@ -17,7 +17,7 @@ from sizing.rest.distribution import SERVICE as REST
 from sizing.rest.traffic import read_per_s
 from sizing.rest.variables import KafkaRest
 from sizing.streams.variables import streams_apps
-from sizing.topics.cluster import ClusterTopics, replicated_per_s
+from sizing.topics.cluster_limits import ClusterTopics, replicated_per_s
 from sizing.topics.planner import with_topics
 
 _MBIT: Final = 1_000_000 / 8

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from border.untrusted import count, read_as
 from control.kafka_admin import TIMEOUT_SECONDS, admin
-from sizing.topics.cluster_limits import (
+from sizing.topics.living_cluster import (
     BrokerUse,
     ClusterLimit,
     Led,

@@ -10,7 +10,7 @@ from pathlib import Path
 from control.jars import JarError, archive, archive_path, lock_text, missing, read_lock, resolve
 from local import children
 from local.paths import LOCKS, archive_folder, jar_folder
-from local.setup import maven
+from local.setup import jar_download
 
 
 def sets() -> list[str]:
@@ -48,8 +48,8 @@ def make(names: Sequence[str], bundled: Path | None = None) -> None:
             jar_folder(name).mkdir(parents=True, exist_ok=True)
             for jar in jars:
                 (bundled / name / jar.file_name).replace(jar_folder(name) / jar.file_name)
-    elif address := maven.repository():
-        maven.fetch({jar_folder(name): jars for name, jars in wanted.items()}, address)
+    elif address := jar_download.repository():
+        jar_download.fetch({jar_folder(name): jars for name, jars in wanted.items()}, address)
     for name in names:
         children.go_on()
         get(name)

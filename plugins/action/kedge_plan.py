@@ -25,12 +25,13 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.service import group_names
+from sizing.inventory.archives import archive_files, read_archives
 from sizing.inventory.certificates import look_at_certificates, look_at_own_files
 from sizing.inventory.clusters import bootstrap, clusters
 from sizing.inventory.loads import chosen
 from sizing.inventory.logins import no_kerberos
 from sizing.inventory.precedence import check_precedence
-from sizing.inventory.reading import archive_files, prefixes, read_archives, resolved, vaulted
+from sizing.inventory.reading import prefixes, resolved, vaulted
 from sizing.inventory.recommendations import with_recommendations
 from sizing.inventory.secrets import private, seal
 from sizing.inventory.security import librdkafka

@@ -17,7 +17,7 @@ from sizing.core.settings import Choice
 from sizing.host.facts import host_facts
 from sizing.inventory.clusters import clusters
 from sizing.keys.catalogue import numbers
-from sizing.topics.cluster import BROKER_MAPS, ClusterTopics, broker_files, broker_maps
+from sizing.topics.cluster_limits import BROKER_MAPS, ClusterTopics, broker_files, broker_maps
 from sizing.topics.planner import plan_topics, with_topics
 
 

@@ -33,7 +33,7 @@ from sizing.inventory.service_levels import service_levels
 from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import Component, beyond, keys_around, numbers, takes
 from sizing.keys.unread import check_keys
-from sizing.topics.cluster import planned_partitions
+from sizing.topics.cluster_limits import planned_partitions
 from sizing.topics.variables import topic_names
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])

@@ -1,9 +1,14 @@
-"""Checks of the archives that services are installed from: is each there, and the one that was asked for?"""
+"""The archives that services are installed from: downloads them, and checks each against its checksum."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+import os
+import shutil
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from sizing.core.findings import Finding, Severity
@@ -13,6 +18,7 @@ from sizing.core.service import Service
 #: What inventories/example has where a person's own checksum belongs.
 _PLACEHOLDER: Final = "0" * 64
 _ALGORITHM: Final = "sha256:"
+_DOWNLOAD_TIMEOUT_S: Final = 60
 
 
 def archives(inventory: Inventory, services: Iterable[Service]) -> dict[str, str]:
@@ -28,6 +34,50 @@ def is_url(path: str) -> bool:
 def file_of(path: str, wanted: str, folder: str) -> str:
     """Return where an archive lies here; what a URL names is in ``folder``, by its checksum."""
     return f"{folder}/{wanted[:16]}-{path.rpartition('/')[2]}" if is_url(path) else path
+
+
+def read_archives(
+    inventory: Inventory, services: Sequence[Service], *, fetch: bool = False
+) -> dict[str, str | None]:
+    """Return the archives that hosts are installed from, each with its SHA-256 or, not there, None.
+
+    With ``fetch`` those that are named by a URL are fetched; else only what was fetched before is read.
+    """
+    found: dict[str, str | None] = {}
+    for path, file in archive_files(inventory, services).items():
+        if fetch and is_url(path) and not file.exists():
+            _download(path, file)
+        found[path] = _checksum(file)
+    return found
+
+
+def archive_files(inventory: Inventory, services: Sequence[Service]) -> dict[str, Path]:
+    """Return the archives that hosts are installed from, each with its file on this machine."""
+    cache = os.environ.get("KEDGE_CACHE") or "~/.cache/kedge"
+    return {
+        path: Path(file_of(path, wanted, f"{cache}/downloads")).expanduser()
+        for path, wanted in archives(inventory, services).items()
+    }
+
+
+def _download(url: str, file: Path) -> None:
+    """Download a file beside its place and rename it; one that cannot be had is not there afterwards."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer, part.open("wb") as to:  # noqa: S310 - the user's
+            shutil.copyfileobj(answer, to)
+        part.replace(file)
+    except (OSError, ValueError):
+        part.unlink(missing_ok=True)
+
+
+def _checksum(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def check_archives(

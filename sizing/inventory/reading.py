@@ -6,19 +6,15 @@ What is wrong with its files is said in one line: which file, which line, what.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import os
 import re
-import shutil
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from sizing.core.inventory import Inventory
 from sizing.core.service import Service, group_names
-from sizing.inventory.archives import archives, file_of, is_url
 from sizing.inventory.precedence import check_precedence
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line, vault_passwords
 
@@ -138,50 +134,6 @@ def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
     finally:
         context.CLIARGS = before
         load_extra_vars.extra_vars = None
-
-
-def read_archives(
-    inventory: Inventory, services: Sequence[Service], *, fetch: bool = False
-) -> dict[str, str | None]:
-    """Return the archives that hosts are installed from, each with its SHA-256 or, not there, None.
-
-    With ``fetch`` those that are named by a URL are fetched; else only what was fetched before is read.
-    """
-    found: dict[str, str | None] = {}
-    for path, file in archive_files(inventory, services).items():
-        if fetch and is_url(path) and not file.exists():
-            _fetch(path, file)
-        found[path] = _checksum(file)
-    return found
-
-
-def archive_files(inventory: Inventory, services: Sequence[Service]) -> dict[str, Path]:
-    """Return the archives that hosts are installed from, each with its file on this machine."""
-    cache = os.environ.get("KEDGE_CACHE") or "~/.cache/kedge"
-    return {
-        path: Path(file_of(path, wanted, f"{cache}/downloads")).expanduser()
-        for path, wanted in archives(inventory, services).items()
-    }
-
-
-def _fetch(url: str, file: Path) -> None:
-    """Fetch a file beside its place and rename it; one that cannot be had is not there afterwards."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with urllib.request.urlopen(url, timeout=60) as answer, part.open("wb") as output:  # noqa: S310 - the user's
-            shutil.copyfileobj(answer, output)
-        part.replace(file)
-    except (OSError, ValueError):
-        part.unlink(missing_ok=True)
-
-
-def _checksum(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
 
 
 def resolved(host: str, variables: Mapping[str, Any], begin: tuple[str, ...]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sizing.core.plan import Part
 from sizing.core.settings import Setting, Sheet
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, message_max_bytes
 from sizing.mirror.variables import MirrorFlow
-from sizing.topics.cluster import planned_partitions
+from sizing.topics.cluster_limits import planned_partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from sizing.mirror.variables import MirrorFlow
 from sizing.plan import make_plan
 from sizing.plan_secrets import on_command_line
 from sizing.rest.variables import RestWorkload
-from sizing.review.limits import check_limits
 from sizing.review.processes import (
     FLOW,
     HOST,
@@ -37,6 +36,7 @@ from sizing.review.processes import (
     versions_of,
 )
 from sizing.review.reading import Value, comes_later
+from sizing.review.unit_limits import check_limits
 from sizing.streams.variables import StreamsApp
 
 #: Rules that say where Kedge puts something, and who is who: nothing to hold today's values against.

@@ -18,7 +18,7 @@ import yaml
 from evidence.plain import plain
 
 #: More than any of these files has; a log or an archive that was named by mistake.
-_BYTES: Final = 4 << 20
+_FILE_BYTES: Final = 4 << 20
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -69,7 +69,7 @@ def text_of(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise ReviewError(f"{name}: cannot be read: {error.strerror}; name a file that is there") from error
-    if len(data) > _BYTES:
+    if len(data) > _FILE_BYTES:
         raise ReviewError(
             f"{name}: has {len(data):,} bytes, more than a configuration has; name another file"
         )

@@ -48,7 +48,7 @@ from sizing.streams.stores import (
     changelog_files,
 )
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
-from sizing.topics.cluster import HANDLES_SEEN
+from sizing.topics.cluster_limits import HANDLES_SEEN
 
 SERVICE: Final = ROLE
 

@@ -1,33 +1,22 @@
-"""Rules for topics: partitions from a throughput, replication, and what so many partitions cost a cluster."""
+"""Rules for topics: replication, keys of their own, and what their partitions come to on a cluster."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare
 from sizing.core.plan import Part
-from sizing.core.settings import Basis, Choice, Setting, Sheet
+from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.clusters import broker_count, cluster_names, clusters
 from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import takes
 from sizing.keys.unread import check_keys
-from sizing.topics.cluster import ClusterTopics, check_cluster
-from sizing.topics.rates import check_rates, rates_of
+from sizing.topics.cluster_limits import ClusterTopics, check_cluster
+from sizing.topics.partition_count import plan_partitions, put_own
 from sizing.topics.variables import DeclaredTopic, PartitionRates, partition_rates, topics
-
-_GUIDE: Final = "Configure Kafka for High Throughput"
-_PARTITIONS: Final = f"{_GUIDE}, Number of Partitions"
-
-
-def partitions_needed(target: float, production: float, consumption: float, growth: float = 1.0) -> int:
-    """Return max(t / t_production, t / t_consumption), rounded up; all in the same unit of throughput."""
-    # A quotient such as 0.3 / 0.1 must not become a partition more by its last bit.
-    return max(1, math.ceil(round(growth * max(target / production, target / consumption), 9)))
 
 
 def plan_topics(inventory: Inventory) -> Part:
@@ -104,11 +93,10 @@ def _unknown_cluster(topic: DeclaredTopic, known: list[str]) -> Finding:
 def _settings(
     sheet: Sheet, topic: DeclaredTopic, brokers: int | None, measured: Sequence[PartitionRates]
 ) -> None:
-    count = _partitions(sheet, topic, measured)
-    _check_live(sheet, topic, count)
+    plan_partitions(sheet, topic, measured)
     replication = topic.replication or min(3, brokers or 3)
     if topic.replication:
-        _own(sheet, "replication.factor", replication, "topics.replication")
+        put_own(sheet, "replication.factor", replication, "topics.replication")
     else:
         because = f"{replication} copies on {brokers or 'at least 3'} brokers"
         source = "Kafka documentation, Replication"
@@ -123,7 +111,7 @@ def _settings(
             f"set replication to {brokers} or less, or add brokers",
         )
     for key, value in sorted(topic.settings.items()):
-        _own(sheet, key, value, "topics.own")
+        put_own(sheet, key, value, "topics.own")
     in_sync = topic.settings.get("min.insync.replicas")
     if isinstance(in_sync, int) and in_sync > replication:
         sheet.error(
@@ -138,103 +126,4 @@ def _settings(
             f"min.insync.replicas of topic {topic.name} is {in_sync}, as many as its copies: while a broker "
             "is down or restarts, nothing can be written with acks=all",
             f"set it to {replication - 1}, or raise replication",
-        )
-
-
-def _own(sheet: Sheet, key: str, value: str | int | float | bool, rule: str) -> None:
-    shown = str(value).lower() if isinstance(value, bool) else str(value)
-    sheet.settings.append(Setting("", key, shown, rule, "set in the inventory", "the inventory", "yours"))
-
-
-def _partitions(sheet: Sheet, topic: DeclaredTopic, measured: Sequence[PartitionRates]) -> int:
-    needed = None
-    rates = rates_of(topic, measured)
-    if topic.target_mb_per_s and rates:
-        target, production, consumption = topic.target_mb_per_s, rates.production, rates.consumption
-        needed = partitions_needed(target, production, consumption, topic.growth)
-        grown = f" x growth {topic.growth:g}" if topic.growth != 1 else ""
-        because = (
-            f"max({target:g} / {production:g}, {target:g} / {consumption:g}) MB/s{grown} = "
-            f"{topic.growth * max(target / production, target / consumption):.2f}, rounded up"
-        )
-        check_rates(sheet, topic, rates)
-    elif topic.target_mb_per_s and not topic.partitions and any(m.cluster == topic.cluster for m in measured):
-        sheet.error(
-            "topics.rates",
-            f"topic {topic.name} has a target, and no measurement of cluster {topic.cluster} was made with "
-            "its codec and acks",
-            f"measure: python -m verify.measure --cluster {topic.cluster} --codec {topic.codec or 'none'} "
-            f"--acks {topic.acks or 'all'}",
-        )
-    if topic.partitions is not None:
-        _own(sheet, "partitions", topic.partitions, "topics.partitions")
-        if needed is None and topic.target_mb_per_s:
-            sheet.note(
-                "topics.target",
-                f"the {topic.partitions} partitions of topic {topic.name} count; whether they reach its "
-                "target is not known: nothing was measured",
-                f"measure: python -m verify.measure --cluster {topic.cluster}",
-            )
-        if needed is not None and topic.partitions < needed:
-            sheet.warning(
-                "topics.partitions",
-                f"topic {topic.name} has {topic.partitions} partitions, and its target needs {needed}: "
-                f"{because}",
-                f"set partitions to {needed}, or leave partitions out",
-            )
-        return topic.partitions
-    if needed is not None:
-        basis: Basis = "measured" if rates and rates.measured else "derived"
-        sheet.put(
-            "",
-            "partitions",
-            "topics.partitions",
-            Choice(needed, because, rates.source if rates else _PARTITIONS, basis),
-        )
-        if topic.growth == 1 and topic.keyed:
-            sheet.note(
-                "topics.growth",
-                f"topic {topic.name} has keys and no headroom to grow: partitions that are added later "
-                f"move keys",
-                "set growth to what you expect, such as 2",
-            )
-        return needed
-    because = "no target throughput and no partitions are given"
-    sheet.put(
-        "",
-        "partitions",
-        "topics.partitions",
-        Choice(1, because, "Kafka documentation, num.partitions", "documented"),
-    )
-    return 1
-
-
-def _check_live(sheet: Sheet, topic: DeclaredTopic, count: int) -> None:
-    live = topic.live_partitions
-    if live is None or count == live:
-        return
-    if count < live:
-        sheet.error(
-            "topics.partitions.live",
-            f"topic {topic.name} has {live} partitions and the plan says {count}: Kafka cannot "
-            "remove partitions",
-            f"set partitions to {live}, or make a new topic",
-        )
-        return
-    moved = (
-        f"topic {topic.name} grows from {live} to {count} partitions: a key's new records go to another "
-        "partition than its old ones, so until the old ones have expired a key lies in two partitions and "
-        "its order is lost"
-    )
-    if not topic.keyed:
-        sheet.note(
-            "topics.partitions.live", f"topic {topic.name} grows from {live} to {count} partitions", ""
-        )
-    elif topic.keys_may_move:
-        sheet.warning("topics.partitions.live", moved, "let consumers drain the topic before it grows")
-    else:
-        sheet.error(
-            "topics.partitions.live",
-            moved,
-            f"keep partitions at {live}, or set keys_may_move: true (keyed: false where records have no key)",
         )

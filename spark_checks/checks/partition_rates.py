@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from evidence.levels import Levels
 from sizing.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
-from sizing.topics.planner import partitions_needed
+from sizing.topics.partition_count import partitions_needed
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from local.services.brokers import free_ports
 from sizing.plan import make_plan
-from sizing.topics.planner import partitions_needed
+from sizing.topics.partition_count import partitions_needed
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.guarded import GuardedBroker

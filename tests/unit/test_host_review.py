@@ -14,7 +14,8 @@ from bench.hosts.__main__ import played, write_inventory
 from border.running import running
 from control.host_review import FILES, INVENTORY, FoundReport, empty, write
 from sizing.core.plan import Plan
-from sizing.inventory.reading import read_archives, read_inventory
+from sizing.inventory.archives import read_archives
+from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
 from sizing.services import SERVICES
 from tests.e2e.playing import recap

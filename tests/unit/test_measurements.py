@@ -12,7 +12,7 @@ import pytest
 
 from bench.rest.__main__ import report
 from sizing.plan import make_plan
-from sizing.topics.cluster import CLUSTER_PARTITIONS, LEADERS_NOTE, LEADERS_WARNING
+from sizing.topics.cluster_limits import CLUSTER_PARTITIONS, LEADERS_NOTE, LEADERS_WARNING
 from tests.rest_inventories import of_rule, rest
 
 ROOT = Path(__file__).resolve().parents[2]

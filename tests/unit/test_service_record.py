@@ -29,7 +29,8 @@ from sizing.core.service import (
 )
 from sizing.core.settings import Choice, Sheet
 from sizing.core.variables import HeapMib, Port, Positive, Strict, role_variables
-from sizing.inventory.reading import read_archives, read_inventory
+from sizing.inventory.archives import read_archives
+from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
 from sizing.services import SERVICES
 from tests.planned import CLUSTERS, value

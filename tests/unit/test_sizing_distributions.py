@@ -11,7 +11,7 @@ import pytest
 from control.rendering import render_instance
 from sizing.core.inventory import Inventory
 from sizing.core.settings import Setting
-from sizing.inventory.reading import archive_files, read_archives
+from sizing.inventory.archives import archive_files, read_archives
 from sizing.plan import make_plan
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys

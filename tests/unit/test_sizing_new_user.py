@@ -11,7 +11,8 @@ import pytest
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.inventory.reading import read_archives, read_inventory
+from sizing.inventory.archives import read_archives
+from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
 from sizing.plan_text import text
 from sizing.services import SERVICES

@@ -13,8 +13,8 @@ from sizing.plan import make_plan
 from sizing.rest.distributions.mapr import topic_in_url
 from sizing.streams.stores import state, store_mib
 from sizing.streams.variables import StateStore
-from sizing.topics.cluster import added_replication_ms
-from sizing.topics.planner import partitions_needed
+from sizing.topics.cluster_limits import added_replication_ms
+from sizing.topics.partition_count import partitions_needed
 from tests.planned import CLUSTERS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import planned, rest
 

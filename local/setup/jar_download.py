@@ -1,8 +1,8 @@
 """Jars straight from the repository that Maven takes them from, many at once.
 
 Maven asks for one file after another, and first for its own plugins. A lock names every file and its
-checksum, so nothing is left to resolve. What cannot be had this way is left to Maven, with its logins and
-proxies.
+checksum, so nothing is left to resolve. What cannot be had this way is not tried again: it is left to Maven,
+with its logins, proxies and retries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from control.jars import Jar
 from local import children
 
 _AT_ONCE = 8
-_ANSWER_S = 30.0
+_TIMEOUT_S = 30.0
 _PART = 1 << 18
 _DEFAULTS = "org/apache/maven/model/pom-4.0.0.xml"
 
@@ -92,7 +92,7 @@ def _fetch(jar: Jar, folders: Sequence[Path], address: str) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folders[0]) as name:
         file = Path(name) / jar.file_name
         try:
-            with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer, file.open("wb") as to:  # noqa: S310 - as above
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer, file.open("wb") as to:  # noqa: S310 - as above
                 while part := answer.read(_PART):
                     children.go_on()
                     digest.update(part)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from control.jars import Jar
-from local.setup import maven
+from local.setup import jar_download
 
 CENTRAL = "https://central/maven2"
 MODEL = f"""<project><repositories><repository><id>central</id><url>{CENTRAL}</url></repository></repositories></project>"""
@@ -47,7 +47,7 @@ def mirror(of: str, url: str) -> str:
 
 
 def test_maven_that_is_not_configured_uses_its_own_repository(machine: Path) -> None:
-    assert maven.repository() == CENTRAL
+    assert jar_download.repository() == CENTRAL
 
 
 @pytest.mark.parametrize("of", ["central", "*", "external:*", "other, central"])
@@ -55,12 +55,12 @@ def test_mirror_of_the_person_takes_its_place(machine: Path, of: str) -> None:
     configure(
         machine, f"<mirrors>{mirror('jboss', 'https://no')}{mirror(of, 'https://mirror/m2/')}</mirrors>"
     )
-    assert maven.repository() == "https://mirror/m2"
+    assert jar_download.repository() == "https://mirror/m2"
 
 
 def test_mirror_of_all_but_central_does_not(machine: Path) -> None:
     configure(machine, f"<mirrors>{mirror('*,!central', 'https://mirror')}</mirrors>")
-    assert maven.repository() == CENTRAL
+    assert jar_download.repository() == CENTRAL
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_mirror_of_all_but_central_does_not(machine: Path) -> None:
 )
 def test_what_takes_more_than_an_address_is_left_to_maven(machine: Path, text: str) -> None:
     configure(machine, text)
-    assert maven.repository() is None
+    assert jar_download.repository() is None
 
 
 @pytest.fixture
@@ -106,11 +106,11 @@ def test_jars_are_taken_where_they_are_as_locked_and_left_where_not(
         (folder / "org/g" / jar.artifact / "1").mkdir(parents=True)
         (folder / "org/g" / jar.artifact / "1" / jar.file_name).write_bytes(jar.artifact.encode())
     one, two = tmp_path / "one", tmp_path / "two"
-    maven.fetch({one: [right, wrong, absent], two: [right]}, address)
+    jar_download.fetch({one: [right, wrong, absent], two: [right]}, address)
     assert [path.name for path in one.iterdir()] == ["right-1.jar"]
     assert (two / "right-1.jar").read_bytes() == b"right"
 
 
 def test_repository_that_does_not_answer_leaves_all_to_maven(tmp_path: Path) -> None:
-    maven.fetch({tmp_path / "one": [Jar("g", "a", "1", "", "0" * 64)]}, "http://127.0.0.1:1")
+    jar_download.fetch({tmp_path / "one": [Jar("g", "a", "1", "", "0" * 64)]}, "http://127.0.0.1:1")
     assert list((tmp_path / "one").iterdir()) == []
