@@ -6,17 +6,11 @@ from sizing.clients.client_checks import check_heartbeat
 from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
-from sizing.mirror.flows import consumer_group
+from sizing.mirror.flow import ARTICLE, CLASSIC, NUMBER, Flow
+from sizing.mirror.flow_facts import consumer_group
+from sizing.mirror.login import plan_login
 from sizing.mirror.process import BASE_MIB, SettingsAndFindings, commit_interval, heap_of, put_jvm, together
-from sizing.mirror.producer import (
-    ARTICLE,
-    CLASSIC,
-    NUMBER,
-    SET_BY_MIRRORS,
-    Flow,
-    plan_login,
-    plan_producer,
-)
+from sizing.mirror.producer import SET_BY_MIRRORS, plan_producer
 from sizing.mirror.sockets import socket_buffer
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from sizing.core.findings import Finding
 from sizing.keys.catalogue import known_keys
 from sizing.keys.unread import check_keys
-from sizing.mirror.producer import Flow
+from sizing.mirror.flow import Flow
 from sizing.mirror.variables import BESIDE, MirrorFlow, MirrorMaker, bare_keys
 
 #: Families of keys that MirrorMakerConfig reads for all clusters: of its REST server and of logins.

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
-from sizing.mirror.producer import BENCH, Flow
+from sizing.mirror.flow import BENCH, Flow
 from sizing.mirror.variables import ROLE
 
 #: Compressed size over size, zstd and gzip: of logs and of metrics.

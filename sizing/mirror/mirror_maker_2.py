@@ -9,17 +9,11 @@ from sizing.clients.client_checks import check_delivery, check_heartbeat
 from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import value_of
-from sizing.mirror.flows import consumer_group, offsets_topic, worker_group
+from sizing.mirror.flow import ARTICLE, Flow
+from sizing.mirror.flow_facts import consumer_group, offsets_topic, worker_group
+from sizing.mirror.login import plan_login
 from sizing.mirror.process import BASE_MIB, SettingsAndFindings, commit_interval, heap_of, put_jvm, together
-from sizing.mirror.producer import (
-    ARTICLE,
-    SET_BY_MIRRORS,
-    Flow,
-    check_kept,
-    plan_login,
-    plan_producer,
-    spare_ms,
-)
+from sizing.mirror.producer import SET_BY_MIRRORS, check_kept, plan_producer, spare_ms
 from sizing.mirror.sockets import socket_buffer
 
 _MM2: Final = "Kafka documentation, Geo-Replication"

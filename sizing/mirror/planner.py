@@ -20,12 +20,12 @@ from sizing.mirror.adopting import check_adopted
 from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom
 from sizing.mirror.classic import classic
 from sizing.mirror.clusters import addresses_of, limits_of
+from sizing.mirror.flow import FROM_PORT, NUMBER, Flow
 from sizing.mirror.keys import check_flow_keys
 from sizing.mirror.links import FlowShare, check_host_links, check_path
 from sizing.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
 from sizing.mirror.overlaps import check_overlaps
 from sizing.mirror.process_count import process_count
-from sizing.mirror.producer import FROM_PORT, NUMBER, Flow
 from sizing.mirror.variables import ROLE, MirrorMaker, mirror_makers
 from sizing.mirror.versions import check_lock, check_version
 

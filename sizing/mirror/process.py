@@ -13,16 +13,9 @@ from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
 from sizing.inventory.security import ALLOWED, WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
-from sizing.mirror.producer import (
-    ARTICLE,
-    CLASSIC,
-    COMPRESSOR_MIB,
-    FROM_PORT,
-    NUMBER,
-    UNIT,
-    Flow,
-    securities_of,
-)
+from sizing.mirror.flow import ARTICLE, CLASSIC, FROM_PORT, NUMBER, UNIT, Flow
+from sizing.mirror.login import securities_of
+from sizing.mirror.producer import COMPRESSOR_MIB
 from sizing.mirror.variables import MirrorMaker
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms

@@ -10,7 +10,8 @@ from sizing.core.placement import quotas
 from sizing.core.settings import Sheet
 from sizing.host.facts import HostFacts
 from sizing.mirror.capacity import processes_for
-from sizing.mirror.producer import ARTICLE, BENCH, MEASURED, Flow, batch_bytes
+from sizing.mirror.flow import ARTICLE, BENCH, MEASURED, Flow
+from sizing.mirror.producer import batch_bytes
 from sizing.mirror.variables import MeasuredFlow, MirrorMaker
 
 _SHOWN: Final = 8

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from sizing.clients.client_checks import check_delivery
-from sizing.clients.fetches import Fetches
 from sizing.clients.profile_settings import put_profile
 from sizing.clients.profiles import JAVA_DEFAULTS
-from sizing.core.settings import MIB, Advice, Choice, Sheet
+from sizing.core.settings import Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.core.variables import basis_of
-from sizing.inventory.logins import login_of, names_protocol
-from sizing.inventory.security import Login, Security, plan_client
-from sizing.mirror.limits import Limits
+from sizing.mirror.flow import ARTICLE, BENCH, CLASSIC, NUMBER, Flow
+from sizing.mirror.login import plan_login
 from sizing.mirror.sockets import socket_buffer
 from sizing.mirror.variables import MirrorFlow
-
-UNIT: Final = "mirror-maker"
-ARTICLE: Final = "MirrorMaker Performance Tuning (Salesforce)"
-MEASURED: Final = "MirrorMaker measurements, 60 ms on 2 cores"
-BENCH: Final = "bench/mirror, metrics of 100 bytes over 60 ms on 2 cores"
-CLASSIC: Final = "kafka.tools.MirrorMaker of Kafka 3.9"
 
 _SPLIT: Final = "KAFKA-8350, fixed in later versions than classic MirrorMaker has"
 
@@ -32,7 +23,6 @@ _SPLIT: Final = "KAFKA-8350, fixed in later versions than classic MirrorMaker ha
 LINGER_MS: Final = {"bulk": 30_000, "latency": 15_000}
 FETCH_WAIT_MS: Final = int(JAVA_DEFAULTS["fetch.max.wait.ms"])
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
-_UNPACKED: Final = 2
 
 #: MirrorMaker gives its clients these by itself, so that no record is lost or changes its place.
 SET_BY_MIRRORS: Final = frozenset(
@@ -48,54 +38,6 @@ SET_BY_MIRRORS: Final = frozenset(
 #: of its level 3; of gzip what zlib takes with its default window and memory level (zconf.h).
 COMPRESSOR_MIB: Final[Mapping[str, float]] = {"zstd": 3.5, "gzip": 0.25}
 _MOST_ZSTD_MIB: Final = 1024
-
-#: Stands for a process' number in settings that are worked out once a flow.
-NUMBER: Final = "\x00"
-#: Stands around the first of ports in such settings: a process takes the one by its number.
-FROM_PORT: Final = "\x02"
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """A flow with all that its files follow from; nothing depends on how many hosts or processes run it.
-
-    ``fetches`` is how its consumers fetch from the source; ``java`` is the oldest release of its
-    hosts.
-    """
-
-    name: str
-    flow: MirrorFlow
-    limits: Limits
-    version: str
-    source_servers: str
-    target_servers: str
-    advice: Advice
-    open_files: int
-    stop_seconds: int
-    classic: bool
-    source_security: Security | None = None
-    target_security: Security | None = None
-    fetches: Fetches = field(default_factory=Fetches)
-    java: int | None = None
-
-    @property
-    def folder(self) -> str:
-        """The configuration folder of one process."""
-        return f"/etc/{UNIT}/{self.name}-{NUMBER}"
-
-    def sheet(self, own: Mapping[str, Any]) -> Sheet:
-        """Return an empty sheet that speaks of this flow."""
-        return Sheet(f"flow {self.name}", self.advice, own)
-
-    def fetched_mib(self, consumers: int) -> tuple[int, str]:
-        """Return what a process with that many consumers has fetched at most, and why.
-
-        As if it had all partitions of the source: others may be away. As it came, and unpacked.
-        """
-        partitions = self.limits.source_partitions
-        mib = math.ceil(_UNPACKED * self.fetches.held(partitions, consumers) / MIB)
-        said = self.fetches.said(partitions, consumers)
-        return mib, f"{mib} MiB fetched, as it came and unpacked: twice {said}"
 
 
 def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
@@ -230,31 +172,6 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
             f"raise mirror_maker_flows.{flow.name}.latency_budget_ms if batches are to fill",
         )
     return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
-
-
-def plan_login(sheet: Sheet, flow: Flow, end: str, file: str, prefix: str) -> None:
-    """Plan the keys with which the flow's clients speak with the cluster at its ``end``, source or target.
-
-    Not where a protocol stands among the person's own settings: then all of it is the person's.
-    """
-    spec = flow.flow
-    if not (securities := securities_of(flow)):
-        return
-    source = end == "source"
-    security = securities[0 if source else 1]
-    given = (
-        Login(spec.source_user, spec.source_password, spec.source_client_tls, spec.source_keytab)
-        if source
-        else Login(spec.target_user, spec.target_password, spec.target_client_tls, spec.target_keytab)
-    )
-    login = login_of(sheet, f"mirror_maker_flows.{flow.name}.{end}", security, given)
-    plan_client(sheet, file, prefix, f"{flow.folder}/{end}", security, login, flow.version)
-
-
-def securities_of(flow: Flow) -> tuple[Security | None, ...]:
-    """Return how source and target are spoken with; empty where that is the person's own settings'."""
-    own = (flow.flow.settings, flow.flow.consumer_settings, flow.flow.producer_settings)
-    return () if any(map(names_protocol, own)) else (flow.source_security, flow.target_security)
 
 
 def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
