@@ -297,6 +297,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/callback/kedge_inventory.py": _OWN,
     "plugins/module_utils/haproxy.py": _NODE,
     "plugins/module_utils/haproxy_trial.py": _NODE,
+    "plugins/module_utils/journal.py": _NODE,
     "plugins/module_utils/probes.py": _NODE,
     "plugins/module_utils/rest_members.py": _NODE,
     "plugins/module_utils/service_control.py": _NODE,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils import haproxy
-from ansible.module_utils.journal_steps import missing_step
+from ansible.module_utils.journal import missing_step, printed_by
 
 
 class Starting(str):
@@ -128,9 +128,7 @@ def journal(probe: dict[str, Any]) -> str | None:
     it.
     """
     invocation = systemctl("show", "--property=InvocationID", "--value", probe["unit"]).stdout.strip()
-    command = ["journalctl", f"_SYSTEMD_INVOCATION_ID={invocation}", "--no-pager", "-o", "cat"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    missing: str | None = missing_step(printed, probe["steps"])
+    missing: str | None = missing_step(printed_by(invocation), probe["steps"])
     return missing
 
 

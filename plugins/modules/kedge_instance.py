@@ -84,7 +84,6 @@ kedge_actions:
 
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -95,16 +94,16 @@ from urllib.parse import urlsplit
 from ansible.module_utils import haproxy, haproxy_trial, reload, takeover, way_back
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_processes import not_own
+from ansible.module_utils.journal import last_lines, last_printed_us
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
 from ansible.module_utils.releases import PROBE, SYSTEMD
 from ansible.module_utils.rest_members import delete_members
-from ansible.module_utils.service_control import FAILED, act, now_us, run, warden_state
+from ansible.module_utils.service_control import FAILED, act, now_us, warden_state
 from ansible.module_utils.takeover import PREDECESSOR
 
 #: What holds for the others where an instance fails, and what to do; what holds for it stands before that.
 NEXT = "No instance after it was touched. Fix what its journal names, then run the playbook again"
-JOURNAL_LINES = 25
 #: The pause between two probes of an instance that is to become ready.
 PROBE_SECONDS = 0.1
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
@@ -315,12 +314,8 @@ class InstanceUnit:
         """Return whether a process that does not answer has printed something of late."""
         if not isinstance(complaint, Starting):
             return False
-        said = run("journalctl", "-u", self.unit, "-n", "1", "--no-pager", "-o", "json").stdout
-        try:
-            printed_us = int(json.loads(said)["__REALTIME_TIMESTAMP"])
-        except (ValueError, LookupError, TypeError):
-            return False
-        return bool(now_us() - printed_us < SILENCE_SECONDS * 1_000_000)
+        printed_us = last_printed_us(self.unit)
+        return printed_us is not None and bool(now_us() - printed_us < SILENCE_SECONDS * 1_000_000)
 
     def kill(self) -> str | None:
         """End the process as a crash does; return what is wrong where the unit does not bring it back."""
@@ -352,8 +347,7 @@ class InstanceUnit:
 
     def journal(self) -> str:
         """Return the last lines that the instance printed."""
-        command = ["journalctl", "-u", self.unit, "-n", str(JOURNAL_LINES), "--no-pager", "-o", "cat"]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        return str(last_lines(self.unit))
 
     def run(self) -> str | None:
         """Bring the instance to its release; return a message when it had to go back."""

@@ -15,7 +15,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from control.mirror_positions import mirror_lag, parse_position
 from control.planned_probes import mirror_gate, mirror_probe
-from plugins.module_utils.journal_steps import missing_step
+from plugins.module_utils.journal import missing_step
 from plugins.modules import kedge_instance
 from sizing.core.inventory import Inventory
 from sizing.mirror.flow_facts import flow_facts

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import way_back
+from ansible.module_utils import journal, way_back
 
 from control.notices import turning_tls
 from control.planned import planned_value
@@ -219,11 +219,11 @@ def test_a_process_that_still_starts_is_not_one_that_failed(
     said = f'{{"__REALTIME_TIMESTAMP": "{printed_us}"}}'
     journals: list[Any] = []
 
-    def journal(*asked: str) -> subprocess.CompletedProcess[str]:
+    def printed(*asked: str) -> str:
         journals.append(asked)
-        return subprocess.CompletedProcess(asked, 0, said, "")
+        return said
 
-    monkeypatch.setattr(kedge_instance, "run", journal)
+    monkeypatch.setattr(journal, "_journalctl", printed)
     monkeypatch.setattr(kedge_instance, "MOST_TIMES", 10_000)
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
     instance = instance_unit("one", None, ready_seconds=0.2)

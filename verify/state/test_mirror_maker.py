@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from control.planned_probes import mirror_probe
-from plugins.module_utils.journal_steps import missing_step
+from plugins.module_utils.journal import missing_step
 from verify.state.conftest import Instances, value
 
 testinfra_hosts = ["ansible://mirror_maker"]
