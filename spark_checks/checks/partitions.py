@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from evidence.levels import Levels, given
 from evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import delivered_grains, grain_us, seconds
+from spark_checks.engine.facts import BIN_US, delivered_grains, grain_us, seconds
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged, more_partitions
@@ -133,7 +133,7 @@ def _consumed(evidence: Evidence) -> dict[tuple[str, str, int], dict[int, int]]:
         return {}
     run = evidence.run
     at = pc.subtract(pc.multiply(grains["grain"], grain_us(run)), run.measured_from_us)
-    second = pc.floor(pc.divide(at.cast(pa.float64()), 1e6)).cast(pa.int64())
+    second = pc.floor(pc.divide(at.cast(pa.float64()), float(BIN_US))).cast(pa.int64())
     inside = (pc.field("second") >= 0) & (pc.field("second") < int(run.measured_s))
     places = grains.append_column("second", second).filter(inside)
     found: dict[tuple[str, str, int], dict[int, int]] = defaultdict(dict)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
+from spark_checks.engine.facts import BIN_US
 from spark_checks.engine.facts import seconds as ledger_seconds
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
@@ -127,8 +128,8 @@ def unexplained(counts: dict[int, int], seconds: int, restarts: list[Restart], f
     """Return the seconds of the window without a record that no restart covers."""
     gaps = []
     for second in range(seconds):
-        begin = from_us + second * 1_000_000
-        covered = any(r.begin_us < begin + 1_000_000 and begin < r.until_us for r in restarts)
+        begin = from_us + second * BIN_US
+        covered = any(r.begin_us < begin + BIN_US and begin < r.until_us for r in restarts)
         if not counts.get(second) and not covered:
             gaps.append(second)
     return gaps

@@ -22,6 +22,8 @@ from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
 
+#: Counts and percentiles over time are by bins of this width.
+BIN_US: Final = 1_000_000
 #: Events closer than this are one: it bounds what is kept by the run's length instead of its records.
 #: Gaps longer than this are exact to the microsecond.
 GRAIN_US: Final = 10_000
@@ -288,7 +290,7 @@ def _steady(rows: DataFrame, run: Run) -> DataFrame:
 
 def _second(at: str, run: Run) -> Column:
     """Return the whole second since the steady window's begin that a time lies in."""
-    return F.floor((F.col(at) - run.measured_from_us) / 1_000_000).cast("int")
+    return F.floor((F.col(at) - run.measured_from_us) / BIN_US).cast("int")
 
 
 def _fact(evidence: Evidence, table: str, name: str, query: Callable[[DataFrame], DataFrame]) -> pa.Table:

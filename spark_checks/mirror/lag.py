@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from evidence.run import ClusterTopic, Mirror, Run
+from spark_checks.engine.facts import BIN_US
 from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
 
@@ -69,7 +70,7 @@ def _lag(run: Run, at_us: Any, lacking: Any, late: Counter[int] | None) -> Lag:
         p50, p99, most = percentiles(values, counts, (50, 99, 100))
         delay = {"p50": p50, "p99": p99, "max": most}
     gaps = np.diff(at_us)
-    second, where = np.unique((at_us - run.started_us) // 1_000_000, return_inverse=True)
+    second, where = np.unique((at_us - run.started_us) // BIN_US, return_inverse=True)
     most_by_second = np.zeros(len(second), np.int64)
     np.maximum.at(most_by_second, where, lacking)
     return Lag(

@@ -10,7 +10,7 @@ import pandas as pd
 from evidence.levels import Levels, given
 from evidence.run import Run
 from spark_checks.engine.applications import output_grains
-from spark_checks.engine.facts import acked_grains, delivered_grains
+from spark_checks.engine.facts import BIN_US, acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance import gaps, groups, ownership
 from spark_checks.rebalance.applications import by_partition, restores
@@ -280,7 +280,7 @@ def _lag(
         cell["lag_recovery_s"] = 0.0 if above is None else (above - restart.begin_us) / 1e6
         cell["lag_baseline_records"], cell["lag_highest_records"] = row["baseline"], row["highest"]
         cell["lag_back"] = above is None or above <= restart.until_us - width
-    second = (lags["at_us"] - 1 - run.measured_from_us) // 1_000_000
+    second = (lags["at_us"] - 1 - run.measured_from_us) // BIN_US
     series: dict[str, Any] = {}
     for (group, at), most in lags.groupby(["group", second])["lag"].max().items():
         series.setdefault(group, []).append([int(at), int(most)])

@@ -11,7 +11,7 @@ from evidence.run import Run
 
 #: Effects may outlast a restart (a group's session timeout): they are looked for this long after it, or
 #: until the next one begins.
-AFTER_US: Final = 10_000_000
+EFFECTS_AFTER_RESTART_US: Final = 10_000_000
 _MOST: Final = 10_000  # actions read; one row each, they do not grow with the records
 
 
@@ -66,6 +66,6 @@ def find_restarts(actions: list[dict[str, Any]], until_us: int) -> list[Restart]
     restarts = []
     for number, (begin, end, key) in enumerate(spans):
         later = [other for other, _, _ in spans if other > begin]
-        bounds = [(end if end is not None else until_us) + AFTER_US, until_us, *later[:1]]
+        bounds = [(end if end is not None else until_us) + EFFECTS_AFTER_RESTART_US, until_us, *later[:1]]
         restarts.append(Restart(number + 1, *key, begin, end, max(min(bounds), begin)))
     return restarts

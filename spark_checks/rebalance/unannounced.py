@@ -14,7 +14,7 @@ from spark_checks.rebalance.restarts import Restart
 from spark_checks.results import Anomaly
 
 #: Samples bear the time of their host's clock and come once a second; actions that of the control machine.
-_MARGIN_US: Final = 2_000_000
+_CLOCKS_APART_US: Final = 2_000_000
 _WHO: Final = ("host", "service", "instance")
 _SHOWN: Final = (*_WHO, "from_us", "until_us")
 
@@ -43,7 +43,7 @@ def begun_anew(processes: pd.DataFrame, restarts: list[Restart], run: Run) -> It
 
 
 def _known(one: Restart, who: tuple[str, ...], begin: int, end: int, run: Run) -> bool:
-    if (one.host, one.service, one.instance) != who or end < one.begin_us - _MARGIN_US:
+    if (one.host, one.service, one.instance) != who or end < one.begin_us - _CLOCKS_APART_US:
         return False
     until = run.ended_us if one.end_us is None else one.end_us
-    return until is None or begin <= until + _MARGIN_US
+    return until is None or begin <= until + _CLOCKS_APART_US
