@@ -60,11 +60,16 @@ def load_spec(
     return spec
 
 
+def load_option(verify: Mapping[str, Any], name: str) -> Any:
+    """Return an option of ``verify``; its default where the inventory does not set it."""
+    return verify.get(name, LoadSpec.model_fields[name].default)
+
+
 def load_seconds(verify: Mapping[str, Any], phase: Literal["running", "done"]) -> float:
     """Return within how many seconds a load of ``verify`` is in a phase, unless something is wrong."""
 
     def given(name: str) -> float:
-        return float(verify.get(name, LoadSpec.model_fields[name].default))
+        return float(load_option(verify, name))
 
     if phase == "running":
         return given("warm_up_s") + _START_SECONDS

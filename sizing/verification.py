@@ -137,7 +137,7 @@ def _at_odds(
 ) -> Iterator[Finding]:
     """Find parts of a load that contradict each other, or have nowhere to go."""
     parts = _parts(verify)
-    service = verify.get("service", "kafka_rest")
+    service = verify.get("service", LoadSpec.model_fields["service"].default)
     loaded = [part["topic"] for part in parts.values()]
     there = {s.name: s for s in services if s.restarted and inventory.group(s.name)}
     if service not in there:

@@ -7,7 +7,7 @@ from typing import Any
 
 from border.untrusted import shown
 from control.deployed import disagreed, left_together
-from control.load_spec import load_seconds, load_spec
+from control.load_spec import load_option, load_seconds, load_spec
 from control.moved_instances import moved_off, new_on
 from control.notices import Notice, turning_tls
 from control.notices import refusal as unannounced
@@ -113,6 +113,7 @@ class FilterModule:
             instance_names,
             kafka_probe,
             left_together,
+            load_option,
             load_seconds,
             load_spec,
             mirror_gate,
