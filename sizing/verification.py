@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from evidence.levels import Levels
 from evidence.load_options import LoadSpec
-from sizing.clients.groups import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
+from sizing.clients.group_protocol import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import declare, shown, wrong_variable

@@ -16,11 +16,11 @@ from evidence.levels import read_levels
 from evidence.writing import write_json
 from spark_checks.job import Auditor
 from trials import page
-from trials.costs import said
+from trials.bottleneck import said
+from trials.hosts import DeployedHosts
 from trials.progress import RunLog, duration, result, trial_s
 from trials.search import CapacityEstimate, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, UNSURE, TrialSettings, judging, of_load, through, way_of
-from trials.site import DeployedHosts
 from trials.trial import TrialResult, TrialSpec, counted, outcomes, run, warm
 from trials.warming import MOST, warm_up
 from verify.process import Ending

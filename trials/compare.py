@@ -19,9 +19,9 @@ from comparison.variant_order import blocks_of, order_of
 from evidence.writing import write_json
 from spark_checks.job import Auditor
 from trials import page
+from trials.hosts import DeployedHosts, overlay
 from trials.progress import DEPLOY_S, RunLog, duration, result, trial_s
 from trials.settings import UNSURE, TrialsError, TrialSettings, of_load, way_of
-from trials.site import DeployedHosts, overlay
 from trials.trial import TrialResult, TrialSpec, counted, note, outcomes, run, warm
 from trials.warming import MOST, warm_up
 from verify.process import Ending

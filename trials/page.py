@@ -12,7 +12,7 @@ from comparison.figures import Compared
 from comparison.table import row
 from spark_checks.report.charts import COLOURS, document, figure
 from spark_checks.report.page import embedded, environment, number, plotly
-from trials.costs import STOLEN, said
+from trials.bottleneck import STOLEN, said
 from trials.settings import TrialSettings
 from trials.trial import TrialResult
 

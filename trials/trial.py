@@ -18,7 +18,7 @@ from evidence.errors import EvidenceError
 from evidence.levels import read_levels
 from evidence.writing import write_json
 from spark_checks.job import Auditor
-from trials.costs import Bottleneck, costs, limit_of
+from trials.bottleneck import Bottleneck, costs, limit_of
 from trials.passing import BEHIND_S, LATE_SHARE, judge, levels_of
 from trials.settings import TrialsError
 from verify.load.parent import ENOUGH, HOLD

@@ -17,7 +17,7 @@ def last_lines(unit: str) -> str:
 
 
 def last_printed_us(unit: str) -> int | None:
-    """Return when a unit printed its last line, in microseconds since the epoch; None where it printed none."""
+    """Return when a unit printed its last line, in microseconds since the epoch; None for none."""
     try:
         return int(json.loads(_journalctl("-u", unit, "-n", "1", "-o", "json"))["__REALTIME_TIMESTAMP"])
     except (ValueError, LookupError, TypeError):
@@ -31,7 +31,10 @@ def printed_by(invocation: str) -> str:
 
 def _journalctl(*asked: str) -> str:
     command = ["journalctl", *asked, "--no-pager"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return ""
 
 
 def missing_step(printed: str, steps: Iterable[Sequence[str]]) -> str | None:

@@ -27,7 +27,7 @@ _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Bala
 _FACTS: Final = "REST proxy facts, Consumer instances behind HAProxy"
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"
-_HOMES: Final = 200_000
+_STICK_TABLE_ENTRIES: Final = 200_000
 _ENTRY_BYTES: Final = 200  # a key of up to 128 bytes and HAProxy's own
 _ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
 _CONNECTIONS: Final = 5_000  # where no workload says how many
@@ -237,7 +237,7 @@ def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
         UNIT, "LimitNOFILE", "balancer.limits", Choice(files, because, f"{_MANUAL}, maxconn", "estimate")
     )
     each = 2 * (2 * _BUFFER_BYTES + _CONNECTION_BYTES)
-    table = _HOMES * _ENTRY_BYTES
+    table = _STICK_TABLE_ENTRIES * _ENTRY_BYTES
     mib = _OWN_MIB + math.ceil(2 * (most * each + table) / MIB)
     because = (
         f"{_OWN_MIB} MiB of its own; by an estimate {each // 1024} KiB for each of {most} connections and "
@@ -295,9 +295,9 @@ def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         "stick-table size",
         "balancer.stickiness",
         Choice(
-            _HOMES,
-            f"owning instances of consumers, by an estimate {_HOMES * _ENTRY_BYTES // 1_000_000} MB when "
-            f"full",
+            _STICK_TABLE_ENTRIES,
+            "owning instances of consumers, by an estimate "
+            f"{_STICK_TABLE_ENTRIES * _ENTRY_BYTES // 1_000_000} MB when full",
             _FACTS,
             "estimate",
         ),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from sizing.broker.security import plan_authorizer, plan_broker_security, plan_format
 from sizing.broker.variables import KafkaBroker
-from sizing.clients.groups import (
+from sizing.clients.group_protocol import (
     HEARTBEAT_MS,
     SESSION_MS,
     session_basis,

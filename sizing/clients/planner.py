@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from evidence.nearest import nearest
 from sizing.clients.client_checks import check_acks, check_batch, check_delivery, check_heartbeat
-from sizing.clients.grouping import put_group
-from sizing.clients.groups import Coordinator, coordinator
+from sizing.clients.group_protocol import Coordinator, coordinator, put_group
 from sizing.clients.profile_settings import choice, within
 from sizing.clients.profiles import (
     GUIDE,

@@ -12,7 +12,8 @@ from sizing.core.values import value_of
 from sizing.mirror.flow import ARTICLE, Flow
 from sizing.mirror.flow_facts import consumer_group, offsets_topic, worker_group
 from sizing.mirror.login import plan_login
-from sizing.mirror.process import BASE_MIB, SettingsAndFindings, commit_interval, heap_of, put_jvm, together
+from sizing.mirror.memory import BASE_MIB, heap_of
+from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
 from sizing.mirror.producer import SET_BY_MIRRORS, check_kept, plan_producer, spare_ms
 from sizing.mirror.sockets import socket_buffer
 

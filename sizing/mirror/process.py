@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from sizing.core import jvm_flags
@@ -13,17 +12,15 @@ from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
 from sizing.inventory.security import ALLOWED, WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
-from sizing.mirror.flow import ARTICLE, CLASSIC, FROM_PORT, NUMBER, UNIT, Flow
+from sizing.mirror.flow import CLASSIC, FROM_PORT, NUMBER, UNIT, Flow
 from sizing.mirror.login import securities_of
-from sizing.mirror.producer import COMPRESSOR_MIB
+from sizing.mirror.memory import put_heap, put_memory_limit
 from sizing.mirror.variables import MirrorMaker
 
 OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
-BASE_MIB: Final = 256  # default heap of Kafka's tools
 _THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts have at most some dozens
 #: Of MirrorMaker 2: the task, its producer, consumer, offset syncs and their heartbeats.
 _THREADS_A_TASK: Final = 8
-_BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
 
 SettingsAndFindings = tuple[list[Setting], list[Finding]]
 
@@ -31,11 +28,6 @@ SettingsAndFindings = tuple[list[Setting], list[Finding]]
 def together(*sheets: Sheet) -> SettingsAndFindings:
     """Return the settings and findings of all sheets of a process."""
     return [s for sheet in sheets for s in sheet.settings], [f for sheet in sheets for f in sheet.findings]
-
-
-def heap_of(mib: float) -> int:
-    """Return a heap, in MiB, that is a multiple of 64."""
-    return math.ceil(mib / 64) * 64
 
 
 def put_jvm(
@@ -52,28 +44,9 @@ def put_jvm(
         tasks: how many tasks it may come to run.
         codec: compression.type of its producers.
     """
-    own_mib = flow.flow.heap_mib
     file = f"{flow.folder}/environment"
     logs = f"/var/log/{UNIT}/{flow.name}-{NUMBER}"
-    heap = own_mib or mib
-    if own_mib:
-        planned = f"set in the inventory; the plan would have said {mib} MiB: {because}"
-        setting = Setting(
-            file, "KAFKA_HEAP_OPTS", jvm_flags.heap(heap), "mirror.heap", planned, "the inventory", "yours"
-        )
-        sheet.settings.append(setting)
-        if heap < buffer_mib + 128:
-            sheet.error(
-                "mirror.heap",
-                f"mirror_maker_flows.{flow.name}.heap_mib is {heap}, and the producer's buffer alone takes "
-                f"{buffer_mib} MiB",
-                f"set heap_mib to {mib}, or leave it out",
-            )
-    else:
-        source = f"{ARTICLE}, Enough buffer memory for all the partitions"
-        sheet.put(
-            file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm_flags.heap(heap), because, source, "estimate")
-        )
+    heap = put_heap(sheet, flow, file, mib, because, buffer_mib)
     collector = f"{jvm_flags.KAFKA_G1} {jvm_flags.gc_log(logs, flow.java)}"
     start = "kafka-run-class.sh of Kafka 4.3"
     gc = Choice(collector, "the flags that Kafka's own start script sets", start, "documented")
@@ -89,24 +62,8 @@ def put_jvm(
     else:
         jvm_flags.console_logging(sheet, properties, "mirror")
     _progress_logging(sheet, flow, properties, old)
-    compressor = math.ceil(COMPRESSOR_MIB.get(codec, 0) * flow.limits.target_partitions)
-    limit = heap + _BESIDE_HEAP_MIB + compressor
     unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
-    because = (
-        f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and direct "
-        "buffers"
-    )
-    if compressor:
-        because += (
-            f"; an estimated {compressor} MiB for {codec}, which compresses a batch for each of "
-            f"{flow.limits.target_partitions} target partitions"
-        )
-    sheet.put(
-        unit,
-        "MemoryMax",
-        "mirror.memory",
-        Choice(f"{limit}M", because, "systemd.resource-control(5)", "estimate"),
-    )
+    put_memory_limit(sheet, flow, unit, heap, codec)
     because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
     files = Choice(
         flow.open_files,

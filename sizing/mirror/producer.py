@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
 from sizing.clients.client_checks import check_delivery
@@ -14,6 +13,7 @@ from sizing.core.values import int_or_zero, value_of
 from sizing.core.variables import basis_of
 from sizing.mirror.flow import ARTICLE, BENCH, CLASSIC, NUMBER, Flow
 from sizing.mirror.login import plan_login
+from sizing.mirror.memory import COMPRESSOR_MIB
 from sizing.mirror.sockets import socket_buffer
 from sizing.mirror.variables import MirrorFlow
 
@@ -34,9 +34,6 @@ SET_BY_MIRRORS: Final = frozenset(
     }
 )
 
-#: What a compressor keeps beside the heap for an open batch, in MiB: of zstd 2 MiB of window and the tables
-#: of its level 3; of gzip what zlib takes with its default window and memory level (zconf.h).
-COMPRESSOR_MIB: Final[Mapping[str, float]] = {"zstd": 3.5, "gzip": 0.25}
 _MOST_ZSTD_MIB: Final = 1024
 
 

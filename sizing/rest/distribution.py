@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from evidence.rest_dialect import Dialect
 from sizing.clients.fetches import Fetches
-from sizing.clients.groups import Coordinator
+from sizing.clients.group_protocol import Coordinator
 from sizing.core.findings import Severity
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import JavaNeed

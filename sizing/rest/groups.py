@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sizing.clients.groups import (
+from sizing.clients.group_protocol import (
     CONSUMER,
     PROTOCOL,
     REFUSED,

@@ -17,6 +17,9 @@ _LOG4J2: Final = "log4j 2 manual, Properties configuration, Rolling file appende
 #: The most that a proxy without a broker was seen to write in a minute, in MB.
 _FLOOD: Final = 51
 _FILES: Final = 10
+#: What a unit may write to the journal.
+_JOURNAL_S: Final = 30
+_JOURNAL_LINES: Final = 2000
 _PATTERN: Final = "[%d] %p %m (%c)%n"
 #: Classes that list a hundred keys for every consumer that is made.
 _WORDY: Final = (
@@ -106,6 +109,26 @@ def _log4j2(logs: str, each: int) -> Iterable[tuple[str, str]]:
     # The one that is written to comes to these.
     yield "appender.file.strategy.max", str(_FILES - 1)
     yield "appender.file.strategy.fileIndex", "min"
+
+
+def plan_journal(sheet: Sheet, file: str) -> None:
+    """Plan how much of what a proxy prints reaches the journal; ``file`` is of its unit."""
+    for key, value in (
+        ("LogRateLimitIntervalSec", f"{_JOURNAL_S}s"),
+        ("LogRateLimitBurst", str(_JOURNAL_LINES)),
+    ):
+        sheet.put(
+            file,
+            key,
+            "rest.logs.journal",
+            Choice(
+                value,
+                f"{_JOURNAL_LINES} lines in {_JOURNAL_S} s reach the journal, which all services share: a "
+                "start writes a few hundred; a flood goes on in the instance's own log, which is bounded",
+                "systemd.exec(5), LogRateLimitIntervalSec=",
+                "estimate",
+            ),
+        )
 
 
 def plan_flood(sheet: Sheet, file: str, key: str) -> None:

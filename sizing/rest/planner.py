@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sizing.clients.fetches import fetches_of
-from sizing.clients.groups import coordinator, stall_s
+from sizing.clients.group_protocol import coordinator, stall_s
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm_flags import DEFAULT_JAVA, release_of

@@ -11,6 +11,7 @@ from sizing.core.service import put_stop
 from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.variables import basis_of
 from sizing.rest.distribution import RestProcess
+from sizing.rest.logs import plan_journal
 from sizing.rest.memory import (
     GUIDE,
     MEASURED,
@@ -29,9 +30,6 @@ _DESCRIPTORS: Final = 1000
 _CONSUMER_DESCRIPTORS: Final = 5
 #: Threads of a process without clients, measured.
 _THREADS: Final = 38
-#: What a unit may write to the journal.
-_JOURNAL_S: Final = 30
-_JOURNAL_LINES: Final = 2000
 
 
 def collectors(heap_mib: int, logs: str, load: ProcessWorkload, release: int | None) -> tuple[Choice, Choice]:
@@ -126,22 +124,7 @@ def put_unit(sheet: Sheet, process: RestProcess, heap_mib: int, consumer_threads
             basis,
         ),
     )
-    for key, value in (
-        ("LogRateLimitIntervalSec", f"{_JOURNAL_S}s"),
-        ("LogRateLimitBurst", str(_JOURNAL_LINES)),
-    ):
-        sheet.put(
-            file,
-            key,
-            "rest.logs.journal",
-            Choice(
-                value,
-                f"{_JOURNAL_LINES} lines in {_JOURNAL_S} s reach the journal, which all services share: a "
-                "start writes a few hundred; a flood goes on in the instance's own log, which is bounded",
-                "systemd.exec(5), LogRateLimitIntervalSec=",
-                "estimate",
-            ),
-        )
+    plan_journal(sheet, file)
     threads = _THREADS + load.consumers + consumer_threads + pool + connections * each.threads
     producing = f", {connections * each.threads} of producers" if each.threads else ""
     sheet.put(

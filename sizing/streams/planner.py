@@ -41,7 +41,7 @@ from sizing.streams.properties import (
     plan_properties,
 )
 from sizing.streams.protocol import check_protocol
-from sizing.streams.records import check_records
+from sizing.streams.record_size import check_records
 from sizing.streams.rocksdb import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB
 from sizing.streams.stores import (
     InstanceState,

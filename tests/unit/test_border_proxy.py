@@ -19,9 +19,9 @@ from evidence.load_options import RestLoad
 from tests.unit.test_load_rest import planned
 from tests.unit.test_load_rest_consumers import OtherProxy, Proxy, consume
 from verify.load.ledger import OTHERS, UNKNOWN, Names
+from verify.load.rest_connections import NoAnswerError, Wire
 from verify.load.rest_consumers import ConsumerRefusedError
 from verify.load.rest_producers import read_answer
-from verify.load.rest_wire import NoAnswerError, Wire
 
 TLS, PLAIN = "https://lb:8443/behind", "http://lb:8080"
 OWN = ["https://rest1:8082", "http://rest2:8082"]
@@ -275,7 +275,7 @@ def answers() -> Iterator[list[bytes]]:
 def test_an_answer_that_is_too_long_or_not_whole_is_none(
     answers: list[bytes], answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("verify.load.rest_wire.ANSWER_BYTES", 1_000)
+    monkeypatch.setattr("verify.load.rest_connections.ANSWER_BYTES", 1_000)
     answers.append(answer)
     rest = RestLoad(topic="t", url=f"http://127.0.0.1:{int(answers[0])}", records_per_s=1)
     with pytest.raises(NoAnswerError) as raised:

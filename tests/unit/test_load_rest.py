@@ -16,8 +16,8 @@ from control.load_spec import load_seconds, load_spec
 from evidence.load_options import LoadError, RestLoad, read_load
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
+from verify.load.rest_connections import NoAnswerError, NotSentError, Wire
 from verify.load.rest_producers import read_answer
-from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
 
 
 def body(*entries: dict[str, Any]) -> bytes:

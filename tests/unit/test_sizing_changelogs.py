@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from sizing.streams.application_facts import applications_json
 from sizing.streams.changelogs import Changelog, Needs, check_changelogs, from_configs, is_changelog, needs
 from sizing.streams.variables import streams_apps
-from sizing.streams.verified import applications_json
 from tests.planned import JOINS, streams
 
 WEEK_MS = 604_800_000

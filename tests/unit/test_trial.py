@@ -17,7 +17,7 @@ from spark_checks.job import Auditor
 from tests.faults.synthetic import write_evidence
 from tests.trials import LOAD, outcome
 from trials import trial
-from trials.costs import Bottleneck
+from trials.bottleneck import Bottleneck
 from trials.passing import SUSTAINED, judge
 from trials.settings import TrialsError, way_of
 from trials.trial import TrialSpec, note, outcomes, warm, write_down

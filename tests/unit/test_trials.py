@@ -14,13 +14,13 @@ from comparison.variant_order import blocks_of, order_of
 from evidence.levels import Levels
 from tests.trials import outcome, settings
 from trials import page
+from trials.bottleneck import Bottleneck
 from trials.capacity import rules_of, words
 from trials.compare import named
-from trials.costs import Bottleneck
+from trials.hosts import DeployedHosts, overlay
 from trials.progress import RunLog
 from trials.search import CapacityEstimate
 from trials.settings import TrialsError, judging, of_load
-from trials.site import DeployedHosts, overlay
 from trials.warming import warm_up
 
 

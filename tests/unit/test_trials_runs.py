@@ -12,10 +12,10 @@ import yaml
 
 from tests.trials import DEFAULTS, outcome
 from trials import capacity, compare
-from trials.costs import Bottleneck
+from trials.bottleneck import Bottleneck
+from trials.hosts import DeployedHosts
 from trials.progress import RunLog
 from trials.settings import UNSURE, TrialsError, TrialSettings, read_settings
-from trials.site import DeployedHosts
 from trials.trial import TrialResult, TrialSpec, note, outcomes
 
 LOAD: dict[str, Any] = {"run_id": "r", "rest": {"topic": "t", "records_per_s": 5000}, "kafka": None}

@@ -29,8 +29,8 @@ from evidence.load_options import LoadSpec, RestLoad
 from evidence.record import identities, run_tag
 from evidence.writing import EvidenceWriter
 from verify.load.board import ActorState, Board, Cell, Head
+from verify.load.rest_connections import instance_of
 from verify.load.rest_login import session_options
-from verify.load.rest_wire import instance_of
 from verify.process import Ending, cpu_us, now_us
 
 _V2: Final = {"Content-Type": "application/vnd.kafka.v2+json", "Accept": "application/vnd.kafka.v2+json"}

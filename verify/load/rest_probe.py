@@ -11,8 +11,8 @@ from border.proxy import origin
 from border.untrusted import UntrustedError
 from evidence.load_options import LoadError, RestLoad
 from verify.load.ledger import ACKED
+from verify.load.rest_connections import NoAnswerError, NotSentError, Wire
 from verify.load.rest_producers import PRODUCE_HEADERS, read_answer
-from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
 
 PROBE: Final = b"kedge: is a REST proxy ready?"
 #: A proxy without a broker answers after 60 s, with 200 and the error inside; that is no time to wait.

@@ -26,7 +26,7 @@ from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
-from verify.load.rest_wire import NoAnswerError, NotSentError, Wire
+from verify.load.rest_connections import NoAnswerError, NotSentError, Wire
 from verify.process import Ending, begin_work, cpu_us, now_us
 
 PRODUCE_HEADERS: Final = {

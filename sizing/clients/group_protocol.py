@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sizing.clients.profiles import Library, client_version
+from sizing.clients.variables import ClientProfile
 from sizing.core.inventory import Inventory
-from sizing.core.settings import Basis
+from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.service_levels import service_levels
@@ -32,6 +33,11 @@ HEARTBEAT_MS: Final = 5_000
 _SHORTEST_SESSION_MS: Final = 6_000
 _READY: Final[Mapping[Library, tuple[int, ...]]] = {"java": (4, 0), "librdkafka": (2, 12)}
 _BROKER_READY: Final = (4, 0)
+_MEASURED: Final = "Rebalance measurements, By assignor and protocol"
+_ASSIGNOR: Final = "partition.assignment.strategy"
+_COOPERATIVE: Final = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+#: From here on the default list has it as the second: members with and without this line share a group.
+_BOTH: Final = (3, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +188,60 @@ def _defect(defects: tuple[_Defect, ...], version: str, subject: str, software: 
             why = f"{subject} {defect.what}; {mended} does not"
             return Obstacle(why, defect.source, fatal=False, fix=f"upgrade {software} to {mended} or newer")
     return None
+
+
+def put_group(sheet: Sheet, file: str, client: ClientProfile, brokers: Coordinator) -> None:
+    """Put the protocol of a consumer's group, and report what is at odds with it."""
+    refused = [key for key in REFUSED if sheet.own(key) is not None]
+    asked = (sheet.own(PROTOCOL) or "").lower()
+    obstacle = client_obstacle(client.library, client.version) or broker_obstacle(brokers, client.cluster)
+    if asked == CONSUMER:
+        _check_asked(sheet, client, refused, obstacle)
+    if asked or client.library == "spark":
+        return
+    if obstacle is None and refused:
+        obstacle = Obstacle(
+            f"consumer_settings have {refused[0]}, with which a consumer of that protocol does not start",
+            SOURCE,
+        )
+    if obstacle is None:
+        because = (
+            "a member that comes or goes moves its own partitions, and no other stops; the price: the "
+            f"session is the group's, {brokers.session_ms} ms on the brokers, and so is the assignor"
+        )
+        sheet.put(
+            file,
+            PROTOCOL,
+            f"clients.{client.profile}.{PROTOCOL}",
+            Choice(CONSUMER, because, _MEASURED, "measured"),
+        )
+    elif client.library == "java" and numbers(client.version) >= _BOTH and sheet.own(_ASSIGNOR) is None:
+        because = (
+            f"the classic protocol, because {obstacle.why}; with this assignor a rebalance takes away what "
+            "has to move, not all; the price: it takes two rounds"
+        )
+        sheet.put(
+            file,
+            _ASSIGNOR,
+            f"clients.{client.profile}.{_ASSIGNOR}",
+            Choice(_COOPERATIVE, because, obstacle.source, "derived"),
+        )
+
+
+def _check_asked(sheet: Sheet, client: ClientProfile, refused: list[str], obstacle: Obstacle | None) -> None:
+    """Find what is at odds with the consumer protocol that a person asks for."""
+    what = f"consumer_settings of client {client.name} ask for the consumer protocol"
+    if refused:
+        sheet.error(
+            "clients.group_protocol",
+            f"{what} and have {', '.join(refused)}: a consumer that has both does not start ({SOURCE})",
+            f"take {' and '.join(refused)} out of consumer_settings: in that protocol the brokers set "
+            "session and assignor of a group",
+        )
+    if obstacle is not None:
+        report = sheet.error if obstacle.fatal else sheet.warning
+        report(
+            "clients.group_protocol",
+            f"{what}: {obstacle.why} ({obstacle.source})",
+            f"take {PROTOCOL} out of consumer_settings" + (f", or {obstacle.fix}" if obstacle.fix else ""),
+        )

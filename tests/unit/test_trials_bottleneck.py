@@ -11,7 +11,7 @@ import pytest
 from evidence.load_options import LoadSpec
 from evidence.writing import rows_to_columns, write_json, write_table
 from tests.trials import LOAD
-from trials.costs import GENERATORS, Used, costs, limit_of
+from trials.bottleneck import GENERATORS, Used, costs, limit_of
 from verify.load.actors import lanes
 
 
