@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part
+from sizing.core.settings import MBIT
 from sizing.core.values import int_or_zero
 from sizing.core.variables import role_variables
 from sizing.inventory.clusters import clusters
@@ -19,8 +19,6 @@ from sizing.rest.variables import KafkaRest
 from sizing.streams.variables import streams_apps
 from sizing.topics.cluster_limits import ClusterTopics, replicated_per_s
 from sizing.topics.planner import with_topics
-
-_MBIT: Final = 1_000_000 / 8
 
 
 def check_broker_links(inventory: Inventory, topics: Part) -> Iterator[Finding]:
@@ -40,7 +38,7 @@ def check_broker_links(inventory: Inventory, topics: Part) -> Iterator[Finding]:
             continue
         taken = _taken(inventory, name, declared.get(name))
         each, link = sum(taken.values()) / len(hosts), min(links)
-        if each <= link * _MBIT:
+        if each <= link * MBIT:
             continue
         replicated = replicated_per_s(of, many=True) if (of := declared.get(name)) else 0
         more = sum(taken.values()) - taken["replication"] + replicated
@@ -51,9 +49,9 @@ def check_broker_links(inventory: Inventory, topics: Part) -> Iterator[Finding]:
             f"cluster {name}",
             f"what reads from cluster {name} takes {each / 1e6:.1f} MB/s out of each of {len(hosts)} brokers "
             f"({said} MB/s in all, before compression), and host_link_mbit_per_s is {link}, "
-            f"{link * _MBIT / 1e6:g} MB/s each way",
-            f"use {math.ceil(more / (link * _MBIT))} brokers or more, or links of "
-            f"{math.ceil(each / _MBIT)} Mbit/s",
+            f"{link * MBIT / 1e6:g} MB/s each way",
+            f"use {math.ceil(more / (link * MBIT))} brokers or more, or links of "
+            f"{math.ceil(each / MBIT)} Mbit/s",
         )
 
 

@@ -17,6 +17,14 @@ from typing import Any
 from ansible.module_utils import haproxy
 from ansible.module_utils.journal import missing_step, printed_by
 
+#: The pause between two probes of an instance that is to become ready.
+PROBE_SECONDS = 0.1
+#: How long one may wait for its answer.
+ANSWER_SECONDS = 5
+#: A process that starts and has printed within this time is still at it; how long it may be, in all.
+SILENCE_SECONDS = 30
+MOST_TIMES = 3
+
 
 class Starting(str):
     """The complaint about a process that has not come so far as to answer: it may be at it still."""
@@ -72,7 +80,7 @@ def http_produce(probe: dict[str, Any]) -> str | None:
         headers=headers,
     )
     try:
-        with urllib.request.urlopen(request, timeout=5, context=encryption(probe)) as answer:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=encryption(probe)) as answer:  # noqa: S310 - as above
             entry = json.load(answer)["offsets"][0]
     except (OSError, ValueError, LookupError, urllib.error.HTTPError) as error:
         complaint = f"produce to {probe['topic']}: {error}"
@@ -88,7 +96,7 @@ def kafka(probe: dict[str, Any]) -> str | None:
     client = b"\xff\xff"  # null client id
     request = struct.pack(">hhi", 18, 0, 1) + client
     try:
-        plain = socket.create_connection((probe["host"], int(probe["port"])), timeout=5)
+        plain = socket.create_connection((probe["host"], int(probe["port"])), timeout=ANSWER_SECONDS)
         context = encryption(probe)
         wrapped = context.wrap_socket(plain, server_hostname=probe["host"]) if context else plain
         with wrapped as connection:

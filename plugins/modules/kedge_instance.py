@@ -96,7 +96,15 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_processes import not_own
 from ansible.module_utils.journal import last_lines, last_printed_us
 from ansible.module_utils.node_lock import ROOT, held
-from ansible.module_utils.probes import PROBES, Starting, main_pid, systemctl
+from ansible.module_utils.probes import (
+    MOST_TIMES,
+    PROBE_SECONDS,
+    PROBES,
+    SILENCE_SECONDS,
+    Starting,
+    main_pid,
+    systemctl,
+)
 from ansible.module_utils.releases import PROBE, SYSTEMD
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, now_us, warden_state
@@ -104,11 +112,6 @@ from ansible.module_utils.takeover import PREDECESSOR
 
 #: What holds for the others where an instance fails, and what to do; what holds for it stands before that.
 NEXT = "No instance after it was touched. Fix what its journal names, then run the playbook again"
-#: The pause between two probes of an instance that is to become ready.
-PROBE_SECONDS = 0.1
-#: A process that starts and has printed within this time is still at it; how long it may be, in all.
-SILENCE_SECONDS = 30
-MOST_TIMES = 3
 STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
 #: Those that give an instance a release which another plan made.
 FORMER = ("former", "back")

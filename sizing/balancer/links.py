@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from sizing.core.inventory import Inventory
-from sizing.core.settings import Sheet
+from sizing.core.settings import MBIT, Sheet
 from sizing.core.variables import role_variables
 from sizing.host.facts import host_facts
 from sizing.rest.distribution import SERVICE as REST
 from sizing.rest.traffic import BASE64, bytes_per_s, read_per_s
 from sizing.rest.variables import KafkaRest
-
-_MBIT: Final = 1_000_000 / 8
 
 
 def check_link(sheet: Sheet, inventory: Inventory, host: str) -> None:
@@ -28,16 +25,16 @@ def check_link(sheet: Sheet, inventory: Inventory, host: str) -> None:
     link = facts.link_mbit_per_s
     certain, assumed = _passing(inventory)
     most = (certain + assumed) * BASE64
-    if most <= link * _MBIT:
+    if most <= link * MBIT:
         return
-    report = sheet.error if certain > link * _MBIT else sheet.warning
+    report = sheet.error if certain > link * MBIT else sheet.warning
     report(
         "balancer.link",
         f"its proxies take {certain / 1e6:.1f} MB/s of records through it"
         + (f", readers an assumed {assumed / 1e6:.1f}" if assumed else "")
-        + f", {most / 1e6:.1f} as base64 in JSON, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} "
+        + f", {most / 1e6:.1f} as base64 in JSON, and host_link_mbit_per_s is {link}, {link * MBIT / 1e6:g} "
         "MB/s each way",
-        f"use a link of {math.ceil(most / _MBIT)} Mbit/s for it, or let clients reach the instances "
+        f"use a link of {math.ceil(most / MBIT)} Mbit/s for it, or let clients reach the instances "
         "themselves",
     )
 

@@ -29,6 +29,9 @@ KIB = 1024
 
 MIB = 1024 * KIB
 
+#: Bytes in a Mbit, in which links are told.
+MBIT = 1_000_000 / 8
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

@@ -12,7 +12,7 @@ from sizing.core.plan import PlannedInstance
 from sizing.core.service import PlannedInstances, Service
 from sizing.host.facts import host_facts
 
-_RESERVE_MIB: Final = 512
+SYSTEM_MIB: Final = 512  # the system itself, with its page cache
 
 
 def room(
@@ -48,14 +48,14 @@ def room(
                     + "or correct host_memory_mib",
                 )
             )
-        elif total > facts.memory_mib - _RESERVE_MIB:
+        elif total > facts.memory_mib - SYSTEM_MIB:
             found.append(
                 Finding(
                     "warning",
                     "host.memory",
                     f"{host}: host_memory_mib",
                     f"the services of the host may take {total} of its {facts.memory_mib} MiB ({parts}), "
-                    f"which leaves less than {_RESERVE_MIB} to the system and its page cache",
+                    f"which leaves less than {SYSTEM_MIB} to the system and its page cache",
                     "plan fewer instances or a smaller workload, or give the host more memory",
                 )
             )

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sizing.core.findings import Finding
-from sizing.core.settings import Sheet
+from sizing.core.settings import MBIT, Sheet
 from sizing.mirror.flow import BENCH, Flow
 from sizing.mirror.variables import ROLE
 
 #: Compressed size over size, zstd and gzip: of logs and of metrics.
 _COMPRESSED: Final = (0.08, 0.19)
-_MBIT: Final = 1_000_000 / 8
 
 
 class FlowShare(NamedTuple):
@@ -38,7 +37,7 @@ def check_path(sheet: Sheet, flow: Flow, codec: str) -> None:
     spec = flow.flow
     if not spec.mb_per_s or not spec.link_mbit_per_s:
         return
-    link = spec.link_mbit_per_s * _MBIT / 1e6
+    link = spec.link_mbit_per_s * MBIT / 1e6
     if spec.mb_per_s <= link:
         return
     name = f"mirror_maker_flows.{flow.name}"
@@ -60,23 +59,23 @@ def check_host_links(
     """Hold what all flows of a host carry against its link: as much comes in as goes out."""
     for host, of_host in shares.items():
         taken, link = sum(share.bytes_per_s for share in of_host), links.get(host, 0)
-        if not link or taken <= link * _MBIT:
+        if not link or taken <= link * MBIT:
             continue
-        times = _times(of_host, len(shares), taken / (link * _MBIT))
+        times = _times(of_host, len(shares), taken / (link * MBIT))
         what = (
             f"{' and '.join(f'flow {share.flow}' for share in of_host)} carry {taken / 1e6:.1f} MB/s before "
-            f"compression through the host, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} MB/s "
+            f"compression through the host, and host_link_mbit_per_s is {link}, {link * MBIT / 1e6:g} MB/s "
             "each way"
         )
         spread = f"{times} times as many hosts, or " if times else ""
-        fix = f"use {spread}a link of {math.ceil(taken / _MBIT)} Mbit/s"
+        fix = f"use {spread}a link of {math.ceil(taken / MBIT)} Mbit/s"
         whole = sum(share.bytes_per_s for share in of_host if not share.packed)
-        if whole > link * _MBIT:
+        if whole > link * MBIT:
             what += ": nothing compresses it (compression.type none)"
             yield Finding("error", "mirror.link", f"{host} {ROLE}", what, fix)
             continue
         codec = next(share.codec for share in of_host if share.packed)
-        left = (link * _MBIT - whole) / (taken - whole)
+        left = (link * MBIT - whole) / (taken - whole)
         what += f": {_fits(left, codec)}"
         yield Finding("warning", "mirror.link", f"{host} {ROLE}", what, f"{fix}; {_TO_KNOW}")
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from sizing.core.settings import MIB, Sheet
+from sizing.core.settings import MBIT, MIB, Sheet
 from sizing.host.facts import HostFacts
 from sizing.rest.variables import RestWorkload
 
@@ -19,7 +19,6 @@ BASE64: Final = 4 / 3
 READER_RECORDS: Final = 100
 #: p99 of a request with 100 records, times five: how long a request may take in a sizing.
 _REQUEST_S: Final = 0.1
-_MBIT: Final = 1_000_000 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +89,16 @@ def check_link(sheet: Sheet, workload: RestWorkload, facts: HostFacts) -> None:
         return
     # As much in as out: one side of each record is bytes for brokers, the other base64 for clients.
     bytes_, encoded = produced + read, produced + read + (BASE64 - 1) * max(produced, read)
-    what = f"{_said(workload)}, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} MB/s each way"
-    times, mbit = math.ceil(encoded / (link * _MBIT)), math.ceil(encoded / _MBIT)
+    what = f"{_said(workload)}, and host_link_mbit_per_s is {link}, {link * MBIT / 1e6:g} MB/s each way"
+    times, mbit = math.ceil(encoded / (link * MBIT)), math.ceil(encoded / MBIT)
     spread = f"spread the load over {times} times as many hosts, or use a link of {mbit} Mbit/s"
     fix = f"{spread}; correct host_link_mbit_per_s where it has more"
-    if (produced + read if workload.reader_records_per_s else produced) > link * _MBIT:
+    if (produced + read if workload.reader_records_per_s else produced) > link * MBIT:
         sheet.error("rest.link", f"{what}: no setting brings that through", fix)
-    elif bytes_ > link * _MBIT:
+    elif bytes_ > link * MBIT:
         fix = f"say in kafka_rest_workload.reader_records_per_s what one reads, or {spread}"
         sheet.warning("rest.link", f"{what}: too little, unless readers read less", fix)
-    elif encoded > link * _MBIT:
+    elif encoded > link * MBIT:
         sheet.warning("rest.link", f"{what}: enough towards the brokers, and not for clients' base64", fix)
 
 

@@ -9,6 +9,7 @@ from sizing.core import jvm_flags
 from sizing.core.service import put_stop
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
+from sizing.host.memory import SYSTEM_MIB
 from sizing.inventory.logins import names_protocol
 from sizing.inventory.security import put_java_option
 from sizing.streams.heap import put_heap
@@ -17,7 +18,6 @@ from sizing.streams.rocksdb import put_rocksdb
 from sizing.streams.stores import InstanceState
 from sizing.streams.variables import StreamsApp
 
-HOST_MIB: Final = 512  # the system itself
 #: Beside heap and bound: 565 MiB at 576 databases with glibc's allocator (bench.streams), and a quarter more.
 _BESIDE_MIB: Final = 256
 _BESIDE_MIB_A_DATABASE: Final = 0.8
@@ -55,7 +55,7 @@ def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> i
             environment, "LD_PRELOAD", "streams.jemalloc", Choice(spec.jemalloc, because, GUIDE, "derived")
         )
     beside = beside_mib(state)
-    room = (app.facts.memory_mib - HOST_MIB) // spec.instances_per_host
+    room = (app.facts.memory_mib - SYSTEM_MIB) // spec.instances_per_host
     room = min(room, spec.memory_mib or room) - heap - beside
     bound = put_rocksdb(sheet, app, state, room) if spec.stores else 0
     sheet.rest_of_own(environment, "streams.own")

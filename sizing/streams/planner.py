@@ -16,6 +16,7 @@ from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import MIB, Advice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.host.facts import HostFacts, host_facts
+from sizing.host.memory import SYSTEM_MIB
 from sizing.inventory.clusters import (
     MESSAGE_MAX_BYTES,
     KafkaCluster,
@@ -31,7 +32,7 @@ from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, every_key, known_keys, 
 from sizing.keys.unread import check_keys
 from sizing.streams import stores as streams_stores
 from sizing.streams.capacity import application_headroom
-from sizing.streams.memory import HOST_MIB, plan_memory
+from sizing.streams.memory import plan_memory
 from sizing.streams.properties import (
     BENCH,
     CONSUMER_PREFIXES,
@@ -129,14 +130,14 @@ def _host(
         findings += properties.findings + memory.findings
         instances.append(PlannedInstance(app.name, tuple(properties.settings + memory.settings)))
     # Beyond the whole memory it is host.memory, which counts what else runs on the host.
-    if total <= facts.memory_mib < total + HOST_MIB:
+    if total <= facts.memory_mib < total + SYSTEM_MIB:
         findings.append(
             Finding(
                 "error",
                 "streams.memory.room",
                 f"{host} {SERVICE}",
                 f"its instances take {total} MiB of heap, RocksDB and overhead, and host_memory_mib is "
-                f"{facts.memory_mib}, of which the system takes {HOST_MIB}",
+                f"{facts.memory_mib}, of which the system takes {SYSTEM_MIB}",
                 "use more or larger hosts, fewer instances, or a smaller streams_app_rocksdb_mib",
             )
         )

@@ -9,7 +9,7 @@ from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.settings import Setting, Sheet
+from sizing.core.settings import MBIT, Setting, Sheet
 from sizing.core.values import int_or_zero
 from sizing.inventory.clusters import KafkaCluster, broker_count
 from sizing.inventory.service_levels import service_levels
@@ -37,7 +37,6 @@ _RETENTION: Final = (("retention.ms", str(_WEEK_MS)), ("retention.bytes", "-1"))
 _DAY_S: Final = 86_400
 #: Planned copies of a partition where there are brokers enough.
 _COPIES: Final = 3
-_MBIT: Final = 1_000_000 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +187,14 @@ def _links(sheet: Sheet, inventory: Inventory, of: ClusterTopics, brokers: int) 
     copies = {t: int(_value(s, "replication.factor", "1")) for t, s in of.planned.items()}
     # In come what producers send and what leaders send to the copies; out goes as much again to readers.
     taken = sum(rate * copies[t] for t, rate in of.rates.items() if t in copies) / brokers
-    if taken * 1e6 > (link := min(links)) * _MBIT:
+    if taken * 1e6 > (link := min(links)) * MBIT:
         more = sum(rate * _copies(of.planned[t], many=True) for t, rate in of.rates.items() if t in copies)
         sheet.error(
             "topics.link",
             f"the targets of cluster {of.name} with their copies are {taken:.1f} MB/s into each of {brokers} "
-            f"brokers, and host_link_mbit_per_s is {link}, {link * _MBIT / 1e6:g} MB/s each way",
-            f"use {math.ceil(more * 1e6 / (link * _MBIT))} brokers or more, or links of "
-            f"{math.ceil(taken * 1e6 / _MBIT)} Mbit/s; a target is meant as it is stored, after compression",
+            f"brokers, and host_link_mbit_per_s is {link}, {link * MBIT / 1e6:g} MB/s each way",
+            f"use {math.ceil(more * 1e6 / (link * MBIT))} brokers or more, or links of "
+            f"{math.ceil(taken * 1e6 / MBIT)} Mbit/s; a target is meant as it is stored, after compression",
         )
 
 

@@ -320,7 +320,7 @@ def test_the_runbook_has_the_seconds_that_a_run_waits_for_the_lock() -> None:
     assert f".lock is held by another run after {seconds} s.`" in TEXT
     entry = " ".join(TEXT.partition("### A lock that another run holds\n")[2].partition("\n### ")[0].split())
     assert f"waits up to {seconds} s for the lock" in entry
-    assert f"{constant('modules/kedge_instance.py', 'MOST_TIMES')} times `ready_seconds`" in entry
+    assert f"{constant('module_utils/probes.py', 'MOST_TIMES')} times `ready_seconds`" in entry
 
 
 def test_an_instance_is_drained_and_put_back_by_hand_where_the_control_machine_is_gone(
