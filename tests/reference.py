@@ -94,6 +94,12 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "",
         "Packages to update; `java` and `kernel` stand for the packages of the host's distribution.",
     ),
+    "reboot_seconds": (
+        "reboot.yml",
+        "int",
+        "",
+        "How long a host may take to answer after its reboot, in seconds; if not set, 900.",
+    ),
     "host": ("remove_host.yml", "str", "", "Host to remove; it has to answer."),
     "gone": (
         "remove_host.yml",
