@@ -200,7 +200,9 @@ def test_a_host_has_as_long_to_answer_as_is_asked_for(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     given = ["reboot.yml", "-e", "service=kafka_rest", "-e", "reboot_seconds=1", *BOOTS]
     began = time.monotonic()
-    with pytest.raises(RuntimeError, match=r"(?s)rest1 does not come back:\s+timed\s+out.*longer\s+than\s+1\s+s"):
+    with pytest.raises(
+        RuntimeError, match=r"(?s)rest1 does not come back:\s+timed\s+out.*longer\s+than\s+1\s+s"
+    ):
         played(tmp_path, given, KEDGE_FAILS="rest1 ping")
     assert time.monotonic() - began < 120  # by default 900
 
