@@ -121,7 +121,7 @@ class RebalanceLevels(_Levels):
     lag_recovery_s: NonNegativeFloat | None = None
     """Longest time until the lag is what it was before."""
     min_restarts: NonNegativeInt | None = None
-    """Least number of restarts that the run has to contain."""
+    """Least number of restarts that have to end under the load."""
 
 
 class ZombieLevels(_Levels):

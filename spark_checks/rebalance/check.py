@@ -9,6 +9,7 @@ import pandas as pd
 
 from evidence.levels import Levels, given
 from evidence.run import Run
+from spark_checks.engine.anomalies import tally
 from spark_checks.engine.applications import output_grains
 from spark_checks.engine.facts import BIN_US, acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
@@ -66,33 +67,29 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     A gap that several restarts touch counts for each. Levels hold for the worst restart. The time is looked
     at until the next restart begins or the load ends. Without actions nothing is known of restarts; without
     samples nothing of a group.
+
+    No traffic shows what a restart cost after the load ended. A restart that began after it (after_load) is
+    left out. One that the load did not outlast (outlasted_load) is measured until the load ended: what is
+    over a level fails, and nothing passes. Neither counts for min_restarts.
     """
     run, slo = evidence.run, given(levels.rebalance)
     actions = evidence.rows("actions")
-    restarts = read_restarts(actions, run)
+    every = read_restarts(actions, run)
+    restarts = [one for one in every if one.begin_us < run.measured_until_us]
+    late = every[len(restarts) :]
+    outlasted = [one for one in restarts if (one.end_us or 0) > run.measured_until_us]
+    unfinished = [one for one in every if one.end_us is None]
     states, assignments, processes, rocksdb = (
         None if table is None else table.to_pandas()
         for table in map(evidence.rows, ("group_states", "assignments", "processes", "rocksdb"))
     )
-    seen = watched(states, assignments, restarts, run) if states is not None and run.watched_groups() else {}
-    seen |= unannounced(processes, restarts, run) if processes is not None else {}
+    seen = watched(states, assignments, every, run) if states is not None and run.watched_groups() else {}
+    seen |= unannounced(processes, every, run) if processes is not None else {}
+    seen |= _incomplete(unfinished, late, outlasted)
+    problems = [f"{restart.name} did not become ready again" for restart in unfinished]
     if not restarts:
         missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
-        if levels.rebalance.min_restarts == 0:
-            verdict, because = judge(
-                [], [], f"no restart was made, and min_restarts 0 asks for none: {missing}", judged=True
-            )
-        else:
-            verdict, because = "unknown", f"nothing is known of restarts: {missing}"
-        return Result(
-            "rebalance",
-            verdict,
-            because,
-            slo=slo,
-            measured={"restarts": 0},
-            anomalies=seen,
-            figures=(_restarts(0, levels),),
-        )
+        return _without_restarts(missing, late, problems, seen, levels)
     cells, outside, lag_series = _measure(evidence, restarts, states, assignments)
     restored = restores(rocksdb, restarts) if rocksdb is not None else {}
     spent = steps(actions.to_pylist(), restarts) if actions is not None else {}
@@ -103,7 +100,6 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         for restart in restarts
     ]
     moved = ownership.changes(assignments, run) if assignments is not None else []
-    problems: list[str] = []
     doubts: list[str] = []
     worst: dict[str, float] = {}
     figures: list[Figure] = []
@@ -120,17 +116,16 @@ def check(evidence: Evidence, levels: Levels) -> Result:
                 doubts.append(f"{words}: the sampler slept, so {value:.2f} s may have been {bound:.2f} s")
             elif level is not None and measure == "lag_recovery_s" and not all(r["lag_back"] for r in table):
                 doubts.append(f"{words}: the next restart came, or the load ended, before lag was back")
+            elif level is not None and outlasted:
+                doubts.append(f"{words}: the load ended before {outlasted[0].name} was ready")
         elif level is not None:
             doubts.append(f"{words} was not measured: its evidence is missing")
         if values or level is not None:
             key = f"rebalance.{measure}"
             unclear = len(doubts) > known
             figures.append(Figure(words, worst.get(measure), level, "s", key=key, doubtful=unclear))
-    unfinished = [restart for restart in restarts if restart.end_us is None]
-    problems += [f"{restart.name} did not become ready again" for restart in unfinished]
-    finished = len(restarts) - len(unfinished)
-    if levels.rebalance.min_restarts is not None and finished < levels.rebalance.min_restarts:
-        doubts.append(f"{finished} restarts, the run must hold {levels.rebalance.min_restarts}")
+    finished = sum(one.end_us is not None for one in restarts) - len(outlasted)
+    doubts += _too_few(finished, len(outlasted) + len(late), levels)
     text = ", ".join(f"{_MEASURES[name]} {value:.2f} s" for name, value in worst.items())
     figures = sorted([*figures, _restarts(finished, levels)], key=lambda one: one.level is None)
     verdict, because = judge(
@@ -149,11 +144,40 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "by_group": ownership.by_group(moved, restarts, table, run),
             "by_restart": table,
         },
-        anomalies=seen | _not_ready(unfinished),
+        anomalies=seen,
         recommendations=_recommend(worst, levels),
         figures=tuple(figures),
         series={"lag": lag_series, "ownership": ownership.bars(moved, run)},
     )
+
+
+def _without_restarts(
+    missing: str, late: list[Restart], problems: list[str], seen: dict[str, Anomaly], levels: Levels
+) -> Result:
+    if late:
+        missing = f"the load had ended before {late[0].name} was restarted, the first of {len(late)}"
+    asked = levels.rebalance.min_restarts != 0
+    verdict, because = judge(
+        problems,
+        [f"nothing is known of restarts: {missing}"] if asked else [],
+        f"no restart was made under the load, and min_restarts 0 asks for none: {missing}",
+        judged=True,
+    )
+    return Result(
+        "rebalance",
+        verdict,
+        because,
+        slo=given(levels.rebalance),
+        measured={"restarts": 0},
+        anomalies=seen,
+        figures=(_restarts(0, levels),),
+    )
+
+
+def _too_few(finished: int, beyond: int, levels: Levels) -> list[str]:
+    asked = levels.rebalance.min_restarts or 0
+    beside = f"; {beyond} more began or ended after the load: raise verify.max_s" if beyond else ""
+    return [f"{finished} restarts, the run must hold {asked}{beside}"] if finished < asked else []
 
 
 def _restarts(finished: int, levels: Levels) -> Figure:
@@ -168,10 +192,18 @@ def _restarts(finished: int, levels: Levels) -> Figure:
     )
 
 
-def _not_ready(unfinished: list[Restart]) -> dict[str, Anomaly]:
-    if not unfinished:
-        return {}
-    return {"not_ready": Anomaly(len(unfinished), tuple({"instance": r.name} for r in unfinished))}
+def _incomplete(
+    unfinished: list[Restart], late: list[Restart], outlasted: list[Restart]
+) -> dict[str, Anomaly]:
+    def about(one: Restart) -> dict[str, Any]:
+        return {"instance": one.name, "from_us": one.begin_us, "until_us": one.end_us}
+
+    found = [
+        *({"kind": "not_ready", **about(one)} for one in unfinished),
+        *({"kind": "after_load", **about(one)} for one in late),
+        *({"kind": "outlasted_load", **about(one)} for one in outlasted),
+    ]
+    return tally(found, ("from_us",))
 
 
 def _measure(

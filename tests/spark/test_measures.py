@@ -240,6 +240,41 @@ def test_a_restart_by_hand_is_named_and_one_that_was_announced_is_not(spark: Spa
     assert alone.anomalies["unannounced_restart"].count == 1
 
 
+def test_a_restart_after_the_load_is_left_out_and_named(spark: SparkSession) -> None:
+    late = [did("kill", 12, 12.1, "8083"), did("ready", 12.1, 13, "8083")]
+    asked = levels(rebalance={"min_restarts": 2, "produce_gap_s": 5})
+    result = rebalance.check(evidence(spark, ledger=steady(), actions=RESTART + late), asked)
+    assert result.verdict == "unknown"
+    said = "1 restarts, the run must hold 2; 1 more began or ended after the load: raise verify.max_s"
+    assert result.because == said
+    assert [row["instance"] for row in result.measured["by_restart"]] == ["rest1 8082"]
+    (named,) = result.anomalies["after_load"].examples
+    assert named == {"instance": "rest1 8083", "from_us": us(12), "until_us": us(13)}
+    one = levels(rebalance={"min_restarts": 1, "produce_gap_s": 5})
+    assert rebalance.check(evidence(spark, ledger=steady(), actions=RESTART + late), one).verdict == "pass"
+    alone = rebalance.check(evidence(spark, ledger=steady(), actions=late), levels())
+    assert (alone.verdict, alone.measured["restarts"]) == ("unknown", 0)
+    assert alone.because.endswith("the load had ended before rest1 8083 was restarted, the first of 1")
+    lost = rebalance.check(evidence(spark, ledger=steady(), actions=late[:1]), levels())
+    assert (lost.verdict, lost.because.split(";")[0]) == ("fail", "rest1 8083 did not become ready again")
+
+
+def test_a_restart_that_the_load_does_not_outlast_fails_or_is_unknown(spark: SparkSession) -> None:
+    astride = [did("drain", 8, 8.5), did("stop", 8.5, 9), did("start", 9, 10), did("ready", 10, 12)]
+    tables = evidence(spark, ledger=steady(per_s=50, until=8), actions=astride)
+    asked = levels(rebalance={"min_restarts": 1, "produce_gap_s": 5})
+    result = rebalance.check(tables, asked)
+    assert result.verdict == "unknown"
+    assert result.because == (
+        "produce gap: the load ended before rest1 8082 was ready; "
+        "0 restarts, the run must hold 1; 1 more began or ended after the load: raise verify.max_s"
+    )
+    assert {figure.verdict for figure in result.figures if figure.level is not None} == {"unknown"}
+    assert result.anomalies["outlasted_load"].count == 1
+    # Two seconds without an acknowledgement are seen before the load ends.
+    assert rebalance.check(tables, levels(rebalance={"produce_gap_s": 1})).verdict == "fail"
+
+
 def test_an_instance_that_did_not_come_back_fails(spark: SparkSession) -> None:
     tables = evidence(spark, ledger=steady(), actions=RESTART[:2])
     result = rebalance.check(tables, levels())
