@@ -20,6 +20,7 @@ from sizing.core import jvm_flags
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.messages import wrong_variable
+from sizing.core.naming import compact, natural
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import put_stop
 from sizing.core.settings import Advice, Basis, Choice, Sheet
@@ -47,13 +48,16 @@ _OUTSIDE_MIB = 384
 def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> Part:
     """Plan one broker process on each host of the clusters that something uses (``used``).
 
-    A cluster that nothing refers to is left out: its hosts are not touched.
+    A cluster that nothing refers to is left out with a warning: its hosts are not touched.
     """
     known, _ = clusters(inventory)
     services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     findings: list[Finding] = []
     for name, cluster in known.items():
-        if cluster.brokers is None or name not in used:
+        if cluster.brokers is None:
+            continue
+        if name not in used:
+            findings += _unused(name, inventory.group(cluster.brokers))
             continue
         read: dict[str, KafkaBroker] = {}
         taken = takes("broker", cluster.version)
@@ -307,6 +311,21 @@ def _why_id(host: str, variables: KafkaBroker) -> str:
     if variables.id is not None:
         return "kafka_broker_id"
     return f"from the name {host} alone, so that it stays whatever hosts come and go"
+
+
+def _unused(cluster: str, hosts: Sequence[str]) -> list[Finding]:
+    if not hosts:
+        return []
+    return [
+        Finding(
+            "warning",
+            "broker.cluster",
+            f"all: kafka_clusters.{cluster}",
+            f"no topic, proxy, mirror or application uses cluster {cluster}, so its brokers are left out of "
+            f"the plan: {compact(sorted(hosts, key=natural))}",
+            f"declare a topic of it in kafka_topics, or remove {cluster} from kafka_clusters",
+        )
+    ]
 
 
 def _no_controller(cluster: str, brokers: Iterable[str], controllers: Sequence[str]) -> list[Finding]:

@@ -100,7 +100,6 @@ def test_broken_inventory_is_told_with_ansibles_reason(tmp_path: Path) -> None:
 def test_local_inventory_describes_a_fleet() -> None:
     fleet = read_fleet(PROJECT / "inventories" / "local")
     assert {"leaf1", "rest1", "rest2", "lb1"} <= {node.name for node in fleet.nodes}
-    assert "agg1" not in {node.name for node in choose(fleet, [], [])}
 
 
 def test_fleets_that_may_run_at_once_have_networks_of_their_own() -> None:

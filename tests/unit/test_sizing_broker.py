@@ -61,6 +61,23 @@ def test_a_cluster_without_a_controller_is_an_error() -> None:
     assert "all 2 brokers of cluster leaf" in error.message
 
 
+def test_brokers_that_nothing_uses_are_left_out_with_a_warning() -> None:
+    both = OURS | {"spare": {"version": "4.3.1", "brokers": "kafka_spare"}}
+    groups = {"kafka_leaf": ("leaf1",), "kafka_spare": ("spare1", "spare2")}
+    every = brokers(["leaf1", "spare1", "spare2"], kafka_clusters=both)
+    inventory = Inventory(every.hosts, {**every.groups, **groups})
+    plan = make_plan(inventory)
+    (warning,) = of_rule(plan, "broker.cluster", "warning")
+    assert warning.where == "all: kafka_clusters.spare"
+    assert warning.message.endswith("left out of the plan: spare[1-2]")
+    assert not any("kafka_broker" in plan.services.get(host, {}) for host in groups["kafka_spare"])
+    topics = [{"name": "t", "cluster": name, "partitions": 1} for name in both]
+    used = Inventory({h: {**v, "kafka_topics": topics} for h, v in inventory.hosts.items()}, inventory.groups)
+    plan = make_plan(used)
+    assert of_rule(plan, "broker.cluster") == []
+    assert "kafka_broker" in plan.services["spare2"]
+
+
 def test_keys_of_another_version_are_found_in_own_broker_settings() -> None:
     plan = make_plan(brokers(["leaf1"], kafka_broker_settings={"zookeeper.connect": "z:2181"}))
     assert "does not read zookeeper.connect" in of_rule(plan, "broker.keys", "warning")[0].message
