@@ -9,8 +9,8 @@ short_description: Name the file of variables that Ansible cannot read, and stop
 description:
   - Before the first play, the files of C(group_vars) and C(host_vars) are parsed; one that Ansible
     cannot read is an error with its file, line and column, and Ansible then stops by itself.
-  - A playbook that computes a plan is stopped if C(--limit) leaves localhost out. Its other plays would
-    find no plan, and most of them no host.
+  - A playbook that computes a plan or writes a review is stopped if C(--limit) leaves localhost out. Its
+    other plays would find no plan, and most of them no host; of what they read, nothing would be written.
 author: Kedge
 """
 
@@ -45,15 +45,22 @@ class CallbackModule(CallbackBase):
             except AnsibleStopsError as error:
                 self._display.error(str(error), wrap_text=False)
         limit = context.CLIARGS.get("subset")
-        plans = [p for p in playbook.get_plays() if any(role.get_name() == "plan" for role in p.get_roles())]
-        if limit and plans and not plans[0].get_variable_manager()._inventory.get_hosts("localhost"):
+        here = [play for play in playbook.get_plays() if _needs_localhost(play)]
+        if limit and here and not here[0].get_variable_manager()._inventory.get_hosts("localhost"):
             self._display.error(
-                f"--limit {limit} leaves out localhost, where the plan is computed. No host was touched. "
-                f"Write --limit '{with_localhost(limit)}'",
+                f"--limit {limit} leaves out localhost, where the plan or review is made. "
+                f"No host was touched. Write --limit '{with_localhost(limit)}'",
                 wrap_text=False,
             )
             # Of any other exception, Ansible says that the plugin failed, and older ones go on.
             raise SystemExit(1)
+
+
+def _needs_localhost(play: Any) -> bool:
+    tasks = [task for block in play.get_tasks() for task in block]
+    return any(role.get_name() == "plan" for role in play.get_roles()) or any(
+        getattr(task, "action", "") == "kedge_write_review" for task in tasks
+    )
 
 
 def with_localhost(limit: str) -> str:

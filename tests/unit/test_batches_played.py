@@ -229,21 +229,26 @@ def test_a_limit_that_mixes_batches_is_refused(tmp_path: Path) -> None:
     assert called(tmp_path, "kedge_instance") == []
 
 
-PLANNING = [
-    file.name
-    for file in sorted(ROOT.glob("*.yml"))
-    if any(
-        role["role"] == "plan" for play in yaml.safe_load(file.read_text()) for role in play.get("roles", ())
-    )
+MADE_HERE = [
+    "review.yml",
+    *(
+        file.name
+        for file in sorted(ROOT.glob("*.yml"))
+        if any(
+            role["role"] == "plan"
+            for play in yaml.safe_load(file.read_text())
+            for role in play.get("roles", ())
+        )
+    ),
 ]
 
 
-@pytest.mark.parametrize("playbook", PLANNING)
+@pytest.mark.parametrize("playbook", MADE_HERE)
 def test_a_limit_that_leaves_out_localhost_is_refused_with_the_one_to_write(
     tmp_path: Path, playbook: str
 ) -> None:
     write_inventory(tmp_path, 2)
-    said = "--limit rest1 leaves out localhost, where the plan is computed. No host was touched. Write --limit 'localhost,rest1'"
+    said = "--limit rest1 leaves out localhost, where the plan or review is made. No host was touched. Write --limit 'localhost,rest1'"
     with pytest.raises(RuntimeError, match=re.escape(said)):
         played(tmp_path, [playbook, "--limit", "rest1"])
     assert (tmp_path / "calls").read_text() == ""
