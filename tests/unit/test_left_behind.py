@@ -305,6 +305,16 @@ def test_instances_are_those_that_have_releases(tmp_path: Path) -> None:
     assert kedge_cleared.units_here(tmp_path) == ["kafka-rest"]
 
 
+def test_a_deploy_reports_once_what_no_host_has_any_more(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    record = {"mm9": {"address": "10.9.9.9", "services": ["mirror_maker"]}}
+    says = tmp_path / "says.json"
+    says.write_text(json.dumps({f"rest{n} kedge_deployed_record": {"record": record} for n in (1, 2)}))
+    played(tmp_path, ["deploy.yml"], KEDGE_SAYS=str(says), ANSIBLE_DISPLAY_OK_HOSTS="true")
+    said = " ".join((tmp_path / "output").read_text().split())
+    assert said.count("mm9 (10.9.9.9) had mirror_maker deployed and left the inventory, and no other") == 1
+
+
 def test_the_plan_shows_hosts_that_left_and_writes_nothing(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     record = {"rest9": {"address": "10.9.9.9", "services": [REST]}}
