@@ -72,6 +72,13 @@ def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:
     return found
 
 
+def described_groups(client: Any) -> dict[str, Any]:
+    """Return what a cluster tells of each of its consumer groups, by name and in order."""
+    names = [group.group_id for group in client.list_consumer_groups().result(TIMEOUT_SECONDS).valid]
+    answers = client.describe_consumer_groups(names) if names else {}
+    return {name: answer.result(TIMEOUT_SECONDS) for name, answer in sorted(answers.items())}
+
+
 def logs_in(bootstrap_servers: str, client: dict[str, Any]) -> bool:
     """Return whether the brokers take a client's login, as soon as they have said so; else as ``admin``."""
     refused: list[KafkaError] = []

@@ -304,6 +304,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/module_utils/way_back.py": _NODE,
     "plugins/modules/kafka_group_members.py": _CLUSTER,
     "plugins/modules/kafka_mirror_positions.py": _TOPIC,
+    "plugins/modules/kafka_other_mirrors.py": _CLUSTER,
     "plugins/modules/kafka_replicas_gate.py": _CLUSTER,
     "plugins/modules/kafka_rights_present.py": _CLUSTER,
     "plugins/modules/kafka_topics_present.py": _CLUSTER,

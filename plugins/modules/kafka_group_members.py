@@ -37,19 +37,17 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from confluent_kafka import KafkaException
 
-from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys, with_next_step
+from control.kafka_admin import CLUSTER_ARGUMENTS, admin, client_keys, described_groups, with_next_step
 
 UNTOUCHED = "The instance was not touched."
 
 
 def members(client: Any) -> list[dict[str, str]]:
     """Return group and client id of every member that the cluster knows."""
-    groups = [group.group_id for group in client.list_consumer_groups().result(TIMEOUT_SECONDS).valid]
-    described = client.describe_consumer_groups(groups) if groups else {}
     return [
-        {"group": group, "name": member.client_id}
-        for group, answer in sorted(described.items())
-        for member in answer.result(TIMEOUT_SECONDS).members
+        {"group": name, "name": member.client_id}
+        for name, group in described_groups(client).items()
+        for member in group.members
     ]
 
 

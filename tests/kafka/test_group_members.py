@@ -1,8 +1,9 @@
-"""The module that tells the members of groups, as a playbook calls it, against a real broker."""
+"""The modules that tell of the members of groups, as a playbook calls them, against a real broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer
@@ -14,26 +15,37 @@ from tests.kafka.modules import run_module
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture
-def member(broker: CrashableBroker, topic: str) -> Iterator[dict[str, str]]:
-    """A consumer that has its partitions; its group and name."""
-    named = {"group": f"group-of-{topic}", "name": f"name-in-{topic}"}
-    keys = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": named["group"],
-        "client.id": named["name"],
-    }
+@contextmanager
+def joined(broker: CrashableBroker, topic: str, group: str, name: str) -> Iterator[None]:
+    """A consumer that has its partitions."""
+    keys = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": name}
     consumer = Consumer(keys)
     consumer.subscribe([topic])
     await_that(lambda: consumer.poll(0.1) or consumer.assignment(), "the consumer has partitions")
-    yield named
-    consumer.close()
+    try:
+        yield
+    finally:
+        consumer.close()
 
 
-def test_group_and_name_of_each_member_are_told(broker: CrashableBroker, member: dict[str, str]) -> None:
-    told = run_module("kafka_group_members", {"bootstrap_servers": broker.bootstrap_servers})
-    assert member in told["members"]
+def test_group_and_name_of_each_member_are_told(broker: CrashableBroker, topic: str) -> None:
+    named = {"group": f"group-of-{topic}", "name": f"name-in-{topic}"}
+    with joined(broker, topic, **named):
+        told = run_module("kafka_group_members", {"bootstrap_servers": broker.bootstrap_servers})
+    assert named in told["members"]
     assert not told["changed"]
+
+
+def test_a_mirror_beside_a_flow_is_warned_of_unless_it_is_known(broker: CrashableBroker, topic: str) -> None:
+    flows = {"metrics": {"target": "agg", "topics": [topic]}}
+    asked = {"bootstrap_servers": broker.bootstrap_servers, "flows": flows}
+    with joined(broker, topic, "theirs", "theirs-0"):
+        told = run_module("kafka_other_mirrors", asked)
+        known = run_module("kafka_other_mirrors", asked | {"known": ["theirs"]})
+    (warning,) = told["warnings"]
+    assert f"group theirs of {broker.bootstrap_servers} reads all topics of flow metrics" in warning
+    assert "theirs-0 on " in warning
+    assert (known["mirrors"], known.get("warnings", [])) == ([], [])
 
 
 def test_a_cluster_that_does_not_answer_is_named_in_a_line() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from control.deploy_steps import step_lines, steps
 from control.mirror_positions import Taken, parse_position, refusal, taken
 from control.occupying import adopting_hosts, adoptions, mirrors_adopted, occupying
 from plugins.modules import kafka_mirror_positions, kedge_occupied, kedge_predecessor
+from plugins.modules.kafka_other_mirrors import other_mirrors
 from sizing.core.inventory import Inventory
 from sizing.mirror.adopting import adopting_json
 from sizing.plan import make_plan
@@ -260,6 +262,38 @@ def test_earlier_positions_in_the_topic_of_a_flow_of_mirror_maker_2_are_refused(
     if refused:
         assert "topic mm2-offsets.metrics.internal of agg:9092 has earlier positions" in said
         assert "delete the topic" in said
+
+
+def described(read: list[str], *client_ids: str) -> SimpleNamespace:
+    """A stub of what a cluster tells of a group."""
+    topics = [SimpleNamespace(topic=topic) for topic in read]
+    held = SimpleNamespace(topic_partitions=topics)
+    return SimpleNamespace(
+        members=[SimpleNamespace(client_id=name, host="/10.0.0.9", assignment=held) for name in client_ids]
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "warned"),
+    [
+        (described(["a", "b", "z"], "theirs-0", "theirs-1"), True),
+        (described(["a"], "theirs-0"), False),
+        (described(["a", "b"], "theirs-0", "spark"), False),
+        (described(["a", "b"], "consumer-theirs-1"), False),
+        (described(["a", "b"]), False),
+    ],
+    ids=["a mirror", "some of the topics", "another client beside", "a consumer", "no member"],
+)
+def test_a_group_that_reads_all_of_a_flow_as_a_mirror_does_is_warned_of(
+    group: SimpleNamespace, warned: bool
+) -> None:
+    topics, flows = ["a", "b", "c", "__offsets"], {"metrics": {"topics": ["[ab]", "__.*"], "target": "agg"}}
+    found = other_mirrors({"theirs": group, "empty": described([])}, topics, flows, ["mirror-maker-metrics"])
+    assert [(one["flow"], one["group"]) for one in found] == [("metrics", "theirs")] * warned
+    if warned:
+        assert found[0]["members"] == ["theirs-0 on 10.0.0.9", "theirs-1 on 10.0.0.9"]
+    assert other_mirrors({"theirs": group}, topics, flows, ["theirs"]) == []
+    assert other_mirrors({"theirs": group}, ["c"], flows, []) == []
 
 
 class Units:
