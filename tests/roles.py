@@ -1,4 +1,4 @@
-"""Tasks of one role, played on this machine."""
+"""Plays, and tasks of one role, played on this machine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,45 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def play_here(
+    folder: Path,
+    plays: Sequence[Mapping[str, Any]],
+    inventory: Mapping[str, Any],
+    *words: str,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
+    """Play plays with the roles and modules of this tree.
+
+    Args:
+        folder: where the playbook and the inventory are written.
+        plays: as a playbook has them.
+        inventory: as its file has it.
+        words: more arguments of ansible-playbook.
+        environment: what is set beside this process's own.
+    """
+    (folder / "hosts.json").write_text(json.dumps(inventory))
+    (folder / "play.yml").write_text(json.dumps(plays))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    return subprocess.run(
+        [program, "-i", folder / "hosts.json", folder / "play.yml", *words],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_ROLES_PATH": str(ROOT / "roles"),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def play_role(
@@ -37,22 +71,6 @@ def play_role(
         "gather_facts": False,
         "tasks": [{"ansible.builtin.include_role": include}],
     }
-    (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": host or {"localhost": {}}}}))
-    (folder / "play.yml").write_text(json.dumps([play]))
-    return subprocess.run(
-        [
-            Path(sys.executable).with_name("ansible-playbook"),
-            *("-i", folder / "hosts.json", "-c", "local", folder / "play.yml"),
-            *("-e", json.dumps({**variables, "ansible_python_interpreter": sys.executable})),
-        ],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_ROLES_PATH": str(ROOT / "roles"),
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    given = json.dumps({**variables, "ansible_python_interpreter": sys.executable})
+    inventory = {"all": {"hosts": host or {"localhost": {}}}}
+    return play_here(folder, [play], inventory, "-c", "local", "-e", given, **environment)

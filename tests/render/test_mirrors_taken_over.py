@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.roles import ROOT
+from tests.roles import ROOT, play_here
 
 pytestmark = pytest.mark.slow
 
@@ -97,33 +95,20 @@ def played(tmp_path: Path, answers: dict[str, Any]) -> tuple[list[str], str]:
             "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
         }
     }
-    (tmp_path / "hosts.yml").write_text(json.dumps(inventory))
 
     def play(on: str, *tasks: str) -> dict[str, Any]:
         included = [{"include_role": {"name": "mirror_maker", "tasks_from": one}} for one in tasks]
         return {"hosts": on, "gather_facts": False, "any_errors_fatal": True, "tasks": included}
 
     plays = [play("localhost", "adopting", "adoptable"), play("m1,m2", "take_over")]
-    (tmp_path / "play.yml").write_text(json.dumps(plays))
-    done = subprocess.run(
-        [
-            Path(sys.executable).with_name("ansible-playbook"),
-            "-i",
-            tmp_path / "hosts.yml",
-            tmp_path / "play.yml",
-        ],
-        cwd=ROOT,
-        env=os.environ
-        | {
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_ROLES_PATH": f"{tmp_path / 'roles'}:{ROOT / 'roles'}",
-            "ANSIBLE_LIBRARY": f"{tmp_path / 'library'}:{ROOT / 'plugins' / 'modules'}",
-            "ANSWERS": json.dumps(answers),
-            "STEPS": str(tmp_path / "steps"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+    done = play_here(
+        tmp_path,
+        plays,
+        inventory,
+        ANSIBLE_ROLES_PATH=f"{tmp_path / 'roles'}:{ROOT / 'roles'}",
+        ANSIBLE_LIBRARY=f"{tmp_path / 'library'}:{ROOT / 'plugins' / 'modules'}",
+        ANSWERS=json.dumps(answers),
+        STEPS=str(tmp_path / "steps"),
     )
     steps = (tmp_path / "steps").read_text().splitlines()
     return steps, " ".join(done.stdout.split()) if done.returncode else ""

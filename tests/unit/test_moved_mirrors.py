@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.roles import ROOT, play_here
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 PLAN = {
     "hosts": {
         host: {"services": {"mirror_maker": {"instances": [{"name": name} for name in names]}}}
@@ -39,7 +37,6 @@ def deploy(folder: Path, has: dict[str, list[str]], limit: str, away: str = "") 
         hosts[away] = {"ansible_host": "127.0.0.1", "ansible_port": "1"}
     localhost = {"ansible_connection": "local", "plan_made": {"plan": PLAN}}
     inventory = {"all": {"hosts": {"localhost": localhost}}, "mirror_maker": {"hosts": hosts}}
-    (folder / "hosts.yml").write_text(json.dumps(inventory))
     new = yaml.safe_load((ROOT / "roles/mirror_maker/vars/main.yml").read_text())
     play = {
         "hosts": "mirror_maker",
@@ -47,14 +44,7 @@ def deploy(folder: Path, has: dict[str, list[str]], limit: str, away: str = "") 
         "vars": {key: new[key] for key in ("_mirror_maker_plan", "_mirror_maker_new")},
         "tasks": [{"ansible.builtin.import_tasks": str(folder / "moving.yml")}],
     }
-    (folder / "play.yml").write_text(json.dumps([play]))
-    done = subprocess.run(
-        [PLAYBOOK, "-i", folder / "hosts.yml", folder / "play.yml", "--limit", limit],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = play_here(folder, [play], inventory, "--limit", limit)
     assert "fatal" not in done.stdout or "Refusing" in done.stdout, done.stdout
     return " ".join(done.stdout.split()) if done.returncode else ""
 

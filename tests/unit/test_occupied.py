@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -20,8 +19,8 @@ from plugins.modules import kedge_instance, kedge_occupied
 from sizing.plan import make_plan
 from tests.planned import mirrors
 from tests.rest_inventories import rest
+from tests.roles import play_here
 
-ROOT = Path(__file__).resolve().parents[2]
 MAIN = "io.confluent.kafkarest.KafkaRestMain"
 LISTEN = (
     "import socket,sys\ns=socket.socket()\ns.bind(('127.0.0.1',0))\ns.listen()\n"
@@ -280,23 +279,8 @@ def test_the_role_stops_before_the_first_change_and_says_whose_port_it_is(
             "vars": {"ansible_connection": "local"},
         }
     }
-    (tmp_path / "hosts.yml").write_text(json.dumps(inventory))
-    play = [{"hosts": "here", "gather_facts": False, "roles": [{"role": "occupied"}]}]
-    (tmp_path / "play.yml").write_text(json.dumps(play))
-    done = subprocess.run(
-        [
-            Path(sys.executable).with_name("ansible-playbook"),
-            "-i",
-            tmp_path / "hosts.yml",
-            tmp_path / "play.yml",
-        ],
-        cwd=ROOT,
-        env=os.environ
-        | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_ROLES_PATH": str(ROOT / "roles")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    play = {"hosts": "here", "gather_facts": False, "roles": [{"role": "occupied"}]}
+    done = play_here(tmp_path, [play], inventory)
     assert (done.returncode != 0) is held, done.stdout
     said = f"here: port {stranger[1]} of rest-balancer@8082 is held by process {stranger[0]}"
     assert (said in done.stdout.replace("\n", " ")) is held, done.stdout
