@@ -140,7 +140,7 @@ def _spans(run: Run, restarts: Iterable[Restart], who: Who) -> list[tuple[float,
     """Return the parts of the run in which an instance ran: between its restarts, seconds since the begin."""
     spans, begin = [], 0.0
     for one in restarts:
-        if (one.host, one.instance) == who:
+        if (one.host, one.instance) == who and one.begin_us < run.measured_until_us:
             spans.append((begin, (one.begin_us - run.started_us) / 1e6))
             begin = ((one.end_us or run.measured_until_us) - run.started_us) / 1e6
     return [*spans, (begin, (run.measured_until_us - run.started_us) / 1e6)]

@@ -158,6 +158,17 @@ def test_an_instance_that_fell_silent_is_unknown_unless_it_was_restarted(
     assert ("joins on h reported nothing of its memory for 32 s" in result.because) != restarted
 
 
+def test_a_restart_after_the_load_asks_for_no_samples_until_then(spark: SparkSession) -> None:
+    actions = [
+        WHO | {"action": action, "started_us": us(begin), "ended_us": us(until), "ok": True}
+        for action, begin, until in (("stop", 60, 61), ("ready", 61, 65))
+    ]
+    tables = evidence(
+        spark, about("h"), settings=planned(), rocksdb=[sample(1, 800), sample(9, 800)], actions=actions
+    )
+    assert memory.check(tables, Levels()).verdict == "pass"
+
+
 def test_the_limit_of_another_service_is_not_the_applications(spark: SparkSession) -> None:
     other = [row | {"service": "mirror_maker"} for row in planned(MemoryMax="500M")]
     tables = evidence(spark, about("h"), settings=[*planned(), *other], rocksdb=[sample(1, 800)])
