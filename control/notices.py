@@ -26,12 +26,16 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "broker_identity": "set kafka_broker_id to the id that it has: its data belongs to that id",
     # Brokers that restarted would not replicate with those that did not, and no gate would open.
     "brokers_security": "deploy a second cluster with the new security, and mirror the topics into it",
+    # A worker without transactions reads the offsets of aborted ones, and would skip their records.
+    "mirror_exactly_once": "stop the flow's workers on all hosts (systemctl stop 'mirror-maker@FLOW-*'), "
+    "then run the playbook again",
 }
 _LOGIN: Final = re.compile(r"^\s*http-request auth\b", re.MULTILINE)
 _USERS: Final = re.compile(r"^\s*# (\d+) users of", re.MULTILINE)
 _KEY: Final = re.compile(r"^([a-z.]+)=(.*)$", re.MULTILINE)
 #: Keys of server.properties by which brokers of one cluster know one another.
 _SECURED: Final = ("sasl.mechanism.inter.broker.protocol", "inter.broker.listener.name")
+_TRANSACTIONS: Final = re.compile(r"^\S+\.exactly\.once\.source\.support=(\w+)$", re.MULTILINE)
 _BIND: Final = re.compile(r"^frontend rest\n(?:.*\n)*?\s*bind (?P<at>\S+)(?P<options>.*)$", re.MULTILINE)
 
 
@@ -64,6 +68,8 @@ def notices(
             seen = _of_proxy(state, instance, balanced)
         elif unit == "kafka-broker":
             seen = _of_broker(own)
+        elif unit == "mirror-maker" and state["active"]:
+            seen = _of_mirror(own)
         found += [Notice(str(instance["name"]), name, said) for name, said in seen]
     return found
 
@@ -96,6 +102,15 @@ def _of_broker(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]
         yield name, f"speaks {_spoken(is_)} in place of {_spoken(was)} (security of kafka_clusters)"
     elif (old := _listener(was)[1]) != (new := _listener(is_)[1]):
         yield "broker_port", f"listens on port {new} in place of {old} (kafka_broker_port)"
+
+
+def _of_mirror(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    files = texts.get("mm2.properties", ("", ""))
+    was, is_ = (found[1] if (found := _TRANSACTIONS.search(text)) else "disabled" for text in files)
+    # Workers that are preparing may run beside both: Kafka's own way from one to the other.
+    if all(files) and {was, is_} == {"disabled", "enabled"}:
+        turned = "on" if is_ == "enabled" else "off"
+        yield "mirror_exactly_once", f"turns exactly_once {turned} (mirror_maker_flows) while its flow runs"
 
 
 def _voters(settings: Mapping[str, str]) -> list[str]:

@@ -14,6 +14,8 @@ SYSTEMD = ETC / "systemd/system"
 #: What stands in a file for a secret; and where a release keeps its files as they were with marks.
 MARK = re.compile(r"<secret [0-9a-f]{16}>")
 MARKED = ".marked"
+#: Whether a worker of MirrorMaker 2 sends in transactions, which all workers of its flow have to do or not.
+_TRANSACTIONS = re.compile(r"^\S+\.exactly\.once\.source\.support=(\w+)$", re.MULTILINE)
 #: The file of a release that says how it was asked whether it is ready; it may hold a login.
 PROBE = ".probe"
 #: Files that name a release: the one with which the process runs, the last one that became ready, and the one
@@ -112,6 +114,22 @@ def text_of(folder: Path | None, path: str) -> str:
     """Return what a file of a release holds; nothing where there is no such release, or no such file."""
     file = folder / path if folder else None
     return file.read_text() if file and file.is_file() else ""
+
+
+def apart(release: Path, other: Path, foreign: str) -> str:
+    """Return what a release runs that must not run beside instances of another one; empty where it may.
+
+    ``foreign`` is the text of a unit that must not.
+    """
+    if foreign and foreign in text_of(release, "unit.service"):
+        return foreign
+    its, others = (
+        found[1] if (found := _TRANSACTIONS.search(text_of(folder, "mm2.properties"))) else "disabled"
+        for folder in (release, other)
+    )
+    if {its, others} == {"disabled", "enabled"}:
+        return f"{'with' if its == 'enabled' else 'without'} exactly_once"
+    return ""
 
 
 def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:

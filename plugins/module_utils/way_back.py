@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ansible.module_utils.probes import systemctl
-from ansible.module_utils.releases import PROBE, SYSTEMD
+from ansible.module_utils.releases import PROBE, SYSTEMD, apart
 from ansible.module_utils.service_control import act
 
 
@@ -26,9 +26,9 @@ def go_back(instance: Any, release: str, *, gently: bool = False) -> str:
     if good == release:
         left = "left as it is" if gently else "stopped"
         return f"it ran this release before, so there is nothing to put back; it is {left}"
-    foreign = instance.module.params["foreign"]
-    if foreign and foreign in _unit_of(instance, good):
-        return f"its previous release runs {foreign}, which must not run beside this one, so it is stopped"
+    releases = instance.home / "releases"
+    if runs := apart(releases / good, releases / release, instance.module.params["foreign"]):
+        return f"its previous release runs {runs}, which must not run beside this one, so it is stopped"
     restore(instance, good)
     instance.put_in_force(good)
     gently = gently and instance.takes(good) and instance.raise_limits(good)

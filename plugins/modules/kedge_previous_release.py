@@ -59,6 +59,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT
 from ansible.module_utils.releases import (
     PROBE,
+    apart,
     content,
     current,
     difference,
@@ -95,8 +96,8 @@ def refusal(params: dict[str, Any], active: Path, folder: Path) -> str:
     unit = text_of(folder, "unit.service")
     if not unit:
         return f"release {folder.name} has no unit"
-    if params["foreign"] and params["foreign"] in unit:
-        return f"release {folder.name} runs {params['foreign']}, which must not run beside what is planned"
+    if runs := apart(folder, active, params["foreign"]):
+        return f"release {folder.name} runs {runs}, which must not run beside what is planned"
     gone = [link for link in content(folder)["links"].values() if not Path(link).exists()]
     if gone:
         return f"release {folder.name} needs {gone[0]}, which is no longer there"

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.awaiting import await_that
-from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, copies, held, in_order, site
+from tests.kafka.mirror_site import (
+    PARTITIONS,
+    Site,
+    Writer,
+    audited,
+    await_all,
+    copies,
+    held,
+    in_order,
+    missing,
+    read,
+    site,
+)
 from tests.kafka.modules import run_module
 
 __all__ = ["site"]
@@ -92,3 +106,67 @@ def test_a_flow_that_promises_exactly_once_keeps_it_when_a_worker_is_killed(site
     await_all(site, topic)
     assert copies(site, topic) == {1}
     assert in_order(site, topic)
+
+
+def test_a_flow_whose_workers_all_stop_turns_exactly_once_on_and_off_without_loss_or_repetition(
+    site: Site,
+) -> None:
+    topic = "turned"
+    site.topics(topic)
+    with Writer(site, topic):
+        for number, exactly_once in enumerate((False, True, False)):
+            before = held(site.target.bootstrap_servers, topic)
+            workers = [site.mirror_2(topic, 2 * number + n, exactly_once=exactly_once) for n in range(2)]
+            await_that(
+                lambda before=before: held(site.target.bootstrap_servers, topic) > before + 5000,
+                f"the workers mirror, exactly_once {exactly_once}",
+            )
+            for worker in workers:
+                worker.terminate()
+            for worker in workers:
+                worker.wait(60)
+        site.mirror_2(topic, 6)
+    await_all(site, topic)
+    assert copies(site, topic) == {1}
+    assert in_order(site, topic)
+
+
+def test_only_a_worker_without_transactions_passes_over_the_records_of_an_aborted_one(site: Site) -> None:
+    topic = "aborted"
+    site.topics(topic)
+    servers = site.source.bootstrap_servers, site.target.bootstrap_servers
+    writer = Producer({"bootstrap.servers": servers[0]})
+
+    def write(first: int) -> None:
+        for number in range(first, first + 1000):
+            writer.produce(topic, f"record {number}".encode(), partition=number % PARTITIONS)
+        assert writer.flush(30) == 0
+
+    write(0)
+    worker = site.mirror_2(topic, 0, exactly_once=True)
+    await_all(site, topic)
+    for number, exactly_once in ((1, True), (2, False)):
+        worker.terminate()
+        worker.wait(60)
+        write(1000 * number)
+        abort_offsets(servers[1], topic, 250 * (number + 1) - 1)
+        worker = site.mirror_2(topic, number, exactly_once=exactly_once)
+        if exactly_once:
+            await_all(site, topic)
+    write(3000)
+    await_that(lambda: b"record 3999" in read(servers[1], topic), "the last record is mirrored")
+    assert missing(site, topic) == {f"record {number}".encode() for number in range(2000, 3000)}
+
+
+def abort_offsets(bootstrap_servers: str, flow: str, offset: int) -> None:
+    """Leave behind what a worker does that is killed before its transaction ends: offsets, and no commit."""
+    own = {"transactional.id": f"killed {offset}", "partitioner": "murmur2_random"}  # as the worker's producer
+    producer = Producer({"bootstrap.servers": bootstrap_servers, **own})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    topic = f"mm2-offsets.{flow}.internal"
+    for partition in range(PARTITIONS):
+        key = ["MirrorSourceConnector", {"cluster": "leaf", "partition": partition, "topic": flow}]
+        producer.produce(topic, json.dumps({"offset": offset}), json.dumps(key, separators=(",", ":")))
+    producer.flush(30)
+    producer.abort_transaction(30)

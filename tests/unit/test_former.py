@@ -210,6 +210,32 @@ def test_what_is_no_way_back_is_said(host: Host, change: str, given: dict[str, A
     assert bool(said) is bool(wrong)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "runs"),
+    [
+        ("disabled", "enabled", "without exactly_once"),
+        ("enabled", "disabled", "with exactly_once"),
+        ("preparing", "enabled", ""),
+        ("enabled", "enabled", ""),
+    ],
+)
+def test_a_release_with_another_exactly_once_is_no_way_back(
+    host: Host, old: str, new: str, runs: str
+) -> None:
+    for release, support in (("old", old), ("new", new)):
+        line = f"agg.exactly.once.source.support={support}\n" if support != "disabled" else "tasks.max=1\n"
+        host.stage(release, **{"mm2.properties": line})
+    host.switch("old")
+    wrong = host.switch("new", "started", fails="new") or ""
+    if runs:
+        assert f"its previous release runs {runs}, which must not run beside this one" in wrong
+    else:
+        assert "the previous release old is back and running" in wrong
+    host.switch("new")
+    refused = f"release old runs {runs}, which must not run beside what is planned" if runs else ""
+    assert host.former() == ("old", refused)
+
+
 def test_the_difference_has_the_files_that_change_and_no_secret(host: Host) -> None:
     host.stage("old", **{"users.properties": f"anna={MARK}\n"})
     host.switch("old")

@@ -15,6 +15,7 @@ from control.rendering import render_instance
 from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
+from tests.planned import mirrors
 from tests.rest_inventories import rest
 from tests.unit.test_sizing_broker import OURS, brokers
 
@@ -157,6 +158,42 @@ def test_what_a_cluster_would_lose_by_a_change_of_its_brokers(
     before: dict[str, Any], after: dict[str, Any], names: list[str]
 ) -> None:
     assert broker(before, after) == names
+
+
+PREPARING = {"settings": {"agg.exactly.once.source.support": "preparing"}}
+
+
+def worker(flow: dict[str, Any]) -> dict[str, Any]:
+    """A worker of MirrorMaker 2 of flow metrics, as the plan's JSON has it."""
+    plan = make_plan(mirrors(1, flow, kind="mirror_maker_2", version="4.3.1"))
+    return dict(plan.to_json()["hosts"]["mm1"]["services"]["mirror_maker"]["instances"][0])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {"exactly_once": True}, ["turns exactly_once on"]),
+        ({"exactly_once": True}, {}, ["turns exactly_once off"]),
+        ({}, {"latency_budget_ms": 9000}, []),
+        ({"exactly_once": True}, {"exactly_once": True, "latency_budget_ms": 9000}, []),
+        # Kafka's own way: every worker prepares first.
+        ({}, PREPARING, []),
+        (PREPARING, {"exactly_once": True}, []),
+    ],
+)
+def test_a_flow_that_runs_cannot_change_exactly_once_worker_by_worker(
+    before: dict[str, Any], after: dict[str, Any], said: list[str]
+) -> None:
+    was, is_ = worker(before), worker(after)
+    old, new = (render_instance("mirror-maker", one)["mm2.properties"] for one in (was, is_))
+    diff = {"before": old, "after": new, "before_header": f"/etc/mirror-maker/{is_['name']}/mm2.properties"}
+    running = {"current": "1", "active": True, "in_force": []}
+    found = notices({"instances": [running], "diff": [diff]}, "mirror-maker", [is_])
+    assert [notice.said.partition(" (")[0] for notice in found] == said
+    assert ("systemctl stop" in refusal({"mm1 mirror_maker": found}, [])) is bool(said)
+    assert "allow=" not in refusal({"mm1 mirror_maker": found}, [])
+    stopped = {"instances": [running | {"active": False}], "diff": [diff]}
+    assert notices(stopped, "mirror-maker", [is_]) == []
 
 
 def test_a_change_that_would_harm_the_cluster_is_not_offered_by_name() -> None:
