@@ -15,7 +15,7 @@ from control.rendering import render_instance
 from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
-from tests.planned import mirrors
+from tests.planned import CLUSTERS, METRICS, mirrors
 from tests.rest_inventories import rest
 from tests.unit.test_sizing_broker import OURS, brokers
 
@@ -265,6 +265,40 @@ def test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name(t
     assert calls.count("kedge_deployed_record") == len(hosts_of(tmp_path))
     played(tmp_path, ["deploy.yml", "-e", "allow=login"])
     assert "kedge_instance" in (tmp_path / "calls").read_text()
+
+
+def test_a_deploy_stops_before_a_host_is_touched_where_a_flow_that_runs_changes_exactly_once(
+    tmp_path: Path,
+) -> None:
+    write_inventory(tmp_path, 1)
+    hosts = json.loads((tmp_path / "hosts.yml").read_text())["all"]
+    hosts["children"]["mirror_maker"] = {"hosts": {"mm1": {}}}
+    hosts["vars"] |= {
+        "kafka_clusters": CLUSTERS,
+        "mirror_maker_kind": "mirror_maker_2",
+        "mirror_maker_version": "4.3.1",
+        "mirror_maker_flows": {"metrics": METRICS | {"exactly_once": True}},
+    }
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": hosts}))
+    running = {
+        "name": "metrics-0",
+        "release": "0",
+        "current": "1",
+        "active": True,
+        "pending": True,
+        "in_force": [],
+    }
+    diff = {
+        "before": "tasks.max=4\n",
+        "after": "tasks.max=4\nagg.exactly.once.source.support=enabled\n",
+        "before_header": "/etc/mirror-maker/metrics-0/mm2.properties",
+    }
+    answer = {"instances": [running], "restart": ["metrics-0"], "stale": [], "diff": [diff]}
+    says = tmp_path / "says.json"
+    says.write_text(json.dumps({"mm1 kedge_release": answer}))
+    with pytest.raises(RuntimeError, match="mm1 mirror_maker@metrics-0 turns exactly_once on"):
+        played(tmp_path, ["deploy.yml"], KEDGE_SAYS=str(says))
+    assert "kedge_instance" not in (tmp_path / "calls").read_text()
 
 
 def hosts_of(path: Path) -> set[str]:
