@@ -160,7 +160,8 @@ def test_only_a_worker_without_transactions_passes_over_the_records_of_an_aborte
 
 def abort_offsets(bootstrap_servers: str, flow: str, offset: int) -> None:
     """Leave behind what a worker does that is killed before its transaction ends: offsets, and no commit."""
-    own = {"transactional.id": f"killed {offset}", "partitioner": "murmur2_random"}  # as the worker's producer
+    # The partitioner is that of the worker's producer: the last value of a key counts within one partition.
+    own = {"transactional.id": f"killed {offset}", "partitioner": "murmur2_random"}
     producer = Producer({"bootstrap.servers": bootstrap_servers, **own})
     producer.init_transactions(30)
     producer.begin_transaction()
