@@ -20,8 +20,9 @@ _KINDS: Final = {
 _HEAD: Final = """\
 # Sources
 
-Every setting of a [plan](plan.md) names its source, and the section of it. Each source is here, under a short key. This page
-is made from [sources.yml](../sizing/sources.yml).
+Every setting of a [plan](plan.md) names its source, and the section of it. To find what a plan cites, search this page for its
+name. *Outdated* is what no longer holds of a source, or was measured to be wrong. This page is made from
+[sources.yml](../sizing/sources.yml).
 """
 
 

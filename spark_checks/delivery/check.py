@@ -1,4 +1,4 @@
-"""Whether every record arrived: once, intact, in order, where it was acknowledged, and at every group."""
+"""Whether the topic has each acknowledged record once, unchanged and in order, and each group received it."""
 
 from __future__ import annotations
 

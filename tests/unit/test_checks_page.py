@@ -70,4 +70,5 @@ def test_the_page_has_the_default_level_of_each_anomaly() -> None:
     for (check, kind), (level, _) in entries().items():
         if kind in models.get(check, {}):
             default = models[check][kind]
-            assert level == ("-" if default is None else f"{default:g}"), (check, kind)
+            unit = " %" if check == "memory" else ""
+            assert level == ("-" if default is None else f"{default:g}{unit}"), (check, kind)
