@@ -42,10 +42,12 @@ def test_a_mirror_beside_a_flow_is_warned_of_unless_it_is_known(broker: Crashabl
     with joined(broker, topic, "theirs", "theirs-0"):
         told = run_module("kafka_other_mirrors", asked)
         known = run_module("kafka_other_mirrors", asked | {"known": ["theirs"]})
-    (warning,) = told["warnings"]
-    assert f"group theirs of {broker.bootstrap_servers} reads all topics of flow metrics" in warning
-    assert "theirs-0 on " in warning
-    assert (known["mirrors"], known.get("warnings", [])) == ([], [])
+    (other,) = told["mirrors"]
+    assert (other["flow"], other["group"]) == ("metrics", "theirs")
+    assert f"group theirs of {broker.bootstrap_servers} reads all topics of flow metrics" in told["printed"]
+    assert "theirs-0 on " in told["printed"]
+    assert known["mirrors"] == []
+    assert "group theirs" not in known["printed"]
 
 
 def test_a_cluster_that_does_not_answer_is_named_in_a_line() -> None:
