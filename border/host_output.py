@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from border.untrusted import Count, Int, Long, Untrusted, UntrustedError, only, parsed
-from evidence.plain import plain
+from evidence.printable import plain
 
 #: What one command may print: the GC logs and samples of a host's instances.
 OUTPUT_BYTES: Final = 64 << 20

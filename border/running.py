@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from border.untrusted import Count, Untrusted, checked
-from evidence.plain import plain
+from evidence.printable import plain
 
 #: Letters of a text of any kind, and lines of a file: as many as a file may have bytes.
 _MOST: Final = 262_400

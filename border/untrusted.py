@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evidence.plain import plain
+from evidence.printable import plain
 
 #: Letters of untrusted text that a message shows.
 _SHOWN: Final = 200

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from control.notices import notices
-from evidence.plain import plain_lines
+from evidence.printable import plain_lines
 from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.naming import fold
 

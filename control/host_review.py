@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from border.running import JvmProcess, Running
-from evidence.plain import plain, plain_lines
+from evidence.printable import plain, plain_lines
 from sizing.core.naming import fold
 from sizing.review.command import review
 from sizing.review.found_inventory import FoundProcess, documents, inventory_from

@@ -8,7 +8,7 @@ from ansible.plugins.action import ActionBase
 
 from border.running import running
 from border.untrusted import UntrustedError
-from evidence.plain import plain
+from evidence.printable import plain
 from evidence.secrets import PATTERNS
 from sizing.host.kernel import PLANNED
 from sizing.review.kinds import MIRROR_MAINS, SIGNS

@@ -11,7 +11,7 @@ from ansible.utils.display import Display
 
 from control.drift import change, indented
 from control.rendering import render
-from evidence.plain import plain, plain_lines
+from evidence.printable import plain, plain_lines
 from plugins.action.kedge_drift import comparison
 from sizing.host.kernel_outcome import Decision, decide, decide_limit
 

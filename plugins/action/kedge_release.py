@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 
 from control.drift import going_back, hide_secrets
 from control.rendering import package_links, render, render_instance, secrets_of
-from evidence.plain import plain
+from evidence.printable import plain
 from evidence.release import VERSION
 
 

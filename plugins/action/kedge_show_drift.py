@@ -12,7 +12,7 @@ from ansible.utils.display import Display
 from control.deploy_steps import step_lines, steps
 from control.deployed import left_together
 from control.drift import changes_line, indented, lines_of, topic_lines, unknown_of, would_change
-from evidence.plain import plain
+from evidence.printable import plain
 from plugins.filter.kedge import topics_that_may_grow
 from sizing.core.naming import fold
 

@@ -11,7 +11,7 @@ from ansible.utils.display import Display
 
 from border.running import running
 from control.host_review import INVENTORY, empty, write
-from evidence.plain import plain
+from evidence.printable import plain
 
 _ROOT = Path(__file__).resolve().parents[2]
 display = Display()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part
 from sizing.core.settings import Setting, Sheet
-from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, message_max_bytes
+from sizing.inventory.clusters import KafkaCluster
+from sizing.mirror.message_bytes import check_messages, message_bytes, target_bytes
 from sizing.mirror.variables import MirrorFlow
 from sizing.topics.cluster_limits import planned_partitions
 
@@ -90,9 +91,9 @@ def limits(
             f"set mirror_maker_flows.{name}.target_partitions, or "
             f"kafka_clusters.{flow.target}.other_partitions, to what kafka-topics says",
         )
-    takes, taker = _target_bytes(inventory, clusters[flow.target], flow, target)
-    message, said = _message_bytes(flow, name, source, clusters[flow.source])
-    _check_messages(sheet, flow, message, said, source, target, inventory, clusters)
+    takes, taker = target_bytes(inventory, clusters[flow.target], flow, target)
+    message, said = message_bytes(flow, name, source, clusters[flow.source])
+    check_messages(sheet, flow, message, said, source, target, inventory, clusters)
     return Limits(
         largest=largest,
         source_partitions=in_all,
@@ -142,79 +143,3 @@ def _matches_more(flow: MirrorFlow) -> bool:
 def _copies(inventory: Inventory, cluster: KafkaCluster) -> int:
     known = cluster.broker_count or (len(inventory.group(cluster.brokers)) if cluster.brokers else 0)
     return min(3, known or 3)
-
-
-def _max_bytes(settings: tuple[Setting, ...]) -> int | None:
-    return next(
-        (int(s.value) for s in settings if s.key == "max.message.bytes" and s.value.isdecimal()), None
-    )
-
-
-def _message_bytes(
-    flow: MirrorFlow, name: str, source: Mapping[str, tuple[Setting, ...]], cluster: KafkaCluster
-) -> tuple[int, str]:
-    if flow.max_message_bytes:
-        return flow.max_message_bytes, f"mirror_maker_flows.{name}.max_message_bytes"
-    default = cluster.message_max_bytes or MESSAGE_MAX_BYTES
-    said = f"message.max.bytes of cluster {flow.source}" if cluster.message_max_bytes else "Kafka's default"
-    largest, where = default, said
-    if source:
-        largest, where = max(
-            (_max_bytes(s) or default, f"max.message.bytes of topic {t}" if _max_bytes(s) else said)
-            for t, s in source.items()
-        )
-    return largest, where
-
-
-def _check_messages(
-    sheet: Sheet,
-    flow: MirrorFlow,
-    message: int,
-    said: str,
-    source: Mapping[str, tuple[Setting, ...]],
-    target: Mapping[str, tuple[Setting, ...]],
-    inventory: Inventory,
-    clusters: Mapping[str, KafkaCluster],
-) -> None:
-    for topic, settings in sorted(source.items()):
-        own = _max_bytes(settings)
-        if own is not None and own > message:
-            sheet.error(
-                "mirror.message_bytes",
-                f"topic {topic} on {flow.source} takes messages of {own} bytes, and the flow has messages of "
-                f"{message} ({said}): the process would end at the first larger one",
-                f"set max_message_bytes of the flow to {own}, on both clusters as well",
-            )
-    for topic, settings in sorted(target.items()):
-        own = _max_bytes(settings)
-        if own is not None and own < message:
-            sheet.error(
-                "mirror.message_bytes",
-                f"topic {topic} on {flow.target} refuses messages above {own} bytes, and the flow has "
-                f"messages of "
-                f"{message} ({said})",
-                f"set max.message.bytes of topic {topic} on {flow.target} to {message}",
-            )
-    covered = bool(target) and all(_max_bytes(s) is not None for s in target.values())
-    broker = message_max_bytes(inventory, clusters[flow.target])
-    if covered:
-        return
-    if (broker or MESSAGE_MAX_BYTES) < message:
-        what = f"message.max.bytes of cluster {flow.target} is {broker or MESSAGE_MAX_BYTES}"
-        what += "" if broker else " by default"
-        sheet.error(
-            "mirror.message_bytes",
-            f"{what}, and the flow has messages of {message} ({said})",
-            f"raise it to {message}, or max.message.bytes of each target topic "
-            f"(kafka_clusters.{flow.target}.message_max_bytes tells the plan)",
-        )
-
-
-def _target_bytes(
-    inventory: Inventory, cluster: KafkaCluster, flow: MirrorFlow, target: Mapping[str, tuple[Setting, ...]]
-) -> tuple[int, str]:
-    """Return the largest message that each topic of a flow takes on the target, and what takes no more."""
-    of_brokers = message_max_bytes(inventory, cluster) or MESSAGE_MAX_BYTES
-    own = [(bytes_, f"topic {t} on {flow.target}") for t, s in target.items() if (bytes_ := _max_bytes(s))]
-    whole = [] if own and len(own) == len(target) else [(of_brokers, f"cluster {flow.target}")]
-    return min([*own, *whole])

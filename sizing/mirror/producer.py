@@ -14,6 +14,7 @@ from sizing.core.variables import basis_of
 from sizing.mirror.flow import ARTICLE, BENCH, CLASSIC, NUMBER, Flow
 from sizing.mirror.login import plan_login
 from sizing.mirror.memory import COMPRESSOR_MIB
+from sizing.mirror.message_bytes import check_request
 from sizing.mirror.sockets import socket_buffer
 from sizing.mirror.variables import MirrorFlow
 
@@ -174,20 +175,13 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
 def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
     spec, limits = flow.flow, flow.limits
     name, ratio = flow.name, spec.max_compression_ratio
-    if request < limits.message_bytes:
-        sheet.error(
-            "mirror.producer.message_bytes",
-            f"max.request.size of flow {name} is {request}, and its messages have up to "
-            f"{limits.message_bytes} bytes ({limits.message_source})",
-            f"set max.request.size to {limits.message_bytes}, or leave it out",
-        )
-    elif request > limits.target_bytes >= limits.message_bytes:
-        sheet.warning(
-            "mirror.producer.message_bytes",
-            f"max.request.size of flow {name} is {request}, above the {limits.target_bytes} that "
-            f"{limits.target_taker} takes: a larger batch is refused there",
-            f"set max.request.size to {limits.message_bytes}, or leave it out",
-        )
+    check_request(
+        sheet,
+        name,
+        request,
+        message=(limits.message_bytes, limits.message_source),
+        target=(limits.target_bytes, limits.target_taker),
+    )
     bound = min(request, limits.target_bytes)
     whose = (
         f"{bound} bytes that the target takes"

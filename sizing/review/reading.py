@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from evidence.plain import plain
+from evidence.printable import plain
 
 #: More than any of these files has; a log or an archive that was named by mistake.
 _FILE_BYTES: Final = 4 << 20

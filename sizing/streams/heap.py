@@ -9,6 +9,7 @@ from sizing.core import jvm_flags
 from sizing.core.settings import MIB, Choice, Setting, Sheet
 from sizing.streams.properties import MEASURED, App
 from sizing.streams.stores import changelogs_of, partitions_read
+from sizing.streams.threads import threads_of
 
 _BASE_HEAP_MIB: Final = 256
 _THREAD_HEAP_MIB: Final = 32  # a thread's share of the record cache, and what it works on
@@ -16,7 +17,7 @@ _THREAD_HEAP_MIB: Final = 32  # a thread's share of the record cache, and what i
 
 def put_heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
     """Plan the heap of an instance whose producers' buffers take so many bytes; return it in MiB."""
-    threads = app.threads
+    threads = threads_of(app.variables, app.facts)
     buffered = math.ceil(buffers / MIB)
     stores = app.variables.stores
     # A thread that restores reads its changelogs, and nothing else.

@@ -13,10 +13,10 @@ from sizing.host.memory import SYSTEM_MIB
 from sizing.inventory.logins import names_protocol
 from sizing.inventory.security import put_java_option
 from sizing.streams.heap import put_heap
-from sizing.streams.properties import CONFIG, GUIDE, MEASURED, UNIT, App
+from sizing.streams.properties import GUIDE, MEASURED, UNIT, App
 from sizing.streams.rocksdb import put_rocksdb
 from sizing.streams.stores import InstanceState
-from sizing.streams.variables import StreamsApp
+from sizing.streams.variables import CONFIG, StreamsApp
 
 #: Beside heap and bound: 565 MiB at 576 databases with glibc's allocator (bench.streams), and a quarter more.
 _BESIDE_MIB: Final = 256

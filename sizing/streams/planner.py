@@ -31,7 +31,7 @@ from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, every_key, known_keys, numbers
 from sizing.keys.unread import check_keys
 from sizing.streams import stores as streams_stores
-from sizing.streams.capacity import application_headroom
+from sizing.streams.measured_capacity import application_headroom
 from sizing.streams.memory import plan_memory
 from sizing.streams.properties import (
     BENCH,

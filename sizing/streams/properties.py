@@ -17,7 +17,7 @@ from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.inventory.logins import login_of, names_protocol
 from sizing.inventory.security import Login, Security, plan_client
 from sizing.streams import stores as streams_stores
-from sizing.streams.protocol import PROTOCOL
+from sizing.streams.protocol import put_protocol
 from sizing.streams.stores import (
     SEGMENT_BYTES,
     SEGMENT_MS,
@@ -26,14 +26,14 @@ from sizing.streams.stores import (
     planned_segment_bytes,
     planned_segment_ms,
 )
-from sizing.streams.variables import StreamsApp
+from sizing.streams.threads import put_threads
+from sizing.streams.variables import CONFIG, StreamsApp
 
 UNIT: Final = "streams-app"
 ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"
 MEASURED: Final = "Streams memory measurements, single runs of 2 minutes"
 BENCH: Final = "bench/streams, throughput over the bound"
 GUIDE: Final = "Kafka Streams documentation, Memory Management"
-CONFIG: Final = "Kafka Streams documentation, Configuration"
 
 #: The class that the role renders, compiles and puts on the class path.
 ROCKSDB_CLASS: Final = "kedge.BoundedRocksDb"
@@ -99,12 +99,6 @@ class App:
         base = self.variables.state_dir
         return f"{base}/{self.name}" if base else f"/var/lib/{UNIT}/{self.name}"
 
-    @property
-    def threads(self) -> int:
-        """How many stream threads it runs."""
-        own = int_or_zero(self.variables.settings.get("num.stream.threads"))
-        return own or self.variables.threads or max(1, self.facts.cores // self.variables.instances_per_host)
-
     def state(self, standbys: int) -> InstanceState:
         """Return its state with that many standbys a partition."""
         stores, measured = self.variables.stores, self.advice == "measured"
@@ -127,21 +121,8 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
     _login(sheet, app, file)
     identity = f"{spec.name}-{app.host}-{app.number}"
     put("client.id", "identity", identity, "application, host and number: unique, and stable as hosts change")
-    if spec.group_protocol == "classic":
-        because = "a restart within session.timeout.ms gets its partitions back without a rebalance"
-        put("main.consumer.group.instance.id", "static_membership", identity, because)
-    else:
-        because = (
-            "group_protocol is streams: tasks are given out by the brokers, and a rebalance stops those that "
-            "move; a classic group becomes one, and back, when all of its members are stopped"
-        )
-        put("group.protocol", "protocol", "streams", because, PROTOCOL)
-    cores, each = app.facts.cores, spec.instances_per_host
-    because = (
-        f"threads is {spec.threads}" if spec.threads else f"{cores} cores for {each} instances on the host"
-    )
-    put("num.stream.threads", "threads", app.threads, because)
-    threads = app.threads
+    put_protocol(sheet, file, spec, identity)
+    threads = put_threads(sheet, file, spec, app.facts)
     because = "a folder of its own: the default lies under /tmp and goes with a restart"
     if held := streams_stores.disk_bytes(spec.stores, app.carriers) / 1e6:
         because += (

@@ -1,13 +1,15 @@
-"""Rules for the streams group protocol (KIP-1071): who has to have it, what it refuses and passes over."""
+"""Rules for the group protocol: static members of a classic group; who can have streams (KIP-1071), and what
+it refuses and passes over.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sizing.core.settings import Sheet
+from sizing.core.settings import Choice, Sheet
 from sizing.inventory.clusters import KafkaCluster
 from sizing.keys.catalogue import numbers
-from sizing.streams.variables import StreamsApp, read_by
+from sizing.streams.variables import CONFIG, StreamsApp, read_by
 
 _RULE: Final = "streams.protocol"
 PROTOCOL: Final = "Kafka Streams documentation, Streams Rebalance Protocol"
@@ -32,6 +34,20 @@ _IGNORED: Final = frozenset(
         "task.assignor.class",
     }
 )
+
+
+def put_protocol(sheet: Sheet, file: str, spec: StreamsApp, identity: str) -> None:
+    """Plan the group protocol; a member of a classic group is static, by the instance's identity."""
+    if spec.group_protocol == "classic":
+        because = "a restart within session.timeout.ms gets its partitions back without a rebalance"
+        key, static = f"main.consumer.{_STATIC}", Choice(identity, because, CONFIG, "derived")
+        sheet.put(file, key, "streams.static_membership", static)
+        return
+    because = (
+        "group_protocol is streams: tasks are given out by the brokers, and a rebalance stops those that "
+        "move; a classic group becomes one, and back, when all of its members are stopped"
+    )
+    sheet.put(file, "group.protocol", _RULE, Choice("streams", because, PROTOCOL, "derived"))
 
 
 def check_protocol(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None) -> None:

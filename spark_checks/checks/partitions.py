@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from evidence.levels import Levels, given
 from evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import BIN_US, delivered_grains, grain_us, seconds
+from spark_checks.engine.facts import delivered_grains, seconds
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.time_bins import BIN_US, grain_us
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged, more_partitions
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import BIN_US
 from spark_checks.engine.facts import seconds as ledger_seconds
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
 

@@ -21,16 +21,8 @@ from spark_checks.engine.blocks import BLOCK_BITS, digest, summed
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.time_bins import MOST_POINTS, grain_us, second_of
 
-#: Counts and percentiles over time are by bins of this width.
-BIN_US: Final = 1_000_000
-#: Events closer than this are one: it bounds what is kept by the run's length instead of its records.
-#: Gaps longer than this are exact to the microsecond.
-GRAIN_US: Final = 10_000
-#: Grains are wider where there would be more of them: by so many rows memory is bounded.
-_MOST_GRAINS: Final = 8_000_000
-#: Latencies by second are told of as many seconds at most; longer runs have them by some seconds together.
-_MOST_SECONDS: Final = 2_000
 #: Three significant digits: what is below a bound is told in steps of so much.
 _STEPS: Final = {10**digits: 10 ** (digits - 3) for digits in range(3, 8)}
 _LAST_STEP: Final = 100_000
@@ -89,8 +81,8 @@ def ledger_blocks(evidence: Evidence) -> pa.Table:
         return ledger.groupBy(
             *keys,
             F.shiftright("seq", BLOCK_BITS).alias("block"),
-            _second("intended_us", run).alias("intended_s"),
-            _second("acked_us", run).alias("acked_s"),
+            second_of("intended_us", run).alias("intended_s"),
+            second_of("acked_us", run).alias("acked_s"),
         ).agg(
             *digest(hashed),
             F.count(F.lit(1)).alias("records"),
@@ -126,7 +118,7 @@ def record_blocks(evidence: Evidence) -> pa.Table:
                 (F.col("timestamp_type") == "append").alias("stamped"),
                 F.shiftright("seq", BLOCK_BITS).alias("block"),
                 F.shiftright("offset", BLOCK_BITS).alias("place_block"),
-                _second("intended_us", run).alias("intended_s"),
+                second_of("intended_us", run).alias("intended_s"),
             )
             .agg(
                 *digest(hashed),
@@ -196,13 +188,6 @@ def _grains(who: str, at: str, width_us: int) -> Callable[[DataFrame], DataFrame
     return query
 
 
-def grain_us(run: Run) -> int:
-    """Return how wide a grain is: 10 ms, or more where a long run of many partitions had too many of them."""
-    places = sum(topic.partitions for topic in run.topics) * (1 + len(run.groups))
-    grains = run.measured_s * 1e6 / GRAIN_US * places
-    return GRAIN_US * max(1, -(-int(grains) // _MOST_GRAINS))
-
-
 def ack_latencies(evidence: Evidence) -> pa.Table:
     """Return how long records of the steady window took to their acknowledgement.
 
@@ -231,8 +216,8 @@ def _ack_counts(evidence: Evidence) -> DataFrame:
         run = evidence.run
         acked = F.col("outcome") == "acked"
         took = F.when(acked, F.col("acked_us") - F.col("intended_us")).otherwise(F.lit(0).cast("long"))
-        width = max(1, -(-int(run.measured_s) // _MOST_SECONDS))
-        second = (F.floor(_second("intended_us", run) / width) * width).cast("int").alias("second")
+        width = max(1, -(-int(run.measured_s) // MOST_POINTS))
+        second = (F.floor(second_of("intended_us", run) / width) * width).cast("int").alias("second")
         rows = _steady(evidence.need("ledger"), run).withColumn("took", took)
         return _counted(rows, "via", acked.alias("acked"), second).persist()
 
@@ -286,11 +271,6 @@ def _steady(rows: DataFrame, run: Run) -> DataFrame:
     """Return the rows of records intended in the steady window."""
     intended = F.col("intended_us")
     return rows.where((intended >= run.measured_from_us) & (intended < run.measured_until_us))
-
-
-def _second(at: str, run: Run) -> Column:
-    """Return the whole second since the steady window's begin that a time lies in."""
-    return F.floor((F.col(at) - run.measured_from_us) / BIN_US).cast("int")
 
 
 def _fact(evidence: Evidence, table: str, name: str, query: Callable[[DataFrame], DataFrame]) -> pa.Table:

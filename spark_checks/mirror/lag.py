@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from evidence.run import ClusterTopic, Mirror, Run
-from spark_checks.engine.facts import BIN_US
 from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.time_bins import BIN_US
 
 #: How many records of a topic had which delay, in whole milliseconds, by (cluster, topic).
 Delays = Mapping[tuple[str, str], Counter[int]]

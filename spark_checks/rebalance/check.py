@@ -11,8 +11,9 @@ from evidence.levels import Levels, given
 from evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.applications import output_grains
-from spark_checks.engine.facts import BIN_US, acked_grains, delivered_grains
+from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance import gaps, groups, ownership
 from spark_checks.rebalance.applications import by_partition, restores
 from spark_checks.rebalance.restarts import Restart, read_restarts

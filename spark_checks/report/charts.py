@@ -11,12 +11,11 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from spark_checks.checks.latency import CURVE
+from spark_checks.engine.time_bins import MOST_POINTS
 from spark_checks.job import Audit
 
 #: Distinct for the colour-blind, and readable on white and on near-black (Okabe and Ito's palette).
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-#: More points than a screen has pixels only slow it down.
-_MOST_POINTS: Final = 2_000
 _BAND: Final = "rgba(213, 94, 0, 0.16)"
 _GREY: Final = "#888"
 _UUID: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -244,7 +243,7 @@ def _filled(points: list[list[float]]) -> list[list[float]]:
 
 def _thin(points: list[list[float]]) -> list[list[float]]:
     """Keep at most the points that a screen can show, the extreme one of each stretch."""
-    step = -(-len(points) // _MOST_POINTS)
+    step = -(-len(points) // MOST_POINTS)
     if step <= 1:
         return points
     middle = sorted(value for _, value in points)[len(points) // 2]

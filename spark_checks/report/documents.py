@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import yaml
 
-from evidence.plain import plain
+from evidence.printable import plain
 from evidence.release import VERDICTS_SCHEMA, VERSION
 from sizing.inventory.recommendations import NAME, laid_over
 from spark_checks.job import Audit

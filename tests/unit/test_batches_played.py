@@ -172,7 +172,18 @@ def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path:
     )
     lines = (tmp_path / "calls").read_text().splitlines()
     own = [line.split()[1] for line in lines if line.startswith("rest1 ")]
-    assert own == ["gate", "stopped", "setup", "apt", "apt", "ping", "kedge_instance", "gate"]
+    assert own == ["gate", "stopped", "setup", "apt", "apt", "apt", "ping", "kedge_instance", "gate"]
+
+
+def test_java_is_updated_under_the_name_that_the_host_has_for_it(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 1)
+    named = json.dumps({"java_packages": {"Debian": ["temurin-{{ java_version }}-jdk"]}})
+    own = ["reboot.yml", "--limit", "localhost,rest1", "-v", "-e", named, "-e", "packages=java,curl", *BOOTS]
+    played(tmp_path, own, ANSIBLE_DISPLAY_OK_HOSTS="true")
+    output = (tmp_path / "output").read_text()
+    assert "- curl\n" in output
+    assert "- temurin-17-jdk\n" in output
+    assert "openjdk" not in output
 
 
 def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bench.hosts.__main__ import played, write_inventory
 from control.drift import hide_secrets
-from evidence.plain import plain_lines
+from evidence.printable import plain_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What clears a screen, by ESC and by C1, and turns the direction of writing.

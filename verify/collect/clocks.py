@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+#: How often a host is asked: the shortest trip counts.
+ROUND_TRIPS: Final = 15
 
 
 class RoundTrip(NamedTuple):

@@ -14,7 +14,7 @@ from pyinfra.api.exceptions import ConnectError
 
 from border.host_output import ERROR_BYTES, nanoseconds, output
 from border.untrusted import UntrustedError, shown
-from verify.collect.clocks import RoundTrip
+from verify.collect.clocks import ROUND_TRIPS, RoundTrip
 from verify.collect.hosts import Access, become_password, forward
 from verify.process import now_us
 
@@ -22,7 +22,6 @@ _CONNECT_S: Final = 10
 _COMMAND_S: Final = 60
 #: One that answers slowly, command by command, holds the others up no longer than this.
 _HOST_S: Final = 180
-_ROUND_TRIPS: Final = 15
 
 Result = TypeVar("Result")
 #: Runs a command on the host and returns the lines that it printed; raises RemoteError.
@@ -121,7 +120,7 @@ def _data(host: Access) -> dict[str, Any]:
 def round_trips(shell: Shell) -> list[RoundTrip]:
     """Ask the host for its time, several times."""
     trips = []
-    for _ in range(_ROUND_TRIPS):
+    for _ in range(ROUND_TRIPS):
         asked = now_us()
         trips.append(RoundTrip(asked, nanoseconds(shell("date +%s%N")) // 1000, now_us()))
     return trips

@@ -19,7 +19,7 @@ from border.untrusted import UntrustedError, read_line, shown
 from control.generator_bundle import code
 from evidence.load_options import LoadError, LoadSpec
 from evidence.secrets import from_environment
-from verify.collect.clocks import ClockOffset, RoundTrip, offset
+from verify.collect.clocks import ROUND_TRIPS, ClockOffset, RoundTrip, offset
 from verify.collect.hosts import Access, ssh
 from verify.load.actors import WATCH, Lane, lanes, processes, workers
 from verify.load.agent import CLOCK, END, FOLDER, REPEAT_S
@@ -29,7 +29,6 @@ from verify.process import last_line, now_us
 
 #: What the role load_generator puts on a host: it runs the agent.
 AGENT: Final = "/opt/kedge/load-agent"
-_ROUND_TRIPS: Final = 15
 _ANSWER_S: Final = 30.0
 _POLL_S: Final = 0.02
 _LOST: Final = 255  # what ssh ends with
@@ -170,7 +169,7 @@ class Generator:
 
     def _ask_clock(self) -> ClockOffset:
         trips, own = [], code()
-        for _ in range(_ROUND_TRIPS):
+        for _ in range(ROUND_TRIPS):
             asked = now_us()
             self._send(CLOCK)
             said = self._answer()

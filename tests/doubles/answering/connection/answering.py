@@ -142,6 +142,7 @@ _FACTS = {
 }
 _ANSWERS = {
     "ping": lambda _: {"ping": "pong"},
+    "apt": lambda given: {"asked_for": given.get("name") or given.get("package")},
     "kedge_release": _staged,
     "kedge_instance": _restarted,
     "back": _restarted,
