@@ -65,22 +65,30 @@ def services_to_leave(plan: Mapping[str, Any], host: str) -> list[str]:
     return [name for name in names if planned_instances(plan, host, name)]
 
 
-def reboot_hosts(plan: Mapping[str, Any], group: Iterable[str]) -> list[str]:
-    """Return those hosts of a group that run something, in the plan's order."""
-    wanted = set(group)
+def reboot_hosts(plan: Mapping[str, Any], groups: Mapping[str, Iterable[str]], asked: str) -> list[str]:
+    """Return those hosts of the ``asked`` groups that run something, in the plan's order."""
+    wanted = {host for group in _names(asked) for host in groups.get(group, ())}
     return [host for host in plan["hosts"] if host in wanted and services_to_leave(plan, host)]
 
 
 def reboot_refusal(plan: Mapping[str, Any], host: str, service: str) -> str:
-    """Return why clients would notice a reboot of a host, unless ``service`` asks for it, or nothing."""
+    """Return why clients would notice a reboot of a host, unless ``service`` names what they miss, or nothing."""
     services = services_to_leave(plan, host)
-    if "rest_balancer" in services and service != "rest_balancer":
-        return "clients that go through its balancer fail while it boots (-e service=rest_balancer)"
-    if "kafka_broker" in services and service != "kafka_broker":
+    missed = {}
+    if "rest_balancer" in services:
+        missed["rest_balancer"] = "clients that go through its balancer fail while it boots"
+    if "kafka_broker" in services:
         cluster = str(planned_instances(plan, host, "kafka_broker")[0]["name"])
         if brokers_of(plan, cluster) == 1:
-            return f"it is the one broker of {cluster} (-e service=kafka_broker)"
-    return ""
+            missed["kafka_broker"] = f"it is the one broker of {cluster}"
+    if missed.keys() <= set(_names(service)):
+        return ""
+    return f"{', and '.join(missed.values())} (-e service={','.join(missed)})"
+
+
+def _names(asked: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name.strip() for name in asked.split(",")]
 
 
 def _rolled(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, int]:

@@ -111,7 +111,7 @@ def check_changelogs(app: str, needed: Needs, found: Iterable[Changelog]) -> lis
 
 
 def _check_segments(sheet: Sheet, needed: Needs, found: Changelog) -> None:
-    """Find segments that stay open for longer than planned: retention takes closed ones alone.
+    """Find segments that stay open for longer than planned: retention waits for a segment's newest record.
 
     Kafka Streams sets them when it makes a topic, and leaves those that are there as they are.
     """
@@ -126,8 +126,8 @@ def _check_segments(sheet: Sheet, needed: Needs, found: Changelog) -> None:
         sheet.warning(
             "streams.changelog.segment",
             f"{found.topic} closes a segment after {found.segment_ms} ms or with {found.segment_bytes} bytes"
-            f", where the plan has {' and '.join(wanted)}: retention takes closed segments alone, and a "
-            "restore reads more than planned",
+            f", where the plan has {' and '.join(wanted)}: a broker deletes a segment only when its newest "
+            "record has expired, so a restore reads more than planned",
             f"set {' and '.join(wanted)} on it with kafka-configs: Kafka Streams leaves a topic as it is",
         )
 

@@ -206,9 +206,9 @@ def _changelogs(sheet: Sheet, app: App, file: str, kept: Kept) -> None:
     sheet.put(file, key, "streams.changelog", Choice(kept.additional_ms, because, section, basis))
     stock = replace(kept, segment_ms=SEGMENT_MS, segment_bytes=SEGMENT_BYTES)
     because = (
-        "retention takes closed segments alone, and by default one is closed with 1 GiB or after 7 days, so "
-        f"that a restore would read up to {read(stock)} instead of {read(kept)}; topics that are there "
-        "already keep what they have: set it on them"
+        "a broker deletes a segment only when its newest record has expired, and by default closes one at "
+        f"1 GiB or after 7 days, so that a restore would read up to {read(stock)} instead of {read(kept)}; "
+        "topics that are there already keep what they have: set it on them"
     )
     source, rule = f"{section}; Kafka documentation, Topic configurations", "streams.changelog.segment"
     windows = streams_stores.windows_of(spec.stores)

@@ -31,7 +31,7 @@ RESTORE_MB_PER_S: Final = 20.0
 class Kept:
     """What a windowed changelog keeps beyond its window: see :func:`kept_of`.
 
-    Retention takes closed segments alone, and looks for them from time to time.
+    Retention takes a segment when its newest record has expired, and looks for them from time to time.
 
     Attributes:
         additional_ms: windowstore.changelog.additional.retention.ms.

@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from control.restarts import rollout_ahead, rollout_batches, rollout_down, rollout_refusal
+from control.restarts import (
+    reboot_hosts,
+    reboot_refusal,
+    rollout_ahead,
+    rollout_batches,
+    rollout_down,
+    rollout_refusal,
+)
 from plugins.modules.haproxy_drain import refusal
 from sizing.balancer.service import REST_BALANCER
 from sizing.broker.service import KAFKA_BROKER
@@ -260,3 +267,35 @@ def test_batches_take_time_in_proportion_to_the_hosts(monkeypatch: pytest.Monkey
 def test_mirrors_restart_together_where_the_others_carry_their_partitions() -> None:
     inventory = mirrors(10, flow={"processes": 20}, common={"rollout": {"at_once": "auto"}})
     assert number(restart_batches(inventory, "mirror_maker"), "at_once") == 4
+
+
+def hosting(**services: tuple[str, ...]) -> dict[str, Any]:
+    """Return a plan of one host, with the names of the instances of each service."""
+    of_host = {s: {"instances": [{"name": n} for n in names]} for s, names in services.items()}
+    return {"hosts": {"host1": {"services": of_host}}}
+
+
+def test_a_host_with_a_balancer_and_the_only_broker_is_rebooted_where_both_are_named() -> None:
+    plan = hosting(rest_balancer=("haproxy",), kafka_broker=("leaf",))
+    for short in ("", "rest_balancer", "kafka_broker", "kafka_rest,kafka_broker"):
+        assert "(-e service=rest_balancer,kafka_broker)" in reboot_refusal(plan, "host1", short), short
+    assert reboot_refusal(plan, "host1", "rest_balancer,kafka_broker") == ""
+    assert reboot_refusal(plan, "host1", "kafka_broker, rest_balancer") == ""
+
+
+def test_a_host_is_rebooted_where_what_its_clients_miss_is_named() -> None:
+    only = hosting(kafka_broker=("leaf",), kafka_rest=("8082",))
+    assert "the one broker of leaf (-e service=kafka_broker)" in reboot_refusal(only, "host1", "kafka_rest")
+    assert reboot_refusal(only, "host1", "kafka_broker") == ""
+    assert reboot_refusal(hosting(kafka_rest=("8082",)), "host1", "") == ""
+
+
+def test_the_hosts_of_all_named_groups_are_rebooted_once_each() -> None:
+    plan = hosting(kafka_rest=("8082",))
+    plan["hosts"]["host2"] = plan["hosts"]["host1"]
+    plan["hosts"]["idle"] = {"services": {}}
+    groups = {"all": ["idle", "host2", "host1"], "a": ["host2", "idle"], "b": ["host1", "host2"]}
+    assert reboot_hosts(plan, groups, "all") == ["host1", "host2"]
+    assert reboot_hosts(plan, groups, "a") == ["host2"]
+    assert reboot_hosts(plan, groups, "a, b") == ["host1", "host2"]
+    assert reboot_hosts(plan, groups, "unknown") == []
