@@ -72,7 +72,7 @@ def reboot_hosts(plan: Mapping[str, Any], groups: Mapping[str, Iterable[str]], a
 
 
 def reboot_refusal(plan: Mapping[str, Any], host: str, service: str) -> str:
-    """Return why clients would notice a reboot of a host, unless ``service`` names what they miss, or nothing."""
+    """Return why clients would notice a reboot of a host, unless ``service`` names what they miss."""
     services = services_to_leave(plan, host)
     missed = {}
     if "rest_balancer" in services:

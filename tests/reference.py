@@ -80,7 +80,7 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "str",
         "",
         "The service whose instances are restarted, or whose hosts are rebooted. If not set, rolling_restart.yml takes "
-        "`kafka_rest` and reboot.yml takes all services; rollback.yml needs it.",
+        "`kafka_rest` and reboot.yml takes all services; rollback.yml needs it. reboot.yml takes several, separated by commas.",
     ),
     "release": (
         "rollback.yml",
