@@ -16,9 +16,9 @@ from tests.outside import PAGE, ROOT, configuration, git, repository, shell
 
 pytestmark = pytest.mark.slow
 
-(COMMANDS,) = (
-    b for b in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL) if "ansible-playbook" in b
-)
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+(COMMANDS,) = (block for block in BLOCKS if "verify_steps" in block)
+(UPGRADE,) = (block for block in BLOCKS if "--against" in block)
 SIZING, PLAN, VERIFY = COMMANDS.splitlines()
 
 
@@ -37,6 +37,14 @@ def test_the_plan_is_made_from_a_folder_that_holds_nothing_of_kedge(outside: Pat
     done = shell(outside, SIZING)
     assert done.returncode == 0, done.stderr
     assert "kafka_rest@8082" in done.stdout
+
+
+def test_the_plan_of_the_old_kedge_is_compared_with_that_of_the_new_one(outside: Path) -> None:
+    keep, compare = (line for line in UPGRADE.splitlines() if "-m sizing" in line)
+    assert shell(outside, keep).returncode == 0
+    done = shell(outside, compare)
+    assert done.returncode == 0, done.stderr
+    assert "rest1" not in done.stdout  # nothing changed
 
 
 def test_plan_yml_plays_from_a_folder_that_holds_nothing_of_kedge(outside: Path) -> None:
