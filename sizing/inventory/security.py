@@ -121,7 +121,7 @@ class Security(_Strict):
     broker_user: Name = "broker"
     """The user of `users` by which brokers log in to one another."""
     authorization: Literal["rights", "prepared", "none"] = "rights"
-    """`rights` enforces the rights, `none` does not; `prepared` grants them before they are enforced."""
+    """`rights` enforces the rights, `none` does not; `prepared` only on topics and groups with a right."""
     rights: dict[Name, Rights] = {}
     """Rights by user. Without an entry a user may manage all topics, and delete none."""
 
