@@ -80,11 +80,13 @@ def commands(path: Path) -> list[str]:
 def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path) -> None:
     own = [c for c in commands(ROOT / "README.md") if c not in ELSEWHERE]
     assert own == [
-        "cp -r inventories/example inventories/mine",
+        "cp -rn inventories/example/. inventories/mine",
         ".venv/bin/python -m sizing --inventory inventories/mine",
     ]
     mine = tmp_path / "mine"
-    subprocess.run(["cp", "-r", "inventories/example", str(mine)], cwd=ROOT, check=True)
+    for _ in "once", "again":
+        subprocess.run(own[0].replace("inventories/mine", str(mine)).split(), cwd=ROOT, check=True)
+    assert not (mine / "example").exists()
     done = subprocess.run(
         [sys.executable, "-m", "sizing", "--inventory", str(mine)],
         cwd=ROOT,

@@ -27,7 +27,7 @@ from tests.unit.test_docs import ELSEWHERE, ROOT, commands
 
 PAGE = ROOT / "docs" / "tutorial.md"
 OWN = [
-    "cp -r inventories/example inventories/mine",
+    "cp -rn inventories/example/. inventories/mine",
     "rm -r inventories/mine/group_vars/mirror_maker inventories/mine/group_vars/streams_app "
     "inventories/mine/group_vars/kafka_broker",
     "rm -r inventories/mine/group_vars/load_generator",
