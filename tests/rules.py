@@ -21,7 +21,7 @@ from sizing.core.settings import Choice, Sheet
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
 from sizing.services import SERVICES
-from tests.planned import mirrors, of_topics, streams
+from tests.planned import JOINS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -270,6 +270,7 @@ def inventories() -> list[Inventory]:
         mirrors(flow={"latency_budget_ms": 5000}, common={"advice": "measured"}),
         streams(2, jemalloc="/usr/lib/libjemalloc.so", exactly_once=True, latency_ms=100, record_bytes=100),
         streams(2, group_protocol="streams"),
+        streams(stores=[JOINS | {"records_per_s": 9, "record_bytes": 99}, {"name": "k", "kind": "key_value", "partitions": 1}]),
         of_topics({"target_mb_per_s": 10, "production_mb_per_s": 1, "consumption_mb_per_s": 1}, {}),
         of_topics({"partitions": 1}, kafka_clients=[{"name": "app", "cluster": "leaf", "library": "spark",
                                                      "version": "4.0.0", "profile": "throughput",
