@@ -34,7 +34,8 @@ SEVERITIES = ("error", "warning", "note")
 #: Names of these inventories in keys, and what the page has in their place.
 _PLACES = {
     r"\b[\w-]+:\d+$": "HOST:PORT",
-    r"^\w+->\w+(?=\.)": "SOURCE->TARGET",
+    r"^leaf->agg(?=\.)": "SOURCE->TARGET",
+    r"^agg->leaf(?=\.)": "TARGET->SOURCE",
     r"^leaf(?=\.)": "SOURCE",
     r"^agg(?=\.)": "TARGET",
     r"^(appender|rootLogger|logger|log4j)\..*": "log4j",
