@@ -72,11 +72,21 @@ def admin(bootstrap_servers: str, client: dict[str, Any]) -> Any:
     return found
 
 
-def described_groups(client: Any) -> dict[str, Any]:
-    """Return what a cluster tells of each of its consumer groups, by name and in order."""
+def described_groups(client: Any, *, skip_refused: bool = False) -> dict[str, Any]:
+    """Return what a cluster tells of each of its consumer groups, by name and in order.
+
+    With ``skip_refused`` a group that it refuses to describe is left out.
+    """
     names = [group.group_id for group in client.list_consumer_groups().result(TIMEOUT_SECONDS).valid]
     answers = client.describe_consumer_groups(names) if names else {}
-    return {name: answer.result(TIMEOUT_SECONDS) for name, answer in sorted(answers.items())}
+    found = {}
+    for name, answer in sorted(answers.items()):
+        try:
+            found[name] = answer.result(TIMEOUT_SECONDS)
+        except KafkaException:
+            if not skip_refused:
+                raise
+    return found
 
 
 def logs_in(bootstrap_servers: str, client: dict[str, Any]) -> bool:

@@ -27,8 +27,8 @@ _INSTEAD: Final[Mapping[str, str]] = {
     # Brokers that restarted would not replicate with those that did not, and no gate would open.
     "brokers_security": "deploy a second cluster with the new security, and mirror the topics into it",
     # A worker without transactions reads the offsets of aborted ones, and would skip their records.
-    "mirror_exactly_once": "stop the flow's workers on all hosts (systemctl stop 'mirror-maker@FLOW-*'), "
-    "then run the playbook again",
+    "mirror_exactly_once": "stop the flow's workers on all hosts (systemctl stop "
+    "'mirror-maker@FLOW-[0-9]*'), then run the playbook again",
 }
 _LOGIN: Final = re.compile(r"^\s*http-request auth\b", re.MULTILINE)
 _USERS: Final = re.compile(r"^\s*# (\d+) users of", re.MULTILINE)

@@ -160,7 +160,7 @@ def _without_restarts(
     asked = levels.rebalance.min_restarts != 0
     verdict, because = judge(
         problems,
-        [f"nothing is known of restarts: {missing}"] if asked else [],
+        [f"nothing is known of restarts: {missing}", *_too_few(0, len(late), levels)] if asked else [],
         f"no restart was made under the load, and min_restarts 0 asks for none: {missing}",
         judged=True,
     )

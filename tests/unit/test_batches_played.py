@@ -186,6 +186,15 @@ def test_java_is_updated_under_the_name_that_the_host_has_for_it(tmp_path: Path)
     assert "openjdk" not in output
 
 
+def test_a_host_that_needs_no_java_gets_none(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 1)
+    asked = ["-e", "packages=java", "-e", "service=rest_balancer", "-e", '{"java_version": 17}', *BOOTS]
+    played(
+        tmp_path, ["reboot.yml", "--limit", "localhost,lb1", "-v", *asked], ANSIBLE_DISPLAY_OK_HOSTS="true"
+    )
+    assert "jdk" not in (tmp_path / "output").read_text()
+
+
 def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     with pytest.raises(

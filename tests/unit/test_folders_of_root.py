@@ -113,7 +113,7 @@ def disk(folder: Path) -> subprocess.CompletedProcess[str]:
         "instances_user": "root",
         "instances_planned": [{"name": "orders-1"}],
     }
-    return play(folder.parent, "instances", "disk", **place)
+    return play(folder.parent, "instances", "state_disk", **place)
 
 
 def test_each_instance_has_a_folder_on_the_disk(tmp_path: Path) -> None:
