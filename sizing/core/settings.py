@@ -29,7 +29,7 @@ KIB = 1024
 
 MIB = 1024 * KIB
 
-#: Bytes in a Mbit, in which links are told.
+#: Bytes in a Mbit, the unit of links.
 MBIT = 1_000_000 / 8
 
 
