@@ -275,7 +275,6 @@ PASSES_BORDER: Final = (_HOST, _PROXY, _TOPIC)
 READERS: Final[Mapping[str, str]] = {
     "border/load_generator.py": _HOST,
     "border/table.py": _HOST,
-    "control/changelogs.py": _CLUSTER,
     "control/host_review.py": _HOST,
     "control/gate_watch.py": _OWN,
     "control/generator_bundle.py": _OWN,
@@ -283,6 +282,7 @@ READERS: Final[Mapping[str, str]] = {
     "control/jars.py": _OWN,
     "control/kafka_admin.py": _CLUSTER,
     "control/mirror_positions.py": _TOPIC,
+    "control/read_changelogs.py": _CLUSTER,
     "control/streams_jars.py": _OWN,
     "evidence/levels.py": _OWN,
     "evidence/load_options.py": _OWN,

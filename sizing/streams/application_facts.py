@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sizing.core.inventory import Inventory
-from sizing.streams.changelogs import needs
+from sizing.streams.changelog_checks import needs
 from sizing.streams.variables import streams_apps
 
 

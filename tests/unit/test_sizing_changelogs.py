@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from sizing.streams.application_facts import applications_json
-from sizing.streams.changelogs import Changelog, Needs, check_changelogs, from_configs, is_changelog, needs
+from sizing.streams.changelog_checks import (
+    Changelog,
+    Needs,
+    check_changelogs,
+    from_configs,
+    is_changelog,
+    needs,
+)
 from sizing.streams.variables import streams_apps
 from tests.planned import JOINS, streams
 
