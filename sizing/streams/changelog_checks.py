@@ -1,16 +1,19 @@
-"""Rules for the changelog topics of a Streams application, held against what its cluster says of them."""
+"""Checks of the changelog topics of a Streams application: of own settings, and of what its cluster says."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
-from sizing.streams.properties import kept_of
-from sizing.streams.stores import SEGMENT_BYTES, SEGMENT_MS, windows_of
+from sizing.core.values import int_or_zero
+from sizing.streams.properties import additional_retention_ms, kept_of
+from sizing.streams.stores import SEGMENT_BYTES, SEGMENT_MS, changelog_files, windows_of
 from sizing.streams.variables import StreamsApp
+from sizing.topics.cluster_limits import HANDLES_SEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +146,51 @@ def from_configs(configs: Mapping[str, Mapping[str, Any]]) -> list[Changelog]:
         )
         for topic, values in sorted(configs.items())
     ]
+
+
+def check_own_settings(sheet: Sheet, spec: StreamsApp) -> None:
+    """Hold own settings of the internal topics against what their stores need."""
+    policy = str(spec.settings.get("topic.cleanup.policy", ""))
+    kept = [s.name for s in spec.stores if s.changelog and s.kind == "key_value"]
+    windowed = [s.name for s in spec.stores if s.changelog and s.retention_ms]
+    if kept and "delete" in policy:
+        sheet.error(
+            "streams.changelog",
+            f"topic.cleanup.policy is {policy}, and the changelog of {kept[0]} is all that is left of its "
+            "keys: they would be lost after the retention",
+            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets it by store",
+        )
+    if windowed and policy == "compact":
+        sheet.warning(
+            "streams.changelog",
+            f"topic.cleanup.policy is compact, and the changelog of {windowed[0]} has a new key for each "
+            "window: it grows without end, and so does a restore",
+            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets compact,delete",
+        )
+    longest = max((s.retention_ms for s in spec.stores), default=0) + additional_retention_ms(spec)
+    own = int_or_zero(spec.settings.get("topic.retention.ms"))
+    if windowed and own > longest:
+        factor = own / longest
+        sheet.warning(
+            "streams.changelog",
+            f"topic.retention.ms is {own}, {factor:.0f} times what the windows need: a restore reads and "
+            f"takes {factor:.0f} times as much",
+            "take it out of streams_app_settings: Kafka Streams sets the window and "
+            "windowstore.changelog.additional.retention.ms",
+        )
+
+
+def check_files(sheet: Sheet, spec: StreamsApp, brokers: int | None) -> None:
+    """Find changelogs that are cut into more files than brokers were seen to keep open."""
+    of = brokers or 1
+    kept = kept_of(spec)
+    files = math.ceil(changelog_files(spec.stores, kept) * min(3, of) / of)
+    if files > HANDLES_SEEN:
+        sheet.warning(
+            "streams.changelog.files",
+            f"the changelogs of {spec.name} are about {files} files on each of {of} brokers, in {min(3, of)} "
+            f"copies with segments of {kept.segment_ms} ms or {kept.segment_bytes} bytes, above the "
+            f"{HANDLES_SEEN} seen in production",
+            "use more brokers, larger segments (topic.segment.ms and topic.segment.bytes in "
+            "streams_app_settings), or fewer partitions",
+        )

@@ -31,25 +31,21 @@ from sizing.inventory.service_levels import service_levels
 from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, every_key, known_keys, numbers
 from sizing.keys.unread import check_keys
 from sizing.streams import stores as streams_stores
+from sizing.streams.changelog_checks import check_files, check_own_settings
 from sizing.streams.measured_capacity import application_headroom
 from sizing.streams.memory import plan_memory
 from sizing.streams.properties import (
     BENCH,
     CONSUMER_PREFIXES,
     App,
-    additional_retention_ms,
     kept_of,
     plan_properties,
 )
 from sizing.streams.protocol import check_protocol
 from sizing.streams.record_size import check_records
 from sizing.streams.rocksdb import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB
-from sizing.streams.stores import (
-    InstanceState,
-    changelog_files,
-)
+from sizing.streams.stores import InstanceState
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
-from sizing.topics.cluster_limits import HANDLES_SEEN
 
 SERVICE: Final = ROLE
 
@@ -234,9 +230,9 @@ def _app_findings(
             "instance that lost its disk would be given up",
             f"set it to {math.ceil(2 * takes)}",
         )
-    _check_changelogs(sheet, spec)
+    check_own_settings(sheet, spec)
     if spec.cluster in known:
-        _check_files(sheet, spec, broker_count(inventory, known[spec.cluster]))
+        check_files(sheet, spec, broker_count(inventory, known[spec.cluster]))
     return sheet.findings + _key_findings(spec)
 
 
@@ -285,54 +281,6 @@ def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:
         f"over all instances (partitions x segments x 98 MB){more}",
         "",
     )
-
-
-def _check_changelogs(sheet: Sheet, spec: StreamsApp) -> None:
-    """Hold own settings of the internal topics against what their stores need."""
-    policy = str(spec.settings.get("topic.cleanup.policy", ""))
-    kept = [s.name for s in spec.stores if s.changelog and s.kind == "key_value"]
-    windowed = [s.name for s in spec.stores if s.changelog and s.retention_ms]
-    if kept and "delete" in policy:
-        sheet.error(
-            "streams.changelog",
-            f"topic.cleanup.policy is {policy}, and the changelog of {kept[0]} is all that is left of its "
-            "keys: they would be lost after the retention",
-            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets it by store",
-        )
-    if windowed and policy == "compact":
-        sheet.warning(
-            "streams.changelog",
-            f"topic.cleanup.policy is compact, and the changelog of {windowed[0]} has a new key for each "
-            "window: it grows without end, and so does a restore",
-            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets compact,delete",
-        )
-    longest = max((s.retention_ms for s in spec.stores), default=0) + additional_retention_ms(spec)
-    own = int_or_zero(spec.settings.get("topic.retention.ms"))
-    if windowed and own > longest:
-        factor = own / longest
-        sheet.warning(
-            "streams.changelog",
-            f"topic.retention.ms is {own}, {factor:.0f} times what the windows need: a restore reads and "
-            f"takes {factor:.0f} times as much",
-            "take it out of streams_app_settings: Kafka Streams sets the window and "
-            "windowstore.changelog.additional.retention.ms",
-        )
-
-
-def _check_files(sheet: Sheet, spec: StreamsApp, brokers: int | None) -> None:
-    """Find changelogs that are cut into more files than brokers were seen to keep open."""
-    of = brokers or 1
-    kept = kept_of(spec)
-    files = math.ceil(changelog_files(spec.stores, kept) * min(3, of) / of)
-    if files > HANDLES_SEEN:
-        sheet.warning(
-            "streams.changelog.files",
-            f"the changelogs of {spec.name} are about {files} files on each of {of} brokers, in {min(3, of)} "
-            f"copies with segments of {kept.segment_ms} ms or {kept.segment_bytes} bytes, above the "
-            f"{HANDLES_SEEN} seen in production",
-            "use more brokers, larger segments (topic.segment.ms and topic.segment.bytes in "
-            "streams_app_settings), or fewer partitions",
-        )
 
 
 def _key_findings(spec: StreamsApp) -> list[Finding]:
