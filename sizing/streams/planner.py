@@ -13,8 +13,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.jvm_flags import release_of
 from sizing.core.messages import declare
 from sizing.core.plan import Part, PlannedInstance
-from sizing.core.settings import MIB, Advice, Sheet
-from sizing.core.values import int_or_zero, value_of
+from sizing.core.settings import Advice, Sheet
 from sizing.host.facts import HostFacts, host_facts
 from sizing.host.memory import SYSTEM_MIB
 from sizing.inventory.clusters import (
@@ -35,7 +34,6 @@ from sizing.streams.changelog_checks import check_files, check_own_settings
 from sizing.streams.measured_capacity import application_headroom
 from sizing.streams.memory import plan_memory
 from sizing.streams.properties import (
-    BENCH,
     CONSUMER_PREFIXES,
     App,
     kept_of,
@@ -43,8 +41,7 @@ from sizing.streams.properties import (
 )
 from sizing.streams.protocol import check_protocol
 from sizing.streams.record_size import check_records
-from sizing.streams.rocksdb import FLOOR_MIB, LEFT, MEMTABLE_SHARE, STARVED_MIB
-from sizing.streams.stores import InstanceState
+from sizing.streams.rocksdb import check_memtables
 from sizing.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 
 SERVICE: Final = ROLE
@@ -122,7 +119,7 @@ def _host(
         own = dict(spec.environment) | (dict(spec.rocksdb.items()) if spec.stores else {})
         memory = app.sheet(own)
         total += plan_memory(memory, app, state, buffers)
-        _check_bound(memory, state)
+        check_memtables(memory, state)
         findings += properties.findings + memory.findings
         instances.append(PlannedInstance(app.name, tuple(properties.settings + memory.settings)))
     # Beyond the whole memory it is host.memory, which counts what else runs on the host.
@@ -160,23 +157,6 @@ def _check_link(where: str, spec: StreamsApp, facts: HostFacts, instances: int) 
             f"{math.ceil(taken * 8 / 1e6)} Mbit/s",
         )
     ]
-
-
-def _check_bound(sheet: Sheet, state: InstanceState) -> None:
-    memtables = int_or_zero(value_of(sheet, "memtables.bytes")) / MIB
-    if not memtables or not state.writing:
-        return
-    each = memtables / state.writing
-    what = (
-        f"{state.writing} databases that take writes have {each:.1f} MiB of memtables each, under the floor "
-        f"of {FLOOR_MIB:g} MiB ({LEFT}: {BENCH})"
-    )
-    enough = math.ceil(state.writing * FLOOR_MIB / MEMTABLE_SHARE)
-    fix = f"set streams_app_rocksdb_mib to {enough}, or use more hosts"
-    if each <= STARVED_MIB:
-        sheet.error("streams.rocksdb.floor", f"{what}: it would flush all the time and starve", fix)
-    elif each < FLOOR_MIB:
-        sheet.warning("streams.rocksdb.floor", f"{what}: expect less throughput", fix)
 
 
 def _app_findings(

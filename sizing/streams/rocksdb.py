@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from sizing.core.settings import MIB, Basis, Choice, Setting, Sheet
-from sizing.core.values import int_or_zero
+from sizing.core.values import int_or_zero, value_of
 from sizing.streams.properties import ARTICLE, BENCH, GUIDE, MEASURED, App
 from sizing.streams.stores import WRITE_BUFFER_MIB, WRITE_BUFFERS, InstanceState
 
@@ -14,21 +14,21 @@ DOCUMENTED_BOUND_MIB: Final = 4096  # "less than 4GB"
 #: Memtables a writing database. bench.streams: 8 MiB with buffers of 4 MiB left 96 percent of stock's
 #: throughput with all segments there. Before there were older ones, and with write buffers of as much, 4 MiB
 #: left 92 and 2 MiB 80; with buffers of 16 MiB, 8 MiB left 71, 4 MiB 52, 2 MiB 39 and 1 MiB 6.
-FLOOR_MIB: Final = 8.0
-LEFT: Final = "4 MiB left 92 percent of the defaults' throughput, 2 MiB 80, and 1 MiB starved"
-STARVED_MIB: Final = 4 / 3
+_FLOOR_MIB: Final = 8.0
+_LEFT: Final = "4 MiB left 92 percent of the defaults' throughput, 2 MiB 80, and 1 MiB starved"
+_STARVED_MIB: Final = 4 / 3
 #: Share of the bound that memtables may take: 1.5 of 2 GB in the measurement that ran.
-MEMTABLE_SHARE: Final = 0.75
+_MEMTABLE_SHARE: Final = 0.75
 
 
 def put_rocksdb(sheet: Sheet, app: App, state: InstanceState, room: int) -> int:
     """Plan the bound of all stores, and what is inside it, in ``room`` MiB; return the bound in MiB."""
     file = f"{app.folder}/rocksdb.properties"
     spec = app.variables
-    floor = math.ceil(state.writing * FLOOR_MIB / MEMTABLE_SHARE / 64) * 64
+    floor = math.ceil(state.writing * _FLOOR_MIB / _MEMTABLE_SHARE / 64) * 64
     measured_because = (
-        f"{FLOOR_MIB:g} MiB of memtables for each of {state.writing} databases that take writes, and "
-        f"memtables take {MEMTABLE_SHARE:.0%} of the bound"
+        f"{_FLOOR_MIB:g} MiB of memtables for each of {state.writing} databases that take writes, and "
+        f"memtables take {_MEMTABLE_SHARE:.0%} of the bound"
     )
     measured = max(256, floor)
     basis: Basis = "measured" if measured == floor else "estimate"
@@ -53,10 +53,10 @@ def put_rocksdb(sheet: Sheet, app: App, state: InstanceState, room: int) -> int:
     else:
         value = sheet.put(file, key, rule, documented, Choice(measured * MIB, measured_because, BENCH, basis))
         bound = int_or_zero(value) // MIB
-    memtables = int(bound * MEMTABLE_SHARE)
+    memtables = int(bound * _MEMTABLE_SHARE)
     each = memtables / max(1, state.writing)
     because = (
-        f"{MEMTABLE_SHARE:.0%} of {bound} MiB: {each:.1f} MiB for each of {state.writing} writing databases"
+        f"{_MEMTABLE_SHARE:.0%} of {bound} MiB: {each:.1f} MiB for each of {state.writing} writing databases"
     )
     sheet.put(
         file,
@@ -106,3 +106,21 @@ def write_buffer_mib(memtables: float, of: InstanceState) -> int:
     """
     share = min(memtables / max(1, of.writing), 2 * memtables / max(1, of.databases))
     return 1 << math.floor(math.log2(min(WRITE_BUFFER_MIB, max(1.0, share))))
+
+
+def check_memtables(sheet: Sheet, state: InstanceState) -> None:
+    """Find a bound that leaves the databases that take writes less memory than they need."""
+    memtables = int_or_zero(value_of(sheet, "memtables.bytes")) / MIB
+    if not memtables or not state.writing:
+        return
+    each = memtables / state.writing
+    what = (
+        f"{state.writing} databases that take writes have {each:.1f} MiB of memtables each, under the floor "
+        f"of {_FLOOR_MIB:g} MiB ({_LEFT}: {BENCH})"
+    )
+    enough = math.ceil(state.writing * _FLOOR_MIB / _MEMTABLE_SHARE)
+    fix = f"set streams_app_rocksdb_mib to {enough}, or use more hosts"
+    if each <= _STARVED_MIB:
+        sheet.error("streams.rocksdb.floor", f"{what}: it would flush all the time and starve", fix)
+    elif each < _FLOOR_MIB:
+        sheet.warning("streams.rocksdb.floor", f"{what}: expect less throughput", fix)
