@@ -10,8 +10,8 @@ from typing import Any
 from sizing.core.findings import Finding
 from sizing.core.settings import Sheet
 from sizing.core.values import int_or_zero
-from sizing.streams.properties import additional_retention_ms, kept_of
-from sizing.streams.stores import SEGMENT_BYTES, SEGMENT_MS, changelog_files, windows_of
+from sizing.streams.changelog_retention import additional_retention_ms, changelog_files, kept_of
+from sizing.streams.stores import SEGMENT_BYTES, SEGMENT_MS, windows_of
 from sizing.streams.variables import StreamsApp
 from sizing.topics.cluster_limits import HANDLES_SEEN
 

@@ -31,14 +31,10 @@ from sizing.keys.catalogue import NEWER_KAFKA, OF_KAFKA, every_key, known_keys, 
 from sizing.keys.unread import check_keys
 from sizing.streams import stores as streams_stores
 from sizing.streams.changelog_checks import check_files, check_own_settings
+from sizing.streams.changelog_retention import kept_of
 from sizing.streams.measured_capacity import application_headroom
 from sizing.streams.memory import plan_memory
-from sizing.streams.properties import (
-    CONSUMER_PREFIXES,
-    App,
-    kept_of,
-    plan_properties,
-)
+from sizing.streams.properties import CONSUMER_PREFIXES, App, plan_properties
 from sizing.streams.protocol import check_protocol
 from sizing.streams.record_size import check_records
 from sizing.streams.rocksdb import check_memtables

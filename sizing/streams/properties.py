@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sizing.clients.client_checks import check_batch, check_delivery, check_heartbeat
@@ -17,20 +17,13 @@ from sizing.inventory.clusters import MESSAGE_MAX_BYTES
 from sizing.inventory.logins import login_of, names_protocol
 from sizing.inventory.security import Login, Security, plan_client
 from sizing.streams import stores as streams_stores
+from sizing.streams.changelog_retention import kept_of, put_changelogs, windowed
 from sizing.streams.protocol import put_protocol
-from sizing.streams.stores import (
-    SEGMENT_BYTES,
-    SEGMENT_MS,
-    InstanceState,
-    Kept,
-    planned_segment_bytes,
-    planned_segment_ms,
-)
+from sizing.streams.stores import InstanceState, Kept
 from sizing.streams.threads import put_threads
-from sizing.streams.variables import CONFIG, StreamsApp
+from sizing.streams.variables import ARTICLE, CONFIG, StreamsApp
 
 UNIT: Final = "streams-app"
-ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"
 MEASURED: Final = "Streams memory measurements, single runs of 2 minutes"
 BENCH: Final = "bench/streams, throughput over the bound"
 GUIDE: Final = "Kafka Streams documentation, Memory Management"
@@ -47,10 +40,6 @@ _RECORDS_A_BATCH: Final = 175
 _COMMIT_MS: Final = 30_000  # default of commit.interval.ms
 _EXACTLY_ONCE_COMMIT_MS: Final = 5_000  # half of the transaction timeout that Streams sets
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
-_DAY_MS: Final = 86_400_000  # default of windowstore.changelog.additional.retention.ms
-_ADDITIONAL_MIN_MS: Final = 600_000
-SEGMENT: Final = "topic.segment.ms"
-SEGMENT_SIZE: Final = "topic.segment.bytes"
 MESSAGE_BYTES: Final = "topic.max.message.bytes"
 #: What keys of an application's consumers begin with.
 CONSUMER_PREFIXES: Final = ("consumer.", "main.consumer.", "restore.consumer.", "")
@@ -157,7 +146,7 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
     if spec.exactly_once:
         put("processing.guarantee", "guarantee", "exactly_once_v2", "exactly_once is true")
     if windowed(spec):
-        _changelogs(sheet, app, file, kept)
+        put_changelogs(sheet, file, spec, app.carriers, kept)
     if spec.stores:
         put(
             "rocksdb.config.setter",
@@ -181,76 +170,6 @@ def _login(sheet: Sheet, app: App, file: str) -> None:
     given = Login(spec.user, spec.password, spec.client_tls, spec.keytab)
     login = login_of(sheet, "streams_app", app.security, given)
     plan_client(sheet, file, "", f"{app.folder}/cluster", app.security, login, spec.version)
-
-
-def windowed(spec: StreamsApp) -> bool:
-    """Return whether an application has changelogs with windows."""
-    return any(s.retention_ms and s.changelog for s in spec.stores)
-
-
-def _changelogs(sheet: Sheet, app: App, file: str, kept: Kept) -> None:
-    """Plan what windowed changelogs keep: by retention, and by segments that close so that it can act."""
-    spec = app.variables
-
-    def read(of: Kept) -> str:
-        return f"{streams_stores.restore_bytes(spec.stores, app.carriers, of) / 1e6:.0f} MB"
-
-    day, week = (read(replace(kept, additional_ms=days * _DAY_MS)) for days in (1, 7))
-    because = (
-        "as long as the shortest window is kept, 10 minutes at least, against clocks that differ; a restore "
-        f"reads {read(kept)} at most, with the default of a day {day}, with the brokers' 7 days {week}"
-    )
-    section = f"{ARTICLE}, Stateful Operation and Change log restore process"
-    basis: Basis = "documented" if kept.additional_ms == _DAY_MS else "estimate"
-    key = "windowstore.changelog.additional.retention.ms"
-    sheet.put(file, key, "streams.changelog", Choice(kept.additional_ms, because, section, basis))
-    stock = replace(kept, segment_ms=SEGMENT_MS, segment_bytes=SEGMENT_BYTES)
-    because = (
-        "a broker deletes a segment only when its newest record has expired, and by default closes one at "
-        f"1 GiB or after 7 days, so that a restore would read up to {read(stock)} instead of {read(kept)}; "
-        "topics that are there already keep what they have: set it on them"
-    )
-    source, rule = f"{section}; Kafka documentation, Topic configurations", "streams.changelog.segment"
-    windows = streams_stores.windows_of(spec.stores)
-    if size := planned_segment_bytes(spec.stores, kept.additional_ms):
-        what = (
-            "half of what a partition of its changelogs keeps on average, since one value reaches all of them"
-        )
-        sheet.put(file, SEGMENT_SIZE, rule, Choice(size, f"{what}: {because}", source, "estimate"))
-    else:
-        planned = planned_segment_ms(windows[-1], kept.additional_ms)
-        what = "half of what its changelogs keep"
-        sheet.put(file, SEGMENT, rule, Choice(planned, f"{what}: {because}", source, "estimate"))
-    if size is None and len(windows) > 1:
-        sheet.note(
-            rule,
-            f"windows that are kept for {windows[0]} to {windows[-1]} ms share one {SEGMENT}, "
-            f"{kept.segment_ms} ms: a changelog of the shortest keeps up to so much more for a restore",
-            "say records_per_s and record_bytes of the stores in streams_app_stores, for a size instead, or "
-            "give the store segment.ms of its own in the application (Materialized.withLoggingEnabled)",
-        )
-
-
-def kept_of(spec: StreamsApp) -> Kept:
-    """Return what the windowed changelogs of an application keep, a person's own values first."""
-    additional = additional_retention_ms(spec)
-    size = planned_segment_bytes(spec.stores, additional)
-    windows = streams_stores.windows_of(spec.stores)
-    planned = planned_segment_ms(windows[-1], additional) if windows and size is None else SEGMENT_MS
-    return Kept(
-        additional,
-        int_or_zero(spec.settings.get(SEGMENT)) or planned,
-        int_or_zero(spec.settings.get(SEGMENT_SIZE)) or size or SEGMENT_BYTES,
-    )
-
-
-def additional_retention_ms(spec: StreamsApp) -> int:
-    """Return what a windowed changelog keeps beyond its window, a person's own value first."""
-    own = spec.settings.get("windowstore.changelog.additional.retention.ms")
-    if own is not None:
-        return int_or_zero(own)
-    shortest = min(streams_stores.windows_of(spec.stores), default=0)
-    return min(_DAY_MS, max(_ADDITIONAL_MIN_MS, shortest))
 
 
 def _latency(sheet: Sheet, app: App, file: str) -> None:

@@ -7,8 +7,9 @@ from typing import Final
 
 from sizing.core.settings import MIB, Basis, Choice, Setting, Sheet
 from sizing.core.values import int_or_zero, value_of
-from sizing.streams.properties import ARTICLE, BENCH, GUIDE, MEASURED, App
+from sizing.streams.properties import BENCH, GUIDE, MEASURED, App
 from sizing.streams.stores import WRITE_BUFFER_MIB, WRITE_BUFFERS, InstanceState
+from sizing.streams.variables import ARTICLE
 
 DOCUMENTED_BOUND_MIB: Final = 4096  # "less than 4GB"
 #: Memtables a writing database. bench.streams: 8 MiB with buffers of 4 MiB left 96 percent of stock's

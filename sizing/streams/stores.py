@@ -21,8 +21,6 @@ _SEGMENT_MIN_MS: Final = 60_000  # a segment is half of the retention, 60 s at l
 SEGMENT_BYTES: Final = 2**30
 SEGMENT_MS: Final = 604_800_000
 CHECK_MS: Final = 300_000
-#: No batch is larger: the default of max.message.bytes is half of it.
-LEAST_SEGMENT_BYTES: Final = 2 * 2**20
 #: Restoring from a changelog until it is measured: bench.streams had 88 from a broker on the same machine.
 RESTORE_MB_PER_S: Final = 20.0
 
@@ -51,66 +49,6 @@ class Kept:
 def windows_of(stores: Sequence[StateStore]) -> list[int]:
     """Return the different retentions of windowed changelogs, the shortest first."""
     return sorted({s.retention_ms for s in stores if s.changelog and s.retention_ms})
-
-
-def planned_segment_ms(longest_ms: int, additional_ms: int) -> int:
-    """Return after how long a segment of a changelog is closed: half of what it keeps.
-
-    Not sooner than retention looks for closed ones; a week, Kafka's default, at most.
-    """
-    return min(SEGMENT_MS, max(CHECK_MS, (longest_ms + additional_ms) // 2))
-
-
-def planned_segment_bytes(stores: Sequence[StateStore], additional_ms: int) -> int | None:
-    """Return with how much a segment of every changelog is closed; None where time alone closes them well.
-
-    A segment's time and size reach all changelogs of an application. A time for the longest window lets a
-    shorter one keep too much, and a time for the shortest cuts the others, and those of keys, into thousands
-    of files. Of a size this is half of what a partition keeps on average: that adds half to a restore at
-    most, and makes three segments of a partition on average, whatever its rate.
-    """
-    logged = [s for s in stores if s.changelog]
-    mixed = len(windows_of(stores)) + any(s.kind == "key_value" for s in logged) > 1
-    if not mixed or not windows_of(stores) or any(_rate(s) is None for s in logged if s.retention_ms):
-        return None
-    partitions = kept = 0.0
-    for store in logged:
-        number = stores_of(store, measured=True)
-        partitions += number * store.partitions
-        kept += number * (
-            (_rate(store) or 0) * (store.retention_ms + additional_ms) / 1000
-            if store.retention_ms
-            else (store.keys or 0) * (store.record_bytes or 0)
-        )
-    return min(SEGMENT_BYTES, max(LEAST_SEGMENT_BYTES, int(kept / partitions / 2)))
-
-
-def _rate(store: StateStore) -> float | None:
-    """Return the bytes a second that a store takes; None where nobody says."""
-    if store.records_per_s is None or store.record_bytes is None:
-        return None
-    return store.records_per_s * store.record_bytes
-
-
-def changelog_files(stores: Sequence[StateStore], kept: Kept) -> int:
-    """Return the files of one copy of all changelogs: two of each segment.
-
-    The cleaner merges the segments of keys when half of them are old: until then there are twice as many.
-    """
-    segments = 0.0
-    for store in stores:
-        if not store.changelog:
-            continue
-        of_all = stores_of(store, measured=True) * store.partitions
-        if store.kind == "key_value":
-            size = (store.keys or 0) * (store.record_bytes or 0) / store.partitions
-            segments += of_all * (2 * math.ceil(size / kept.segment_bytes) + 1)
-            continue
-        span = store.retention_ms + kept.additional_ms + CHECK_MS
-        rate = (_rate(store) or 0) / store.partitions / 1000
-        by_bytes = kept.segment_bytes / rate if rate else math.inf
-        segments += of_all * (math.ceil(span / min(kept.segment_ms, by_bytes)) + 1)
-    return math.ceil(2 * segments)
 
 
 def store_mib(

@@ -18,6 +18,7 @@ from sizing.keys.accepted_values import check_names, check_values
 from sizing.keys.catalogue import Component, takes
 
 ROLE = "streams_app"
+ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"
 CONFIG: Final = "Kafka Streams documentation, Configuration"
 #: Variables that the role reads and no rule does.
 OF_ROLE: Final = frozenset({"streams_app_cache", "streams_app_jemalloc_packages"})
