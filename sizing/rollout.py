@@ -11,11 +11,11 @@ from pydantic import Field
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
 from sizing.core.plan import Part, RestartBatches
 from sizing.core.service import ROOM_PERCENT, Away, OfHosts, Service
 from sizing.core.service import PlannedInstances as Services
 from sizing.core.settings import Basis, Setting
+from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import Count, DefaultRule, Positive, Strict, read_model
 from sizing.host.facts import host_facts
 

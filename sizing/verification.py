@@ -14,8 +14,8 @@ from evidence.load_options import LoadSpec
 from sizing.clients.group_protocol import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import declare, shown, wrong_variable
 from sizing.core.service import Service
+from sizing.core.variable_messages import declare, shown, wrong_variable
 from sizing.inventory.clusters import cluster_names, clusters
 from sizing.inventory.loads import CHOSEN, NAMED, loads
 from sizing.inventory.security import login_keys

@@ -21,8 +21,8 @@ from evidence.levels import Levels
 from evidence.load_options import LoadSpec
 from evidence.secrets import looks_secret
 from sizing.clients.variables import ClientProfile
-from sizing.core.messages import either, models_in, unit_of
 from sizing.core.service import Service
+from sizing.core.variable_messages import either, models_in, unit_of
 from sizing.core.variables import DefaultRule, Since
 from sizing.host.facts import HostFacts
 from sizing.inventory.clusters import KafkaCluster

@@ -19,12 +19,12 @@ from sizing.clients.group_protocol import (
 from sizing.core import jvm_flags
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
 from sizing.core.naming import compact, natural
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import put_stop
 from sizing.core.settings import Advice, Basis, Choice, Sheet
 from sizing.core.values import int_or_zero
+from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import basis_of, role_variables
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.keys.accepted_values import check_values

@@ -22,10 +22,10 @@ from sizing.clients.profiles import (
 from sizing.clients.variables import ClientProfile, clients
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import KIB, MIB, Setting, Sheet
 from sizing.core.values import int_or_zero
+from sizing.core.variable_messages import declare
 from sizing.core.variables import Scalar
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels

@@ -7,7 +7,7 @@ from pydantic import Field
 from sizing.clients.profiles import Library, Profile
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
+from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import Scalar, Strict, Version, read_list
 from sizing.topics.variables import Name
 

@@ -12,11 +12,17 @@ from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sizing.core import messages
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
 from sizing.core.settings import Basis
+from sizing.core.variable_messages import (
+    contradiction,
+    entry_name,
+    no_mapping,
+    shown,
+    validation_findings,
+    wrong_variable,
+)
 
 Positive = Annotated[int, Field(gt=0)]
 
@@ -83,12 +89,12 @@ class Predecessor(Strict):
         ways = {"holder": self.holder, "stop": self.stop, "start": self.start}
         given = [name for name, value in ways.items() if value]
         if self.unit and given:
-            raise messages.contradiction(
+            raise contradiction(
                 given[0], "is set beside unit", "name the unit alone, or holder, stop and start"
             )
         missing = [name for name in ways if name not in given]
         if not self.unit and missing:
-            raise messages.contradiction(
+            raise contradiction(
                 missing[0],
                 "is missing, and no unit is named",
                 "name the predecessor's unit, or give holder, stop and start",
@@ -113,11 +119,11 @@ def role_variables(
 def read_model(model: type[M], value: Any, prefix: str, where: str) -> M | list[Finding]:
     """Read one mapping; ``prefix`` begins the full name of its variables, ``where`` is a host or ``all``."""
     if not isinstance(value, Mapping):
-        return [wrong_variable(prefix.rstrip("._"), where, messages.no_mapping(value), "write a mapping")]
+        return [wrong_variable(prefix.rstrip("._"), where, no_mapping(value), "write a mapping")]
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:
-        return messages.validation_findings(model, prefix, where, error.errors(include_url=False))
+        return validation_findings(model, prefix, where, error.errors(include_url=False))
 
 
 def basis_of(model: type[BaseModel], field: str, value: object, of_default: Basis) -> Basis:
@@ -134,11 +140,11 @@ def read_list(
         key = next(iter(model.model_fields))
         name = next(iter(value), "NAME") if isinstance(value, Mapping) else "NAME"
         fix = f"write a list, each entry with its {key}: - {key}: {name}"
-        return [], [wrong_variable(variable, "all", f"is {messages.shown(value)}", fix)]
+        return [], [wrong_variable(variable, "all", f"is {shown(value)}", fix)]
     found: list[tuple[str, M]] = []
     wrong: list[Finding] = []
     for number, entry in enumerate(value):
-        where = f"{variable}[{messages.entry_name(value, number)}]"
+        where = f"{variable}[{entry_name(value, number)}]"
         one = read_model(model, entry, f"{where}.", "all")
         if isinstance(one, list):
             wrong += one

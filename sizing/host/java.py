@@ -8,10 +8,10 @@ from typing import Any, Final
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm_flags import DEFAULT_JAVA
-from sizing.core.messages import wrong_variable
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import JavaNeed, PlannedInstances, Service
 from sizing.core.settings import Basis, Setting
+from sizing.core.variable_messages import wrong_variable
 
 SERVICE: Final = "java"
 

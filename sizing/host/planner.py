@@ -9,10 +9,10 @@ from typing import Final
 from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import PlannedInstances, Service
 from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import role_variables
 from sizing.host.kernel import (
     FACTS,

@@ -10,9 +10,9 @@ from typing import Final, get_args
 from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
 from sizing.core.service import Service, group_names
 from sizing.core.settings import Advice
+from sizing.core.variable_messages import wrong_variable
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.inventory.groups import check_groups
 from sizing.inventory.variables import OfHost, Shared

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sizing.core import messages
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
+from sizing.core.variable_messages import no_mapping, wrong_variable
 from sizing.core.variables import Count, MessageBytes, Positive, Strict, Version, read_model
 from sizing.inventory.security import Security
 
@@ -49,7 +48,7 @@ def clusters(inventory: Inventory) -> tuple[dict[str, KafkaCluster], list[Findin
             wrong_variable(
                 "kafka_clusters",
                 "all",
-                messages.no_mapping(declared),
+                no_mapping(declared),
                 "write a mapping from name to cluster",
             )
         ]

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
 from sizing.core.service import Service
+from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import Replaces
 from sizing.inventory.variables import OfHost, Shared
 

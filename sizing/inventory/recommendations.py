@@ -18,8 +18,8 @@ from evidence.nearest import nearest
 from evidence.secrets import looks_secret
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import entry_name, no_mapping, wrong_variable
 from sizing.core.service import Service, models
+from sizing.core.variable_messages import entry_name, no_mapping, wrong_variable
 
 NAME: Final = "recommended"
 #: What tells the entries of a list apart; those of a service's list are told apart by their names.

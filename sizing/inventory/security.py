@@ -12,8 +12,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.core.messages import contradiction
 from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.variable_messages import contradiction
 from sizing.keys.catalogue import numbers
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]+$")]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from evidence.levels import Levels
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import no_mapping, validation_findings, wrong_variable
+from sizing.core.variable_messages import no_mapping, validation_findings, wrong_variable
 
 
 def service_levels(inventory: Inventory) -> Mapping[str, Any]:

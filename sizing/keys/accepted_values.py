@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from evidence.nearest import nearest
 from sizing.core.findings import Finding
-from sizing.core.messages import wrong_variable
+from sizing.core.variable_messages import wrong_variable
 
 #: Keys that end so take a whole number in every component, also those that the catalogue does not have.
 _WHOLE: Final = (

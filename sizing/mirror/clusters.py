@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 from sizing.core.inventory import Inventory
-from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import Sheet
+from sizing.core.variable_messages import declare
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names
 from sizing.inventory.service_levels import service_levels
 from sizing.mirror.limits import Limits, limits, matching

@@ -12,9 +12,9 @@ from sizing.clients.profiles import Profile
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.measured_capacity import Measured
-from sizing.core.messages import contradiction, wrong_variable
 from sizing.core.metrics import Metrics
 from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
+from sizing.core.variable_messages import contradiction, wrong_variable
 from sizing.core.variables import (
     Count,
     DefaultRule,

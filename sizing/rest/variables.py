@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from sizing.clients.profiles import Profile
 from sizing.core.measured_capacity import Measured
-from sizing.core.messages import contradiction
 from sizing.core.metrics import Metrics
 from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
+from sizing.core.variable_messages import contradiction
 from sizing.core.variables import Count, DefaultRule, HeapMib, Port, Positive, Predecessor, Scalar, Strict
 from sizing.inventory.security import HostFile, KeyPair, Name, Password, Principal, RestTls
 

@@ -11,9 +11,9 @@ from sizing.clients.fetches import Fetches, fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.jvm_flags import release_of
-from sizing.core.messages import declare
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Sheet
+from sizing.core.variable_messages import declare
 from sizing.host.facts import HostFacts, host_facts
 from sizing.host.memory import SYSTEM_MIB
 from sizing.inventory.clusters import (

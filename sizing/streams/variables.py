@@ -10,8 +10,8 @@ from pydantic import Field, PositiveFloat
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.measured_capacity import Measured
-from sizing.core.messages import wrong_variable
 from sizing.core.service import GATE_MAX_LAG, GATE_SECONDS
+from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 from sizing.inventory.security import HostFile, KeyPair, Password, Principal
 from sizing.keys.accepted_values import check_names, check_values

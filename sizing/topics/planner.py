@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import declare
 from sizing.core.plan import Part
 from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.variable_messages import declare
 from sizing.inventory.clusters import broker_count, cluster_names, clusters
 from sizing.keys.accepted_values import check_values
 from sizing.keys.catalogue import takes

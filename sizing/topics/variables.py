@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.messages import wrong_variable
+from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import DefaultRule, Positive, Scalar, Strict, read_list
 from sizing.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, message_max_bytes
 
