@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from control.planned import planned_instances, planned_value, reached
 from evidence.load_options import LoadSpec, RestLoad
 from sizing.inventory.secrets import public
-from sizing.mirror.flow_facts import FlowFacts
+from sizing.mirror.topics_and_groups import FlowFacts
 
 #: How long processes of a load may take to start beyond its warm-up, and to end beyond its own time limits.
 _START_SECONDS: Final = 90

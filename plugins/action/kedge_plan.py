@@ -38,7 +38,7 @@ from sizing.inventory.security import librdkafka
 from sizing.inventory.versions import versions
 from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
 from sizing.mirror.adopting import adopting_json
-from sizing.mirror.flow_facts import flows_json
+from sizing.mirror.topics_and_groups import flows_json
 from sizing.plan import make_plan
 from sizing.plan_text import text
 from sizing.recommended_changes import what_changes

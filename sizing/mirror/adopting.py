@@ -9,7 +9,7 @@ from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.variable_messages import wrong_variable
 from sizing.mirror.flow import UNIT
-from sizing.mirror.flow_facts import FlowFacts, consumer_group, flow_facts, offsets_topic
+from sizing.mirror.topics_and_groups import FlowFacts, consumer_group, flow_facts, offsets_topic
 from sizing.mirror.variables import ROLE, AdoptedMirror, MirrorFlow, MirrorMaker, mirror_makers
 
 

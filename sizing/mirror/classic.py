@@ -7,12 +7,12 @@ from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.mirror.flow import ARTICLE, CLASSIC, NUMBER, Flow
-from sizing.mirror.flow_facts import consumer_group
 from sizing.mirror.login import plan_login
 from sizing.mirror.memory import BASE_MIB, heap_of
 from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
 from sizing.mirror.producer import SET_BY_MIRRORS, plan_producer
 from sizing.mirror.sockets import socket_buffer
+from sizing.mirror.topics_and_groups import consumer_group
 
 
 def classic(flow: Flow) -> SettingsAndFindings:

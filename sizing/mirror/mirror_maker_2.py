@@ -10,12 +10,12 @@ from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import value_of
 from sizing.mirror.flow import ARTICLE, Flow
-from sizing.mirror.flow_facts import consumer_group, offsets_topic, worker_group
 from sizing.mirror.login import plan_login
 from sizing.mirror.memory import BASE_MIB, heap_of
 from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
 from sizing.mirror.producer import SET_BY_MIRRORS, check_kept, plan_producer, spare_ms
 from sizing.mirror.sockets import socket_buffer
+from sizing.mirror.topics_and_groups import consumer_group, offsets_topic, worker_group
 
 _MM2: Final = "Kafka documentation, Geo-Replication"
 _POLL_RECORDS: Final = 500  # default of max.poll.records

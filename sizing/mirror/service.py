@@ -10,9 +10,9 @@ from sizing.core.jvm_flags import JAVA_FACTS
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import GROUPS_BACK, FastLink, JavaNeed, Service, ready
 from sizing.keys.catalogue import numbers
-from sizing.mirror.flow_facts import flow_facts
 from sizing.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
 from sizing.mirror.sockets import bandwidth_delay_bytes
+from sizing.mirror.topics_and_groups import flow_facts
 from sizing.mirror.variables import MirrorMaker, mirror_makers
 
 

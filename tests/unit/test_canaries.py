@@ -22,7 +22,7 @@ from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.secrets import seal
-from sizing.mirror.flow_facts import flows_json
+from sizing.mirror.topics_and_groups import flows_json
 from sizing.plan import make_plan
 from sizing.plan_page import page
 from sizing.plan_secrets import on_command_line

@@ -18,7 +18,7 @@ from control.planned_probes import mirror_gate, mirror_probe
 from plugins.module_utils.journal import missing_step
 from plugins.modules import kedge_instance
 from sizing.core.inventory import Inventory
-from sizing.mirror.flow_facts import flow_facts
+from sizing.mirror.topics_and_groups import flow_facts
 from sizing.plan import make_plan
 from tests.instance_units import instance_unit
 from tests.planned import instances, mirrors

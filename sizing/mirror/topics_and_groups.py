@@ -1,4 +1,4 @@
-"""What of a flow others have to know: its ends, the topics that it makes, and where its offsets are kept."""
+"""Which topics a flow copies, to which names, and by which groups: what loads, gates and audits ask."""
 
 from __future__ import annotations
 
