@@ -8,7 +8,7 @@ from typing import Any, Final
 from sizing.core.inventory import Inventory
 from sizing.inventory.loads import loads
 from sizing.inventory.security import Rights, Security
-from sizing.streams.application_facts import applications_json
+from sizing.streams.application_json import applications_json
 
 _USE: Final = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
 _MANAGE: Final = (*_USE, "ALTER", "ALTER_CONFIGS", "CREATE")

@@ -44,7 +44,7 @@ from sizing.plan_text import text
 from sizing.recommended_changes import what_changes
 from sizing.rights import rights_of
 from sizing.services import SERVICES
-from sizing.streams.application_facts import applications_json
+from sizing.streams.application_json import applications_json
 from sizing.topics.planner import targets
 
 _CONNECTION = (

@@ -29,7 +29,7 @@ from sizing.plan_secrets import on_command_line
 from sizing.plan_text import difference, text
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.services import SERVICES
-from sizing.streams.application_facts import applications_json
+from sizing.streams.application_json import applications_json
 from tests.reference import HELD, Variable, inventory_variables, variables, with_parts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import pytest
 from control.load_spec import load_spec
 from evidence.load_options import ClusterTopic, LoadSpec
 from sizing.core.inventory import Inventory
-from sizing.streams.application_facts import applications_json
+from sizing.streams.application_json import applications_json
 from verify.load import mirrored
 from verify.load.mirrored import Mirrored
 from verify.load.progress import RunFacts, TopicFacts, run_document

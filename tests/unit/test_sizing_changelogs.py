@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.streams.application_facts import applications_json
+from sizing.streams.application_json import applications_json
 from sizing.streams.changelog_checks import (
     Changelog,
     Needs,
