@@ -1,4 +1,4 @@
-"""Rules for topics: replication, keys of their own, and what their partitions come to on a cluster."""
+"""Plans the declared topics: their partitions, copies and own keys, held against their cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part
-from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.settings import Setting, Sheet
 from sizing.core.variable_messages import declare
 from sizing.inventory.clusters import broker_count, cluster_names, clusters
 from sizing.keys.accepted_values import check_values
@@ -16,6 +16,7 @@ from sizing.keys.catalogue import takes
 from sizing.keys.unread import check_keys
 from sizing.topics.cluster_limits import ClusterTopics, check_cluster
 from sizing.topics.partition_count import plan_partitions, put_own
+from sizing.topics.replication import check_in_sync, plan_replication
 from sizing.topics.variables import DeclaredTopic, PartitionRates, partition_rates, topics
 
 
@@ -94,36 +95,7 @@ def _settings(
     sheet: Sheet, topic: DeclaredTopic, brokers: int | None, measured: Sequence[PartitionRates]
 ) -> None:
     plan_partitions(sheet, topic, measured)
-    replication = topic.replication or min(3, brokers or 3)
-    if topic.replication:
-        put_own(sheet, "replication.factor", replication, "topics.replication")
-    else:
-        because = f"{replication} copies on {brokers or 'at least 3'} brokers"
-        source = "Kafka documentation, Replication"
-        sheet.put(
-            "", "replication.factor", "topics.replication", Choice(replication, because, source, "documented")
-        )
-    if brokers is not None and replication > brokers:
-        sheet.error(
-            "topics.replication",
-            f"replication of topic {topic.name} is {replication}, and cluster {topic.cluster} has {brokers} "
-            "brokers",
-            f"set replication to {brokers} or less, or add brokers",
-        )
+    replication = plan_replication(sheet, topic, brokers)
     for key, value in sorted(topic.settings.items()):
         put_own(sheet, key, value, "topics.own")
-    in_sync = topic.settings.get("min.insync.replicas")
-    if isinstance(in_sync, int) and in_sync > replication:
-        sheet.error(
-            "topics.min_insync",
-            f"min.insync.replicas of topic {topic.name} is {in_sync}, above its {replication} copies: with "
-            "acks=all nothing can be written",
-            f"set it to {max(1, replication - 1)}, so that one copy may be unavailable",
-        )
-    elif isinstance(in_sync, int) and in_sync == replication > 1:
-        sheet.warning(
-            "topics.min_insync",
-            f"min.insync.replicas of topic {topic.name} is {in_sync}, as many as its copies: while a broker "
-            "is down or restarts, nothing can be written with acks=all",
-            f"set it to {replication - 1}, or raise replication",
-        )
+    check_in_sync(sheet, topic, replication)
