@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from sizing.balancer.health_checks import own_health, put_health_checks
+from sizing.balancer.limits import put_buffer, put_limits
 from sizing.balancer.links import check_link
-from sizing.balancer.security import FILE, UNIT, plan_balancer_security
+from sizing.balancer.security import FILE, plan_balancer_security
+from sizing.balancer.stickiness import put_stick_table
 from sizing.balancer.timeouts import proxies_of, put_timeouts
 from sizing.balancer.variables import RestBalancer
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, PlannedInstance
-from sizing.core.settings import MIB, Advice, Choice, Sheet
-from sizing.core.variables import basis_of, role_variables
+from sizing.core.settings import Advice, Choice, Sheet
+from sizing.core.variables import role_variables
 from sizing.inventory.security import RestTls
 from sizing.rest.distribution import SERVICE as REST
-from sizing.rest.memory import int_or_none
 from sizing.rest.variables import KafkaRest
 
 SERVICE: Final = "rest_balancer"
 _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Balancing"
-_FACTS: Final = "REST proxy facts, Consumer instances behind HAProxy"
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"
-_STICK_TABLE_ENTRIES: Final = 200_000
-_ENTRY_BYTES: Final = 200  # a key of up to 128 bytes and HAProxy's own
 _ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
-_CONNECTIONS: Final = 5_000  # where no workload says how many
-_PRIVILEGED: Final = 1024
-_SPARE_FILES: Final = 1_000
-_OWN_MIB: Final = 128  # its code, threads and tables without any connection
-_CONNECTION_BYTES: Final = 4_096  # of a connection and its stream, beside the buffers
-_BUFFER_BYTES: Final = 16_384  # HAProxy's own default; larger ones cost every connection memory
 
 
 class _Server(NamedTuple):
@@ -93,13 +84,13 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
             continue
         sheet = Sheet(f"{host} {SERVICE}@haproxy", advice, {})
         _address(sheet, inventory.address(host), variables)
-        _stickiness(sheet, rest, variables)
+        put_stick_table(sheet, rest, variables)
         put_timeouts(sheet, proxies_of(rest.services))
-        _buffers(sheet)
+        put_buffer(sheet)
         put_health_checks(sheet, inventory, rest)
         plan_balancer_security(sheet, variables, *_instances(inventory))
         _servers(sheet, servers)
-        _limits(sheet, inventory, variables.port)
+        put_limits(sheet, _connections(inventory), variables.port)
         check_link(sheet, inventory, host)
         findings += sheet.findings
         services[host] = {SERVICE: (PlannedInstance("haproxy", sheet.by_file(), variables.port),)}
@@ -116,16 +107,6 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
             )
         )
     return Part(services=services, findings=tuple(findings))
-
-
-def _buffers(sheet: Sheet) -> None:
-    """Plan the buffer of each side of a connection."""
-    because = (
-        "the answer that makes a consumer is read whole, and is below 1 kB; bodies of other requests pass by"
-    )
-    source = f"{_MANUAL}, tune.bufsize (the default, to be left alone)"
-    size = Choice(_BUFFER_BYTES, because, source, "documented")
-    sheet.put(FILE, "tune.bufsize", "balancer.fixed", size)
 
 
 def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
@@ -220,85 +201,12 @@ def _servers(sheet: Sheet, servers: list[_Server]) -> None:
         )
 
 
-def _limits(sheet: Sheet, inventory: Inventory, port: int) -> None:
-    """Plan how many connections are taken, and what the process may use for them."""
+def _connections(inventory: Inventory) -> int:
+    """Return how many connections clients keep open, as the workloads of all proxies say."""
     told = [_proxies(inventory, host) for host in inventory.group(REST)]
-    connections = sum(p.workload.connections or 0 for p in told if p)
-    because = (
-        f"twice the {connections} connections of kafka_rest_workload"
-        if connections
-        else "an estimate: kafka_rest_workload.connections does not say how many clients keep open"
-    )
-    most = 2 * connections or _CONNECTIONS
-    sheet.put(FILE, "maxconn", "balancer.limits", Choice(most, because, f"{_MANUAL}, maxconn", "estimate"))
-    files = 2 * most + _SPARE_FILES
-    because = f"two for each of {most} connections, one on each side, and {_SPARE_FILES} for its own use"
-    sheet.put(
-        UNIT, "LimitNOFILE", "balancer.limits", Choice(files, because, f"{_MANUAL}, maxconn", "estimate")
-    )
-    each = 2 * (2 * _BUFFER_BYTES + _CONNECTION_BYTES)
-    table = _STICK_TABLE_ENTRIES * _ENTRY_BYTES
-    mib = _OWN_MIB + math.ceil(2 * (most * each + table) / MIB)
-    because = (
-        f"{_OWN_MIB} MiB of its own; by an estimate {each // 1024} KiB for each of {most} connections and "
-        f"{table // MIB} MiB of owning instances, twice, because an old process lives on for a while "
-        f"after a reload"
-    )
-    sheet.put(
-        UNIT,
-        "MemoryMax",
-        "balancer.limits",
-        Choice(f"{mib}M", because, f"{_MANUAL}, tune.bufsize", "estimate"),
-    )
-    if port < _PRIVILEGED:
-        because = f"port {port} is below {_PRIVILEGED}: the one right that listening there takes"
-        source = "capabilities(7), CAP_NET_BIND_SERVICE; user_namespaces(7)"
-        for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
-            sheet.put(
-                UNIT, key, "balancer.limits", Choice("CAP_NET_BIND_SERVICE", because, source, "documented")
-            )
-        because = "in a user namespace of its own the process would not have the right to the port"
-        sheet.put(UNIT, "PrivateUsers", "balancer.limits", Choice("no", because, source, "documented"))
+    return sum(p.workload.connections or 0 for p in told if p)
 
 
 def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:
     found = role_variables(KafkaRest, REST, host, inventory.hosts[host])
     return None if isinstance(found, list) else found
-
-
-def _stickiness(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
-    """Plan how many consumers' owning instances are remembered, and for how long."""
-    instances = proxies_of(rest.services)
-    consumers = max((int_or_none(i.value("consumer.instance.timeout.ms")) or 0 for i in instances), default=0)
-    minutes = variables.consumer_minutes
-    sheet.put(
-        FILE,
-        "stick-table expire",
-        "balancer.stickiness",
-        Choice(
-            f"{minutes}m",
-            f"a consumer instance lives {consumers // 1000} s after its last request, and its owning "
-            f"instance is remembered for {minutes} minutes",
-            _FACTS,
-            basis_of(RestBalancer, "consumer_minutes", minutes, "estimate"),
-        ),
-    )
-    if consumers > minutes * 60_000:
-        sheet.warning(
-            "balancer.stickiness",
-            f"rest_balancer_consumer_minutes is {minutes}, and a consumer instance lives {consumers} ms "
-            "after its last request: its owning instance is forgotten before it ends",
-            f"set rest_balancer_consumer_minutes to {consumers // 60_000 + 1} or more",
-        )
-    sheet.put(
-        FILE,
-        "stick-table size",
-        "balancer.stickiness",
-        Choice(
-            _STICK_TABLE_ENTRIES,
-            "owning instances of consumers, by an estimate "
-            f"{_STICK_TABLE_ENTRIES * _ENTRY_BYTES // 1_000_000} MB when full",
-            _FACTS,
-            "estimate",
-        ),
-    )
