@@ -9,8 +9,8 @@ from sizing.balancer.timeouts import proxies_of
 from sizing.balancer.variables import RestBalancer
 from sizing.core.plan import Part
 from sizing.core.settings import Choice, Sheet
+from sizing.core.values import int_or_none
 from sizing.core.variables import basis_of
-from sizing.rest.memory import int_or_none
 
 _FACTS: Final = "REST proxy facts, Consumer instances behind HAProxy"
 _ENTRIES: Final = 200_000

@@ -11,8 +11,8 @@ from sizing.balancer.security import FILE, UNIT
 from sizing.core.plan import PlannedInstance
 from sizing.core.service import PlannedInstances
 from sizing.core.settings import Basis, Choice, Setting, Sheet
+from sizing.core.values import int_or_none
 from sizing.rest.distribution import SERVICE as REST
-from sizing.rest.memory import int_or_none
 
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"

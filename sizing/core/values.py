@@ -16,3 +16,11 @@ def int_or_zero(value: object) -> int:
         return int(str(value))
     except ValueError:
         return 0
+
+
+def int_or_none(value: object) -> int | None:
+    """Return a whole number that a person wrote for a key; None where it is none."""
+    try:
+        return int(str(value)) if value is not None else None
+    except ValueError:
+        return None

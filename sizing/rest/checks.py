@@ -8,11 +8,12 @@ from typing import Final
 from evidence.nearest import nearest
 from sizing.clients.fetches import Fetches
 from sizing.core.settings import KIB, MIB, Sheet
+from sizing.core.values import int_or_none
 from sizing.host.facts import HostFacts
 from sizing.rest.distribution import Distribution
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys
-from sizing.rest.memory import GUIDE, MEASURED, int_or_none
+from sizing.rest.memory import GUIDE, MEASURED
 from sizing.rest.variables import KafkaRest
 
 #: The guide, Don't Touch These Settings, with their defaults.

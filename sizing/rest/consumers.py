@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.values import int_or_none
 from sizing.rest.memory import (
     GUIDE,
     MEASURED,
     SMALL_FETCH_BYTES,
     ProcessWorkload,
-    int_or_none,
     request_max_bytes,
     small_fetch_bytes,
 )

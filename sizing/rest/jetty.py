@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from sizing.core.settings import Basis, Choice, Sheet
+from sizing.core.values import int_or_none
 from sizing.host.facts import HostFacts
-from sizing.rest.memory import int_or_none
 from sizing.rest.traffic import ProcessTraffic
 
 _REST_UTILS: Final = "rest-utils, RestConfig"

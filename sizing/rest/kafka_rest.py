@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from sizing.core.settings import Choice, Sheet
+from sizing.core.values import int_or_none
 from sizing.keys.catalogue import every_key, known_keys
 from sizing.rest.clients import check_times, put_client_profile
 from sizing.rest.consumers import (
@@ -22,7 +23,7 @@ from sizing.rest.groups import plan_groups
 from sizing.rest.heap import check_heap, put_heap
 from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
-from sizing.rest.memory import GUIDE, int_or_none
+from sizing.rest.memory import GUIDE
 from sizing.rest.producer import plan_buffer, plan_linger, plan_waits
 from sizing.rest.security import plan_security
 from sizing.rest.traffic import check_requests

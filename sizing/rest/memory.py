@@ -10,6 +10,7 @@ from sizing.clients import fetches
 from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Basis, Choice
+from sizing.core.values import int_or_none
 from sizing.rest.traffic import ProcessTraffic, buffer_for, requests_of
 from sizing.rest.variables import KafkaRest
 
@@ -180,11 +181,3 @@ def request_max_bytes(load: ProcessWorkload) -> Choice:
     )
     basis: Basis = "measured" if load.request_max_bytes == READ_BYTES else "estimate"
     return Choice(load.request_max_bytes, because, f"{REAL}, How large an answer is", basis)
-
-
-def int_or_none(value: object) -> int | None:
-    """Return a whole number that a person wrote for a key; None where it is none."""
-    try:
-        return int(str(value)) if value is not None else None
-    except ValueError:
-        return None

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from sizing.core.plan import PlannedInstance
 from sizing.core.settings import Basis, Choice, Setting, Sheet
+from sizing.core.values import int_or_none
 from sizing.keys.catalogue import numbers
 from sizing.rest.distribution import Distribution, Groups, Keys, RestProcess, Signs, Software, Versions
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, plan_kafka_rest
-from sizing.rest.memory import int_or_none
 from sizing.rest.security import refuse_listeners
 from sizing.rest.variables import KafkaRest
 

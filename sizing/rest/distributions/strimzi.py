@@ -7,6 +7,7 @@ from typing import Final
 from evidence.rest_dialect import Dialect
 from sizing.core import jvm_flags
 from sizing.core.settings import MIB, Choice, Sheet, weakest
+from sizing.core.values import int_or_none
 from sizing.inventory.security import WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import check_times, put_client_profile
@@ -26,7 +27,7 @@ from sizing.rest.distribution import (
 from sizing.rest.groups import plan_groups
 from sizing.rest.heap import check_heap, heap_of, planned_heap
 from sizing.rest.logs import plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection, int_or_none
+from sizing.rest.memory import BUFFER_BYTES, GUIDE, MEASURED, READ_BYTES, REAL, Connection
 from sizing.rest.producer import plan_waits
 from sizing.rest.security import plan_cluster, refuse_listeners
 from sizing.rest.traffic import check_requests, request_bytes
