@@ -13,7 +13,7 @@ from sizing.host.facts import HostFacts
 from sizing.rest.distribution import Distribution
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys
-from sizing.rest.memory import GUIDE, MEASURED
+from sizing.rest.source_names import GUIDE, MEASURED
 from sizing.rest.variables import KafkaRest
 
 #: The guide, Don't Touch These Settings, with their defaults.

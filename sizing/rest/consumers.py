@@ -6,14 +6,8 @@ from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_none
-from sizing.rest.memory import (
-    GUIDE,
-    MEASURED,
-    SMALL_FETCH_BYTES,
-    ProcessWorkload,
-    request_max_bytes,
-    small_fetch_bytes,
-)
+from sizing.rest.memory import SMALL_FETCH_BYTES, ProcessWorkload, request_max_bytes, small_fetch_bytes
+from sizing.rest.source_names import GUIDE, MEASURED
 from sizing.rest.variables import RestWorkload
 
 _THREADS: Final = 50  # consumer.threads

@@ -18,7 +18,7 @@ from sizing.clients.group_protocol import (
 from sizing.core.settings import Choice, Sheet
 from sizing.keys.catalogue import numbers
 from sizing.rest.distribution import RestProcess
-from sizing.rest.memory import GUIDE, MEASURED, REAL
+from sizing.rest.source_names import GUIDE, MEASURED, REAL
 
 _RULE: Final = "rest.consumer.protocol"
 _SESSION: Final = "session.timeout.ms"

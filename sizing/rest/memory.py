@@ -11,12 +11,9 @@ from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Basis, Choice
 from sizing.core.values import int_or_none
+from sizing.rest.source_names import MEASURED, REAL
 from sizing.rest.traffic import ProcessTraffic, buffer_for, requests_of
 from sizing.rest.variables import KafkaRest
-
-GUIDE: Final = "Confluent REST Proxy production guide"
-MEASURED: Final = "REST proxy measurements"
-REAL: Final = "Real proxy measurements"
 
 #: The guide, JVM: larger heaps pause too long; more instances instead.
 HEAP_LIMIT_MIB: Final = 8192

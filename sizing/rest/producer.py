@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_none
-from sizing.rest.memory import BUFFER_BYTES, GUIDE, LARGEST_PLANNED_BUFFER, MEASURED, REAL
+from sizing.rest.memory import BUFFER_BYTES, LARGEST_PLANNED_BUFFER
+from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.traffic import buffer_for, request_bytes
 from sizing.rest.variables import RestWorkload
 

@@ -12,14 +12,8 @@ from sizing.core.settings import Basis, Choice, Sheet
 from sizing.core.variables import basis_of
 from sizing.rest.distribution import RestProcess
 from sizing.rest.logs import plan_journal
-from sizing.rest.memory import (
-    GUIDE,
-    MEASURED,
-    REAL,
-    ProcessWorkload,
-    cached_buffers,
-    resident_limit,
-)
+from sizing.rest.memory import ProcessWorkload, cached_buffers, resident_limit
+from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.variables import KafkaRest
 
 _REGIONS: Final = 2048  # G1 aims at about this many regions; OpenJDK, G1 ergonomics

@@ -8,7 +8,7 @@ from sizing.core.settings import Sheet
 from sizing.keys.catalogue import numbers
 from sizing.rest.distribution import Distribution, Groups, Java, RestProcess, Signs, Software, Versions
 from sizing.rest.kafka_rest import ENVIRONMENT, JVM, Build, catalogue, plan_kafka_rest
-from sizing.rest.memory import MEASURED
+from sizing.rest.source_names import MEASURED
 
 _FACTS: Final = "REST proxy facts"
 
