@@ -1,14 +1,25 @@
-"""Rules for consumers of a REST proxy: latency, time-outs, threads, fetch sizes."""
+"""Rules for consumers of a REST proxy: latency, time-outs, threads, sizes of reads and fetches."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import int_or_none
-from sizing.rest.memory import SMALL_FETCH_BYTES, ProcessWorkload, request_max_bytes, small_fetch_bytes
-from sizing.rest.source_names import GUIDE, MEASURED
+from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.variables import RestWorkload
+
+#: What keys of a proxy's consumers begin with, of kafka-rest and of the bridge.
+CONSUMER_PREFIXES: Final = ("consumer.", "client.", "kafka.consumer.", "kafka.")
+
+#: What a read of a backlog may answer. It fills up to that where the kernel sizes the buffers; 1 to 4 MiB
+#: read no slower than 64, and a record has to fit (1 MiB by default).
+_READ_BYTES: Final = 2 * MIB
+_DEFAULT_READ_BYTES: Final = 64 * MIB  # consumer.request.max.bytes
+#: A read filled to consumer.request.max.bytes took 190 MiB where the limit was 64.
+FULL_READ: Final = 3
+#: Measurements, Reading, of one broker: 39 MB/s where the default of 50 MiB gave 43.8.
+_SMALL_FETCH_BYTES: Final = 4 * MIB
 
 _THREADS: Final = 50  # consumer.threads
 _TIMEOUT_MS: Final = 1000  # consumer.request.timeout.ms
@@ -214,7 +225,7 @@ def plan_fetch(sheet: Sheet, file: str, prefix: str, brokers: int, *, small_fetc
         _unnamed(key),
         Choice(
             small_fetch_bytes(brokers),
-            f"{SMALL_FETCH_BYTES // MIB} MiB instead of 50, over {brokers} brokers, keep the heap within 8 "
+            f"{_SMALL_FETCH_BYTES // MIB} MiB instead of 50, over {brokers} brokers, keep the heap within 8 "
             "GiB; of one broker they read 39.0 MB/s instead of 43.8",
             f"{MEASURED}, Reading",
             "measured" if brokers == 1 else "estimate",
@@ -222,27 +233,55 @@ def plan_fetch(sheet: Sheet, file: str, prefix: str, brokers: int, *, small_fetc
     )
 
 
+def small_fetch_bytes(brokers: int) -> int:
+    """Return the fetch.max.bytes with which a reader holds little: 4 MiB of all brokers together."""
+    return max(MIB, _SMALL_FETCH_BYTES // brokers)
+
+
 def _unnamed(key: str) -> Choice:
     """Return the documented form of a key that the documents do not name: it is left out."""
     return Choice(None, f"the guide does not name {key}", GUIDE, "documented")
 
 
-def plan_request_bytes(sheet: Sheet, file: str, heap_mib: int, load: ProcessWorkload) -> int:
-    """Plan how much one read may answer, in bytes; report the worst case beside the average."""
-    default = 64 * MIB
-    documented = Choice(default, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes", "documented")
-    measured = request_max_bytes(load) if load.answers else None
+def read_bytes(record_bytes: int) -> int:
+    """Return how much one read may answer, in bytes of keys and values: two records at least."""
+    return max(_READ_BYTES, 2 * record_bytes)
+
+
+def plan_request_bytes(
+    sheet: Sheet, file: str, heap_mib: int, counted: int, *, answers: int, readers: int, fetched_mib: float
+) -> int:
+    """Plan how much one read may answer, in bytes; report the worst case beside the average.
+
+    The heap is counted for ``counted`` bytes in each of ``answers`` filled reads, and for ``readers`` which
+    have fetched ``fetched_mib`` each.
+    """
+    documented = Choice(
+        _DEFAULT_READ_BYTES, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes", "documented"
+    )
+    measured = _filled(counted, answers) if answers else None
     chosen = sheet.put(
         file, "consumer.request.max.bytes", "rest.consumer.request_bytes", documented, measured
     )
-    limit = int_or_none(chosen) or default
-    if load.readers:
-        worst = load.readers * limit // MIB
+    limit = int_or_none(chosen) or _DEFAULT_READ_BYTES
+    if readers:
+        worst = readers * limit // MIB
         sheet.note(
             "rest.memory.worst_case",
-            f"the heap of {heap_mib} MiB is for {load.readers} readers with {load.fetched_mib:g} MiB each on "
+            f"the heap of {heap_mib} MiB is for {readers} readers with {fetched_mib:g} MiB each on "
             f"average; if all reach consumer.request.max.bytes ({limit / MIB:g} MiB), they have {worst} MiB "
-            f"of records, which take {3 * worst} MiB as measured",
+            f"of records, which take {FULL_READ * worst} MiB as measured",
             "if reads are long, lower consumer.request.max.bytes, or the number of readers",
         )
     return limit
+
+
+def _filled(counted: int, answers: int) -> Choice:
+    mib = f"{counted / MIB:g} MiB"
+    because = (
+        f"a read of a backlog fills up to it, and is sent as 1.4 to 1.8 times as much; {answers} reads "
+        f"take {FULL_READ} x {mib} of heap each. 2 MiB read 22 and 17 MB/s, the default of 64 24 and 16. "
+        f"A record of {mib} would never be read"
+    )
+    basis: Basis = "measured" if counted == _READ_BYTES else "estimate"
+    return Choice(counted, because, f"{REAL}, How large an answer is", basis)

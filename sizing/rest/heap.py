@@ -10,8 +10,9 @@ from sizing.clients import fetches
 from sizing.clients.fetches import Fetches
 from sizing.core import jvm_flags
 from sizing.core.settings import MIB, Advice, Choice, Sheet
+from sizing.rest.consumers import FULL_READ
 from sizing.rest.distribution import RestProcess
-from sizing.rest.memory import FULL_READ, HEAP_LIMIT_MIB, Connection, ProcessWorkload, load_of
+from sizing.rest.memory import HEAP_LIMIT_MIB, Connection, ProcessWorkload, load_of
 from sizing.rest.source_names import GUIDE, MEASURED
 from sizing.rest.traffic import BASE64
 from sizing.rest.variables import KafkaRest

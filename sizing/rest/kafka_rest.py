@@ -101,7 +101,16 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
         subject=f"{variables.distribution} {variables.version}",
     )
     pool = 200
-    plan_request_bytes(sheet, properties, heap_mib, process.load)
+    load = process.load
+    plan_request_bytes(
+        sheet,
+        properties,
+        heap_mib,
+        load.request_max_bytes,
+        answers=load.answers,
+        readers=load.readers,
+        fetched_mib=load.fetched_mib,
+    )
     if build.current:
         poll_ms = plan_reading(sheet, properties, workload)
         plan_client_keys(sheet, properties)

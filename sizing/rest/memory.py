@@ -9,9 +9,10 @@ from typing import Final
 from sizing.clients import fetches
 from sizing.clients.fetches import Fetches
 from sizing.clients.profiles import JAVA_DEFAULTS
-from sizing.core.settings import MIB, Basis, Choice
+from sizing.core.settings import MIB, Choice
 from sizing.core.values import int_or_none
-from sizing.rest.source_names import MEASURED, REAL
+from sizing.rest.consumers import CONSUMER_PREFIXES, read_bytes, small_fetch_bytes
+from sizing.rest.source_names import MEASURED
 from sizing.rest.traffic import ProcessTraffic, buffer_for, requests_of
 from sizing.rest.variables import KafkaRest
 
@@ -24,22 +25,13 @@ _OUTSIDE_MIB: Final = 250
 _IDLE_OUTSIDE_MIB: Final = 0.7
 #: A reading instance holds 1.25 times its fetches outside it (15 MiB of 12).
 _READ_OUTSIDE: Final = 1.25
-#: A read filled to consumer.request.max.bytes took 190 MiB where the limit was 64.
-FULL_READ: Final = 3
 #: Nobody measured how far what is outside the heap swings.
 _OUTSIDE_MARGIN: Final = 1.25
 
 BUFFER_BYTES: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _MOST_BUFFER_BYTES: Final = HEAP_LIMIT_MIB * MIB // 4
-#: What a read of a backlog may answer. It fills up to that where the kernel sizes the buffers; 1 to 4 MiB
-#: read no slower than 64, and a record has to fit (1 MiB by default).
-READ_BYTES: Final = 2 * MIB
 #: A buffer grows so far by itself to hold a request whole.
 LARGEST_PLANNED_BUFFER: Final = 256 * MIB
-#: Measurements, Reading, of one broker: 39 MB/s where the default of 50 MiB gave 43.8.
-SMALL_FETCH_BYTES: Final = 4 * MIB
-#: What keys of a proxy's consumers begin with, of kafka-rest and of the bridge.
-CONSUMER_PREFIXES: Final = ("consumer.", "client.", "kafka.consumer.", "kafka.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +108,7 @@ def load_of(
         fetches=fetched,
         requests=requests_of(w, instances),
         request_max_bytes=int_or_none(settings.get("consumer.request.max.bytes"))
-        or max(READ_BYTES, 2 * w.record_bytes),
+        or read_bytes(w.record_bytes),
         # A buffer beyond that is held against the heap, and does not make it grow.
         buffer_bytes=held
         if connection.producer
@@ -128,11 +120,6 @@ def load_of(
         connections=connections,
         connection=connection,
     )
-
-
-def small_fetch_bytes(brokers: int) -> int:
-    """Return the fetch.max.bytes with which a reader holds little: 4 MiB of all brokers together."""
-    return max(MIB, SMALL_FETCH_BYTES // brokers)
 
 
 def resident_limit(heap_mib: int, load: ProcessWorkload) -> Choice:
@@ -166,15 +153,3 @@ def cached_buffers(load: ProcessWorkload) -> Choice | None:
         f"{MEASURED}, Memory per consumer instance",
         "measured",
     )
-
-
-def request_max_bytes(load: ProcessWorkload) -> Choice:
-    """Return how much one read may answer, in bytes of keys and values."""
-    mib = f"{load.request_max_bytes / MIB:g} MiB"
-    because = (
-        f"a read of a backlog fills up to it, and is sent as 1.4 to 1.8 times as much; {load.answers} reads "
-        f"take {FULL_READ} x {mib} of heap each. 2 MiB read 22 and 17 MB/s, the default of 64 24 and 16. "
-        f"A record of {mib} would never be read"
-    )
-    basis: Basis = "measured" if load.request_max_bytes == READ_BYTES else "estimate"
-    return Choice(load.request_max_bytes, because, f"{REAL}, How large an answer is", basis)

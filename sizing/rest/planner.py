@@ -22,11 +22,11 @@ from sizing.keys.accepted_values import check_values
 from sizing.rest.capacity import rest_headroom
 from sizing.rest.checks import check_bootstrap, check_record, check_settings, check_workload
 from sizing.rest.clients import check_clients
+from sizing.rest.consumers import CONSUMER_PREFIXES
 from sizing.rest.distribution import SERVICE, Distribution, RestProcess
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.instances import check_cores, instance_count
 from sizing.rest.keys import rest_takes
-from sizing.rest.memory import CONSUMER_PREFIXES
 from sizing.rest.traffic import check_link
 from sizing.rest.variables import KafkaRest, ready_topic
 from sizing.topics.variables import largest_message, topic_names

@@ -11,7 +11,7 @@ from sizing.core.values import int_or_none
 from sizing.inventory.security import WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
 from sizing.rest.clients import check_times, put_client_profile
-from sizing.rest.consumers import plan_fetch
+from sizing.rest.consumers import plan_fetch, read_bytes
 from sizing.rest.distribution import (
     Distribution,
     Groups,
@@ -27,7 +27,7 @@ from sizing.rest.distribution import (
 from sizing.rest.groups import plan_groups
 from sizing.rest.heap import check_heap, heap_of, planned_heap
 from sizing.rest.logs import plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, READ_BYTES, Connection
+from sizing.rest.memory import BUFFER_BYTES, Connection
 from sizing.rest.producer import plan_waits
 from sizing.rest.security import plan_cluster, refuse_listeners
 from sizing.rest.source_names import GUIDE, MEASURED, REAL
@@ -123,7 +123,7 @@ def _plan(sheet: Sheet, process: RestProcess) -> None:
 
 def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:
     """Plan how many records a read answers: no more bytes than the heap is counted for."""
-    counted = max(READ_BYTES, 2 * record_bytes)
+    counted = read_bytes(record_bytes)
     polled = min(_POLLED, counted // record_bytes)
     sheet.put(
         file,
