@@ -8,10 +8,10 @@ from typing import Final
 
 from sizing.clients import fetches
 from sizing.clients.fetches import Fetches
-from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Choice
 from sizing.core.values import int_or_none
 from sizing.rest.consumers import CONSUMER_PREFIXES, read_bytes, small_fetch_bytes
+from sizing.rest.producer import BUFFER_BYTES, LARGEST_PLANNED_BUFFER
 from sizing.rest.source_names import MEASURED
 from sizing.rest.traffic import ProcessTraffic, buffer_for, requests_of
 from sizing.rest.variables import KafkaRest
@@ -28,10 +28,7 @@ _READ_OUTSIDE: Final = 1.25
 #: Nobody measured how far what is outside the heap swings.
 _OUTSIDE_MARGIN: Final = 1.25
 
-BUFFER_BYTES: Final = int(JAVA_DEFAULTS["buffer.memory"])
 _MOST_BUFFER_BYTES: Final = HEAP_LIMIT_MIB * MIB // 4
-#: A buffer grows so far by itself to hold a request whole.
-LARGEST_PLANNED_BUFFER: Final = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,19 @@
-"""Rules for the producer of a REST proxy: how long it waits for more records, and for brokers."""
+"""Rules for the producer of a REST proxy: its buffer, how long it waits for more records, and for brokers."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from sizing.clients.profiles import JAVA_DEFAULTS
 from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_none
-from sizing.rest.memory import BUFFER_BYTES, LARGEST_PLANNED_BUFFER
 from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.traffic import buffer_for, request_bytes
 from sizing.rest.variables import RestWorkload
+
+BUFFER_BYTES: Final = int(JAVA_DEFAULTS["buffer.memory"])
+#: A buffer grows so far by itself to hold a request whole.
+LARGEST_PLANNED_BUFFER: Final = 256 * MIB
 
 
 def plan_buffer(sheet: Sheet, file: str, workload: RestWorkload, heap_mib: int) -> int:

@@ -27,8 +27,8 @@ from sizing.rest.distribution import (
 from sizing.rest.groups import plan_groups
 from sizing.rest.heap import check_heap, heap_of, planned_heap
 from sizing.rest.logs import plan_flood, plan_logs
-from sizing.rest.memory import BUFFER_BYTES, Connection
-from sizing.rest.producer import plan_waits
+from sizing.rest.memory import Connection
+from sizing.rest.producer import BUFFER_BYTES, plan_waits
 from sizing.rest.security import plan_cluster, refuse_listeners
 from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.traffic import check_requests, request_bytes
