@@ -17,12 +17,12 @@ from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.facts import HostFacts, host_facts
 from sizing.inventory.clusters import broker_count, clusters
 from sizing.mirror.adopting import check_adopted
-from sizing.mirror.capacity import capacity_of, check_flow, flow_headroom
 from sizing.mirror.classic import classic
 from sizing.mirror.clusters import addresses_of, limits_of
 from sizing.mirror.flow import FROM_PORT, NUMBER, Flow
 from sizing.mirror.keys import check_flow_keys
 from sizing.mirror.links import FlowShare, check_host_links, check_path
+from sizing.mirror.measured_capacity import capacity_of, check_flow, flow_headroom
 from sizing.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
 from sizing.mirror.overlaps import check_overlaps
 from sizing.mirror.process_count import process_count

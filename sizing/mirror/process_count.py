@@ -9,8 +9,8 @@ from typing import Final
 from sizing.core.placement import quotas
 from sizing.core.settings import Sheet
 from sizing.host.facts import HostFacts
-from sizing.mirror.capacity import processes_for
 from sizing.mirror.flow import ARTICLE, BENCH, MEASURED, Flow
+from sizing.mirror.measured_capacity import processes_for
 from sizing.mirror.producer import batch_bytes
 from sizing.mirror.variables import MeasuredFlow, MirrorMaker
 

@@ -8,9 +8,9 @@ from typing import Final
 from sizing.clients.fetches import Fetches
 from sizing.core.settings import Advice, Sheet
 from sizing.host.facts import HostFacts
-from sizing.rest.capacity import instances_for, refused
 from sizing.rest.distribution import Distribution
 from sizing.rest.heap import MOST_INSTANCES, heap_each, instances_for_heap
+from sizing.rest.measured_capacity import instances_for, refused
 from sizing.rest.memory import HEAP_LIMIT_MIB
 from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.traffic import ARTICLE, ARTICLE_BYTES_PER_S, READER_RECORDS, bytes_per_s, readers_of

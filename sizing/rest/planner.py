@@ -19,7 +19,6 @@ from sizing.host.facts import HostFacts, host_facts
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.accepted_values import check_values
-from sizing.rest.capacity import rest_headroom
 from sizing.rest.checks import check_bootstrap, check_record, check_settings, check_workload
 from sizing.rest.clients import check_clients
 from sizing.rest.consumers import CONSUMER_PREFIXES
@@ -27,6 +26,7 @@ from sizing.rest.distribution import SERVICE, Distribution, RestProcess
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.instances import check_cores, instance_count
 from sizing.rest.keys import rest_takes
+from sizing.rest.measured_capacity import rest_headroom
 from sizing.rest.traffic import check_link
 from sizing.rest.variables import KafkaRest, ready_topic
 from sizing.topics.variables import largest_message, topic_names
