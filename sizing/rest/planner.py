@@ -24,7 +24,7 @@ from sizing.rest.clients import check_clients
 from sizing.rest.consumers import CONSUMER_PREFIXES
 from sizing.rest.distribution import SERVICE, Distribution, RestProcess
 from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.instances import check_cores, instance_count
+from sizing.rest.instance_count import check_cores, instance_count
 from sizing.rest.keys import rest_takes
 from sizing.rest.measured_capacity import rest_headroom
 from sizing.rest.traffic import check_link

@@ -24,7 +24,7 @@ from sizing.core.variables import role_variables
 from sizing.host.facts import host_facts
 from sizing.rest.distribution import SERVICE
 from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.instances import processes_with_cores, produced_per_s
+from sizing.rest.instance_count import processes_with_cores, produced_per_s
 from sizing.rest.planner import plan_rest
 from sizing.rest.variables import KafkaRest
 
