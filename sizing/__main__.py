@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from evidence.nearest import nearest
-from sizing.against import PlanChange, at_commit, changes, document, moved, nothing, read_kept, shown
 from sizing.closed_output import until_closed
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
@@ -19,8 +18,9 @@ from sizing.core.settings import Advice, Basis
 from sizing.inventory.archives import read_archives
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.yaml_files import InventoryError
-from sizing.markdown import markdown
 from sizing.plan import make_plan
+from sizing.plan_difference import PlanChange, at_commit, changes, document, moved, nothing, read_kept, shown
+from sizing.plan_markdown import markdown
 from sizing.plan_page import page
 from sizing.plan_text import difference, resting_on, text
 from sizing.recommended_changes import what_changes

@@ -19,7 +19,6 @@ from ansible.utils.display import Display
 from control.kafka_admin import speaks
 from control.planned import draining_balancers
 from evidence.secrets import merged
-from sizing.against import document as described
 from sizing.broker.security import scram_users
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
@@ -40,6 +39,7 @@ from sizing.inventory.yaml_files import InventoryError, check_files, inventories
 from sizing.mirror.adopting import adopting_json
 from sizing.mirror.topics_and_groups import flows_json
 from sizing.plan import make_plan
+from sizing.plan_difference import document as described
 from sizing.plan_text import text
 from sizing.recommended_changes import what_changes
 from sizing.rights import rights_of

@@ -13,11 +13,11 @@ import pytest
 from evidence.documents import Plan
 from evidence.release import PLAN_SCHEMA, VERSION
 from sizing.__main__ import main
-from sizing.against import PlanChange, shown
 from sizing.core import rules
 from sizing.core.findings import Finding
 from sizing.core.plan import Plan as Planned
-from sizing.markdown import markdown
+from sizing.plan_difference import PlanChange, shown
+from sizing.plan_markdown import markdown
 from tests.render.test_plan_command import REST
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from bench.hosts import plan_speed
 from sizing.__main__ import main
-from sizing.against import document as with_kit
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Plan
 from sizing.core.settings import Setting
 from sizing.host.memory import needed_mib
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
+from sizing.plan_difference import document as with_kit
 from sizing.plan_text import difference, text
 from sizing.services import SERVICES
 from tests.planned import JOINS, METRICS, mirrors, streams

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from sizing.against import TELL, PlanChange, count, together, untold
 from sizing.core.findings import Finding
 from sizing.core.naming import compact
 from sizing.core.plan import Plan
+from sizing.plan_difference import TELL, PlanChange, count, together, untold
 
 #: So many rows of a table are shown open; of one with more findings, only errors are.
 _OPEN = 10
