@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sizing.core.naming import fold
+from sizing.core.compact_names import fold
 
 Do = Literal["start", "drain", "stop", "adopt", "restart", "reload", "serve both", "serve planned"]
 #: What is done to an instance by its state, as ``control.drift.describe`` names states.

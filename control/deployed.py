@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sizing.core.naming import fold
+from sizing.core.compact_names import fold
 
 Hosts = Mapping[str, Mapping[str, Any]]
 

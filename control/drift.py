@@ -11,7 +11,7 @@ from typing import Any, Final
 from control.notices import notices
 from evidence.printable import plain_lines
 from evidence.secrets import holds_secret, looks_secret, without_secrets
-from sizing.core.naming import fold
+from sizing.core.compact_names import fold
 
 _COLUMNS = 100
 #: As many values are named in a warning; plan.yml has all of them.

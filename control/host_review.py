@@ -13,7 +13,7 @@ import yaml
 
 from border.running import JvmProcess, Running
 from evidence.printable import plain, plain_lines
-from sizing.core.naming import fold
+from sizing.core.compact_names import fold
 from sizing.review.command import review
 from sizing.review.found_inventory import FoundProcess, documents, inventory_from
 from sizing.review.judging import Judgement

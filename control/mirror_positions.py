@@ -16,7 +16,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from border.cluster import position
 from border.untrusted import UntrustedError
-from sizing.core.naming import fold
+from sizing.core.compact_names import fold
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 READ_SECONDS = 15

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from evidence.release import PLAN_SCHEMA, VERSION
+from sizing.core.compact_names import compact
 from sizing.core.inventory import Inventory
-from sizing.core.naming import compact
 from sizing.core.rules import since
 from sizing.inventory.secrets import Known
 from sizing.inventory.versions import with_software

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from sizing.core.compact_names import compact
 from sizing.core.findings import Finding
-from sizing.core.naming import compact
 from sizing.core.plan import Plan
 from sizing.plan_difference import TELL, PlanChange, count, together, untold
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from evidence.release import VERSION
+from sizing.core.compact_names import compact, fold
 from sizing.core.findings import Finding
-from sizing.core.naming import compact, fold
 from sizing.core.plan import Plan, PlannedInstance
 from sizing.core.settings import Basis, Setting
 from sizing.core.settings import apart as differences

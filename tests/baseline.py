@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from evidence.release import VERSION
-from sizing.core.naming import compact
+from sizing.core.compact_names import compact
 from sizing.core.rules import since
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan

@@ -14,7 +14,7 @@ from control.deployed import left_together
 from control.drift import changes_line, indented, lines_of, topic_lines, unknown_of, would_change
 from evidence.printable import plain
 from plugins.filter.kedge import topics_that_may_grow
-from sizing.core.naming import fold
+from sizing.core.compact_names import fold
 
 CONNECT_SECONDS = 2
 _COLORS = {"+": "green", "-": "red"}

@@ -17,9 +17,9 @@ from sizing.clients.group_protocol import (
     takes_consumer_protocol,
 )
 from sizing.core import jvm_flags
+from sizing.core.compact_names import compact, natural
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.naming import compact, natural
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import put_stop
 from sizing.core.settings import Advice, Basis, Choice, Sheet

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from sizing.core.naming import compact, natural
+from sizing.core.compact_names import compact, natural
 
 Severity = Literal["error", "warning", "note"]
 

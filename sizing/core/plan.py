@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sizing.core.compact_names import natural
 from sizing.core.findings import Finding, together
-from sizing.core.naming import natural
 from sizing.core.settings import Setting
 from sizing.sources import cited, keys
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sizing.core.naming import fold
+from sizing.core.compact_names import fold
 from sizing.core.settings import Basis, apart
 from sizing.plan_text import findings as of_findings
 from sizing.plan_text import wrapped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 
-from sizing.core.naming import compact
+from sizing.core.compact_names import compact
 from sizing.keys.catalogue import Component, known_keys
 from sizing.keys.unread import check_keys
 from sizing.rest.distributions import DISTRIBUTIONS
