@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from evidence.nearest import nearest
@@ -25,11 +24,11 @@ from sizing.host.kernel import (
     put_high_load,
 )
 from sizing.host.memory import room
+from sizing.host.ports import ports_of
 from sizing.host.variables import HostTuning
 
 SERVICE: Final = "host_tuning"
 
-_JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
 #: Settings of the kernel that are nearly called so and are others.
 _BESIDE: Final = ("net.ipv4.tcp_mem",)
 _LIKE: Final = 0.93
@@ -101,36 +100,6 @@ def plan_hosts(
             planned[host] = {SERVICE: (PlannedInstance("host", sheet.by_file()),)}
     findings += room(inventory, planned_services, services)
     return Part(services=planned, findings=tuple(findings))
-
-
-#: A metrics agent among JVM flags: -javaagent:JAR=ADDRESS:PORT:FILE.
-_AGENT: Final = re.compile(r"-javaagent:[^=\s]+=[^=\s]*?:(\d+):/")
-
-
-def ports_of(
-    of_host: Mapping[str, tuple[PlannedInstance, ...]], services: Iterable[Service]
-) -> frozenset[int]:
-    """Return every port on which the planned services of a host listen."""
-    others = {service.name: service.ports.others for service in services if service.ports}
-    found = set()
-    for name, instances in of_host.items():
-        for instance in instances:
-            if instance.port:
-                found.add(instance.port)
-            found |= jmx_ports(instance)
-            agents = (_AGENT.search(s.value) for s in instance.settings if "-javaagent:" in s.value)
-            found |= {int(agent[1]) for agent in agents if agent}
-            if name in others:
-                found |= set(others[name](instance))
-    return frozenset(found)
-
-
-def jmx_ports(instance: PlannedInstance) -> set[int]:
-    """Return the ports that a person's own values open for JMX, by the start script's variable or a flag."""
-    own = [s for s in instance.settings if s.by == "person"]
-    said = [s.value for s in own if s.key == "JMX_PORT"]
-    said += [port for s in own if s.key.endswith("_OPTS") for port in _JMX_FLAG.findall(s.value)]
-    return {int(port) for port in said if port.isdecimal()}
 
 
 def _no_sysctl(host: str, key: str) -> Finding:

@@ -1,17 +1,47 @@
-"""Finds services that want the same port of the same address, and ports that they may not take."""
+"""The ports of a host's services: which they are, wanted twice, or not to be taken."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
+from sizing.core.plan import PlannedInstance
 from sizing.core.service import PlannedInstances, Service
-from sizing.host.planner import jmx_ports, ports_of
 
 #: A process without root rights may take no port below this.
 _PRIVILEGED: Final = 1024
+_JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
+#: A metrics agent among JVM flags: -javaagent:JAR=ADDRESS:PORT:FILE.
+_AGENT: Final = re.compile(r"-javaagent:[^=\s]+=[^=\s]*?:(\d+):/")
+
+
+def ports_of(
+    of_host: Mapping[str, tuple[PlannedInstance, ...]], services: Iterable[Service]
+) -> frozenset[int]:
+    """Return every port on which the planned services of a host listen."""
+    others = {service.name: service.ports.others for service in services if service.ports}
+    found = set()
+    for name, instances in of_host.items():
+        for instance in instances:
+            if instance.port:
+                found.add(instance.port)
+            found |= jmx_ports(instance)
+            agents = (_AGENT.search(s.value) for s in instance.settings if "-javaagent:" in s.value)
+            found |= {int(agent[1]) for agent in agents if agent}
+            if name in others:
+                found |= set(others[name](instance))
+    return frozenset(found)
+
+
+def jmx_ports(instance: PlannedInstance) -> set[int]:
+    """Return the ports that a person's own values open for JMX, by the start script's variable or a flag."""
+    own = [s for s in instance.settings if s.by == "person"]
+    said = [s.value for s in own if s.key == "JMX_PORT"]
+    said += [port for s in own if s.key.endswith("_OPTS") for port in _JMX_FLAG.findall(s.value)]
+    return {int(port) for port in said if port.isdecimal()}
 
 
 def check_ports(
