@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from evidence.nearest import nearest
+from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.service import Service
 from sizing.core.settings import Basis, Choice, Sheet
+from sizing.core.variable_messages import wrong_variable
 from sizing.host.facts import host_facts
 from sizing.keys.accepted_values import is_whole
 
@@ -35,6 +38,15 @@ PLANNED: Final = (
     "vm.max_map_count",
     "vm.swappiness",
 )
+#: Settings of the kernel that are nearly called so and are others.
+_BESIDE: Final = ("net.ipv4.tcp_mem",)
+_LIKE: Final = 0.93
+#: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
+_DROPPED: Final = {
+    "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
+    "net.ipv4.tcp_fack": "the kernel keeps the name and does nothing with it",
+    "net.ipv4.tcp_low_latency": "the kernel keeps the name and does nothing with it",
+}
 
 
 def put_high_load(sheet: Sheet) -> None:
@@ -102,6 +114,27 @@ def put_buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> No
         sheet.put(
             SYSCTL, key, rule, Choice(value, f"buffers may grow to {size} bytes: {because}", source, basis)
         )
+
+
+def take_own(sheet: Sheet, host: str) -> list[Finding]:
+    """Take over a person's own settings, and warn of those that are misspelt or gone; return what is none."""
+    findings = []
+    for key in sheet.rest_of_own(SYSCTL, "host.own"):
+        near = nearest(key, PLANNED, _LIKE)
+        if "." not in key:
+            findings.append(
+                wrong_variable(
+                    f"host_tuning_settings.{key}",
+                    host,
+                    "is no kernel setting",
+                    "write its full name, such as net.core.somaxconn",
+                )
+            )
+        elif near and key not in (*PLANNED, *_BESIDE):
+            sheet.warning("host.own", f"{key} is nearly called as another setting", f"did you mean {near}?")
+        elif key in _DROPPED:
+            sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
+    return findings
 
 
 def bandwidth_delays(inventory: Inventory, services: Iterable[Service]) -> dict[str, tuple[int, str]]:

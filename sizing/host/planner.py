@@ -5,39 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from evidence.nearest import nearest
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import PlannedInstances, Service
 from sizing.core.settings import Advice, Choice, Sheet
-from sizing.core.variable_messages import wrong_variable
 from sizing.core.variables import role_variables
 from sizing.host.kernel import (
     FACTS,
     LIMITS,
-    PLANNED,
     SYSCTL,
     bandwidth_delays,
     port_ranges,
     put_buffers,
     put_high_load,
+    take_own,
 )
 from sizing.host.memory import room
 from sizing.host.ports import ports_of
 from sizing.host.variables import HostTuning
 
 SERVICE: Final = "host_tuning"
-
-#: Settings of the kernel that are nearly called so and are others.
-_BESIDE: Final = ("net.ipv4.tcp_mem",)
-_LIKE: Final = 0.93
-#: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
-_DROPPED: Final = {
-    "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
-    "net.ipv4.tcp_fack": "the kernel keeps the name and does nothing with it",
-    "net.ipv4.tcp_low_latency": "the kernel keeps the name and does nothing with it",
-}
 
 
 def plan_hosts(
@@ -85,27 +73,9 @@ def plan_hosts(
                     "derived",
                 ),
             )
-        for key in sheet.rest_of_own(SYSCTL, "host.own"):
-            near = nearest(key, PLANNED, _LIKE)
-            if "." not in key:
-                findings.append(_no_sysctl(host, key))
-            elif near and key not in (*PLANNED, *_BESIDE):
-                sheet.warning(
-                    "host.own", f"{key} is nearly called as another setting", f"did you mean {near}?"
-                )
-            elif key in _DROPPED:
-                sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
+        findings += take_own(sheet, host)
         findings += sheet.findings
         if sheet.settings:
             planned[host] = {SERVICE: (PlannedInstance("host", sheet.by_file()),)}
     findings += room(inventory, planned_services, services)
     return Part(services=planned, findings=tuple(findings))
-
-
-def _no_sysctl(host: str, key: str) -> Finding:
-    return wrong_variable(
-        f"{SERVICE}_settings.{key}",
-        host,
-        "is no kernel setting",
-        "write its full name, such as net.core.somaxconn",
-    )
