@@ -6,15 +6,14 @@ import math
 from typing import Final
 
 from sizing.clients.client_checks import check_delivery, check_heartbeat
-from sizing.clients.profile_settings import put_profile
 from sizing.core.settings import MIB, Basis, Choice, Sheet
 from sizing.core.values import value_of
+from sizing.mirror.consumer import put_consumer_profile, put_receive_buffer
 from sizing.mirror.flow import ARTICLE, Flow
 from sizing.mirror.login import plan_login
 from sizing.mirror.memory import BASE_MIB, heap_of
 from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
-from sizing.mirror.producer import SET_BY_MIRRORS, check_kept, plan_producer, spare_ms
-from sizing.mirror.sockets import socket_buffer
+from sizing.mirror.producer import check_kept, plan_producer, spare_ms
 from sizing.mirror.topics_and_groups import consumer_group, offsets_topic, worker_group
 
 _MM2: Final = "Kafka documentation, Geo-Replication"
@@ -35,7 +34,7 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     _connect(sheet, flow, file)
     buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.")
     prefix = f"{flow.flow.source}.consumer."
-    put_profile(sheet, file, prefix, "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
+    put_consumer_profile(sheet, flow, file, prefix)
     sheet.rest_of_own(file, "mirror.own")
     check_delivery(sheet, f"flow {flow.name}", f"{flow.flow.target}.producer.", flow.version)
     # Connect also takes a connector's own values for its producer.
@@ -142,9 +141,7 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         "nothing is committed to the group",
         "MirrorSourceTask of Kafka; a flow moved under load, tests/kafka/test_mirror_maker_2.py",
     )
-    socket_buffer(
-        sheet, spec, file, f"{here}.consumer.receive.buffer.bytes", "mirror.consumer.socket", "64 KiB"
-    )
+    put_receive_buffer(sheet, flow, file, f"{here}.consumer.")
     if spec.exactly_once:
         because = "exactly_once is true"
         put(f"{there}.exactly.once.source.support", "exactly_once", "enabled", because)
