@@ -6,7 +6,7 @@ from sizing.core.settings import MIB, Choice, Sheet
 from sizing.core.values import int_or_zero, value_of
 from sizing.mirror.consumer import plan_consumer
 from sizing.mirror.flow import ARTICLE, CLASSIC, Flow
-from sizing.mirror.memory import BASE_MIB, heap_of
+from sizing.mirror.memory import BASE_MIB, fetched_mib, heap_of
 from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
 from sizing.mirror.producer import plan_producer
 
@@ -25,7 +25,7 @@ def classic(flow: Flow) -> SettingsAndFindings:
 
 
 def _heap(flow: Flow, buffer: int) -> tuple[int, str, int]:
-    fetched, said = flow.fetched_mib(int_or_zero(flow.flow.environment.get("MIRROR_NUM_STREAMS")) or 1)
+    fetched, said = fetched_mib(flow, int_or_zero(flow.flow.environment.get("MIRROR_NUM_STREAMS")) or 1)
     mib = heap_of(BASE_MIB + buffer // MIB + fetched)
     because = f"an estimated {BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {said}"
     return mib, because, buffer // MIB

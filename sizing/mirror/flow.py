@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sizing.clients.fetches import Fetches
-from sizing.core.settings import MIB, Advice, Sheet
+from sizing.core.settings import Advice, Sheet
 from sizing.inventory.security import Security
 from sizing.mirror.limits import Limits
 from sizing.mirror.variables import MirrorFlow
@@ -23,7 +22,6 @@ CLASSIC: Final = "kafka.tools.MirrorMaker of Kafka 3.9"
 NUMBER: Final = "\x00"
 #: Stands around the first of ports in such settings: a process takes the one by its number.
 FROM_PORT: Final = "\x02"
-_UNPACKED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +55,3 @@ class Flow:
     def sheet(self, own: Mapping[str, Any]) -> Sheet:
         """Return an empty sheet that speaks of this flow."""
         return Sheet(f"flow {self.name}", self.advice, own)
-
-    def fetched_mib(self, consumers: int) -> tuple[int, str]:
-        """Return what a process with that many consumers has fetched at most, and why.
-
-        As if it had all partitions of the source: others may be away. As it came, and unpacked.
-        """
-        partitions = self.limits.source_partitions
-        mib = math.ceil(_UNPACKED * self.fetches.held(partitions, consumers) / MIB)
-        said = self.fetches.said(partitions, consumers)
-        return mib, f"{mib} MiB fetched, as it came and unpacked: twice {said}"

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from sizing.core import jvm_flags
-from sizing.core.settings import Choice, Setting, Sheet
+from sizing.core.settings import MIB, Choice, Setting, Sheet
 from sizing.mirror.flow import ARTICLE, Flow
 
 BASE_MIB: Final = 256  # default heap of Kafka's tools
+_UNPACKED: Final = 2  # what was fetched, as it came and unpacked
 _BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
 #: What a compressor keeps beside the heap for an open batch, in MiB: of zstd 2 MiB of window and the tables
 #: of its level 3; of gzip what zlib takes with its default window and memory level (zconf.h).
@@ -20,6 +21,17 @@ COMPRESSOR_MIB: Final[Mapping[str, float]] = {"zstd": 3.5, "gzip": 0.25}
 def heap_of(mib: float) -> int:
     """Return a heap, in MiB, that is a multiple of 64."""
     return math.ceil(mib / 64) * 64
+
+
+def fetched_mib(flow: Flow, consumers: int) -> tuple[int, str]:
+    """Return what a process with that many consumers has fetched at most, and why.
+
+    As if it had all partitions of the source: others may be away. As it came, and unpacked.
+    """
+    partitions = flow.limits.source_partitions
+    mib = math.ceil(_UNPACKED * flow.fetches.held(partitions, consumers) / MIB)
+    said = flow.fetches.said(partitions, consumers)
+    return mib, f"{mib} MiB fetched, as it came and unpacked: twice {said}"
 
 
 def put_heap(sheet: Sheet, flow: Flow, file: str, mib: int, because: str, buffer_mib: int) -> int:

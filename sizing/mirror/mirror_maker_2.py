@@ -11,7 +11,7 @@ from sizing.core.values import value_of
 from sizing.mirror.consumer import put_consumer_profile, put_receive_buffer
 from sizing.mirror.flow import ARTICLE, Flow
 from sizing.mirror.login import plan_login
-from sizing.mirror.memory import BASE_MIB, heap_of
+from sizing.mirror.memory import BASE_MIB, fetched_mib, heap_of
 from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
 from sizing.mirror.producer import check_kept, plan_producer, spare_ms
 from sizing.mirror.topics_and_groups import consumer_group, offsets_topic, worker_group
@@ -50,7 +50,7 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
         Choice(flow.flow.target, because, _MM2, "derived"),
     )
     # Tasks keep the partition numbers of the source: over all of them, a batch and a fetch a partition.
-    fetched, said = flow.fetched_mib(flow.limits.largest)
+    fetched, said = fetched_mib(flow, flow.limits.largest)
     because = (
         f"an estimated {BASE_MIB} MiB, buffers of {buffer // MIB} MiB and {said}, as if one process ran all "
         "tasks"
