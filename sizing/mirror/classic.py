@@ -7,7 +7,8 @@ from sizing.core.values import int_or_zero, value_of
 from sizing.mirror.consumer import plan_consumer
 from sizing.mirror.flow import ARTICLE, CLASSIC, Flow
 from sizing.mirror.memory import BASE_MIB, fetched_mib, heap_of
-from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
+from sizing.mirror.offset_commits import commit_interval
+from sizing.mirror.process import SettingsAndFindings, put_jvm, together
 from sizing.mirror.producer import plan_producer
 
 

@@ -12,7 +12,8 @@ from sizing.mirror.consumer import put_consumer_profile, put_receive_buffer
 from sizing.mirror.flow import ARTICLE, Flow
 from sizing.mirror.login import plan_login
 from sizing.mirror.memory import BASE_MIB, fetched_mib, heap_of
-from sizing.mirror.process import SettingsAndFindings, commit_interval, put_jvm, together
+from sizing.mirror.offset_commits import commit_interval
+from sizing.mirror.process import SettingsAndFindings, put_jvm, together
 from sizing.mirror.producer import check_kept, plan_producer, spare_ms
 from sizing.mirror.topics_and_groups import consumer_group, offsets_topic, worker_group
 

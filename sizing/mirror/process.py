@@ -1,4 +1,4 @@
-"""What both kinds of mirror process have: their environment, logging, unit, and how often they commit."""
+"""What both kinds of mirror process have: their environment, logging and unit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from sizing.core.settings import Choice, Setting, Sheet
 from sizing.core.variables import basis_of
 from sizing.inventory.security import ALLOWED, WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
-from sizing.mirror.flow import CLASSIC, FROM_PORT, NUMBER, UNIT, Flow
+from sizing.mirror.flow import FROM_PORT, NUMBER, UNIT, Flow
 from sizing.mirror.login import securities_of
 from sizing.mirror.memory import put_heap, put_memory_limit
 from sizing.mirror.variables import MirrorMaker
 
-OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
 _THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts have at most some dozens
 #: Of MirrorMaker 2: the task, its producer, consumer, offset syncs and their heartbeats.
 _THREADS_A_TASK: Final = 8
@@ -157,16 +156,3 @@ def _progress_logging(sheet: Sheet, flow: Flow, file: str, old: bool) -> None:
         sheet.put(
             file, key, "mirror.ready", Choice(value, because, "the source of Kafka 3.9 and 4.3", "documented")
         )
-
-
-def commit_interval(flow: Flow) -> Choice:
-    """Return how often offsets are committed, in milliseconds: the latency budget, the default at most."""
-    budget = flow.flow.latency_budget_ms
-    if flow.advice == "documented" or budget >= OFFSET_COMMIT_MS:
-        because = "the default; each commit flushes the producer, so linger.ms above it has no effect"
-        return Choice(OFFSET_COMMIT_MS, because, CLASSIC, "documented")
-    because = (
-        f"the latency budget of {budget} ms: the lag that a restart waits for is seen that often, and a "
-        "process that is killed repeats at most what it mirrored since; an estimate, not measured"
-    )
-    return Choice(budget, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
