@@ -21,13 +21,14 @@ from sizing.rest.consumers import (
 from sizing.rest.distribution import Jvm, Keys, RestProcess
 from sizing.rest.groups import plan_groups
 from sizing.rest.heap import check_heap, put_heap
+from sizing.rest.java_options import collectors, put_options
 from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
 from sizing.rest.producer import plan_buffer, plan_linger, plan_waits
 from sizing.rest.security import plan_security
 from sizing.rest.source_names import GUIDE
 from sizing.rest.traffic import check_requests
-from sizing.rest.unit import collectors, put_options, put_unit
+from sizing.rest.unit import put_unit
 
 _RUN: Final = "kafka-rest-run-class"
 _CONFIG: Final = "kafka-rest, KafkaRestConfig"

@@ -26,13 +26,14 @@ from sizing.rest.distribution import (
 )
 from sizing.rest.groups import plan_groups
 from sizing.rest.heap import check_heap, heap_of, planned_heap
+from sizing.rest.java_options import check_options, collectors
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import Connection
 from sizing.rest.producer import BUFFER_BYTES, plan_waits
 from sizing.rest.security import plan_cluster, refuse_listeners
 from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.traffic import check_requests, request_bytes
-from sizing.rest.unit import check_options, collectors, put_unit
+from sizing.rest.unit import put_unit
 
 _PROPERTIES: Final = "application.properties"
 _HEAP: Final = "JAVA_OPTS"
