@@ -11,7 +11,7 @@ from sizing.core.settings import Sheet
 from sizing.core.variable_messages import declare
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names
 from sizing.inventory.service_levels import service_levels
-from sizing.mirror.limits import Limits, limits, matching
+from sizing.mirror.partitions import Limits, limits, matching
 from sizing.mirror.producer import FETCH_WAIT_MS, spare_ms
 from sizing.mirror.variables import ROLE, MirrorFlow, MirrorMaker
 from sizing.topics.variables import topic_names

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sizing.clients.fetches import Fetches
 from sizing.core.settings import Advice, Sheet
 from sizing.inventory.security import Security
-from sizing.mirror.limits import Limits
+from sizing.mirror.partitions import Limits
 from sizing.mirror.variables import MirrorFlow
 
 UNIT: Final = "mirror-maker"

@@ -1,4 +1,4 @@
-"""The bounds that topics and clusters set for a flow: partitions and message sizes, held together."""
+"""The partitions of a flow, on both of its clusters, and what else topics and clusters bound of it."""
 
 from __future__ import annotations
 
