@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from sizing.core.settings import MIB, Choice, Sheet
 
 #: Which release of Java what of Kafka starts on.
 JAVA_FACTS: Final = "broker, client and JVM facts, Java"
-#: What a host gets where no service asks for a later one and the inventory says nothing.
-DEFAULT_JAVA: Final = 17
 #: Brokers, mirrors and Streams: what kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
 KAFKA_G1: Final = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
@@ -37,18 +34,6 @@ def maximum_heap_mib(flags: str) -> int | None:
     size, unit = found[-1]  # the last one counts
     scale = {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
     return int(int(size) * scale[unit.lower()])
-
-
-def release_of(variables: Mapping[str, Any], default: int | None = DEFAULT_JAVA) -> int | None:
-    """Return the release of Java that a host has by its variables."""
-    release = variables.get("java_version")
-    return release if isinstance(release, int) and not isinstance(release, bool) else default
-
-
-def oldest_java(hosts: Iterable[Mapping[str, Any]]) -> int | None:
-    """Return the oldest release of hosts, None where some are before 9 and some are not."""
-    releases = [release for variables in hosts if (release := release_of(variables)) is not None]
-    return None if min(releases) < 9 <= max(releases) else min(releases)
 
 
 def gc_log(folder: str, release: int | None) -> str:

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm_flags import DEFAULT_JAVA
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.service import JavaNeed, PlannedInstances, Service
 from sizing.core.settings import Basis, Setting
 from sizing.core.variable_messages import wrong_variable
 
 SERVICE: Final = "java"
+#: What a host gets where no service asks for a later one and the inventory says nothing.
+DEFAULT_JAVA: Final = 17
 
 
 def plan_java(inventory: Inventory, planned_services: PlannedInstances, services: Iterable[Service]) -> Part:
@@ -35,6 +36,18 @@ def plan_java(inventory: Inventory, planned_services: PlannedInstances, services
         if needs:
             planned[host] = {SERVICE: (PlannedInstance("jdk", (_release(variables, needs),)),)}
     return Part(services=planned, findings=tuple(findings))
+
+
+def release_of(variables: Mapping[str, Any], default: int | None = DEFAULT_JAVA) -> int | None:
+    """Return the release of Java that a host has by its variables."""
+    release = variables.get("java_version")
+    return release if isinstance(release, int) and not isinstance(release, bool) else default
+
+
+def oldest_java(hosts: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the oldest release of hosts, None where some are before 9 and some are not."""
+    releases = [release for variables in hosts if (release := release_of(variables)) is not None]
+    return None if min(releases) < 9 <= max(releases) else min(releases)
 
 
 def _release(variables: Mapping[str, Any], needs: list[JavaNeed]) -> Setting:

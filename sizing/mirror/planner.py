@@ -10,11 +10,11 @@ from typing import Final
 from sizing.clients.fetches import fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm_flags import oldest_java
 from sizing.core.placement import place, quotas
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Setting, Sheet
 from sizing.host.facts import HostFacts, host_facts
+from sizing.host.java import oldest_java
 from sizing.inventory.clusters import broker_count, clusters
 from sizing.mirror.adopting import check_adopted
 from sizing.mirror.classic import classic

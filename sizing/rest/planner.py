@@ -10,12 +10,12 @@ from sizing.clients.fetches import fetches_of
 from sizing.clients.group_protocol import coordinator, stall_s
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm_flags import DEFAULT_JAVA, release_of
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Sheet
 from sizing.core.variable_messages import declare, either, wrong_choice, wrong_variable
 from sizing.core.variables import role_variables
 from sizing.host.facts import HostFacts, host_facts
+from sizing.host.java import DEFAULT_JAVA, release_of
 from sizing.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters, message_max_bytes
 from sizing.inventory.service_levels import service_levels
 from sizing.keys.accepted_values import check_values

@@ -10,11 +10,11 @@ from sizing.clients.client_checks import check_acks
 from sizing.clients.fetches import Fetches, fetches_of
 from sizing.core.findings import Finding
 from sizing.core.inventory import Inventory
-from sizing.core.jvm_flags import release_of
 from sizing.core.plan import Part, PlannedInstance
 from sizing.core.settings import Advice, Sheet
 from sizing.core.variable_messages import declare
 from sizing.host.facts import HostFacts, host_facts
+from sizing.host.java import release_of
 from sizing.host.memory import SYSTEM_MIB
 from sizing.inventory.clusters import (
     MESSAGE_MAX_BYTES,
