@@ -286,6 +286,7 @@ READERS: Final[Mapping[str, str]] = {
     "control/streams_jars.py": _OWN,
     "evidence/levels.py": _OWN,
     "evidence/load_options.py": _OWN,
+    "evidence/load_state.py": _OWN,
     "evidence/secrets.py": _OWN,
     "evidence/writing.py": _OWN,
     "plugins/action/kafka_group_gate.py": _OWN,

@@ -12,7 +12,8 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from evidence.load_options import ClusterTopic, LoadError, LoadSpec, Phase
+from evidence.load_options import ClusterTopic, LoadError, LoadSpec
+from evidence.load_state import Phase
 from evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers

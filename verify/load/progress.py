@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evidence.load_options import ClusterTopic, LoadSpec, Phase
+from evidence.load_options import ClusterTopic, LoadSpec
+from evidence.load_state import Phase
 from evidence.release import RUN_SCHEMA
 from evidence.writing import write_json
 from verify.collect.clocks import ClockOffset
