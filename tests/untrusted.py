@@ -20,9 +20,9 @@ import border.action
 import border.cluster
 import border.deployed
 import border.host_output
+import border.jvms
 import border.load_generator
 import border.proxy
-import border.running
 from control.mirror_positions import parse_position
 from evidence.prefix import PREFIX_BYTES
 from evidence.record import encode, identities, run_tag
@@ -168,8 +168,8 @@ SOURCES: Final[Mapping[str, Source]] = {
         lambda data: border.host_output.memory(_text(data)),
         json.dumps(_MEMORY).encode(),
     ),
-    "border.running.running": Source(
-        "a host's processes", lambda data: border.running.running(_json(data)), json.dumps(_RUNNING).encode()
+    "border.jvms.running": Source(
+        "a host's processes", lambda data: border.jvms.running(_json(data)), json.dumps(_RUNNING).encode()
     ),
     "border.proxy.place": Source(
         "a REST proxy",
