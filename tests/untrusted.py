@@ -326,6 +326,7 @@ READERS: Final[Mapping[str, str]] = {
     "trials/hosts.py": _OWN,
     "trials/settings.py": _OWN,
     "trials/trial.py": _OWN,
+    "trials/warming.py": _OWN,
     "verify/addresses.py": _OWN,
     "verify/audit.py": _OWN,
     "verify/collect/__main__.py": _OWN,
