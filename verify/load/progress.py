@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from evidence.load_options import ClusterTopic, LoadSpec
 from evidence.load_state import Phase
@@ -15,6 +15,9 @@ from verify.load.actors import group_actor, lanes, workers
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
 from verify.load.records import KEYS
+
+STATE_EVERY_S: Final = 1.0
+LINE_EVERY_S: Final = 2.0
 
 
 @dataclass
