@@ -36,7 +36,7 @@ ASKED = $(call asked,LOAD,load) $(call asked,DISTRIBUTION,distribution) $(call a
 	$(call asked,ARCHIVE,archive) $(call asked,CHECKSUM,checksum)
 
 demo-asked:
-	@$(PYTHON) -m local.demo.asked $(ASKED)
+	@$(PYTHON) -m local.demo.options $(ASKED)
 
 demo-streams: ## the same with a Streams application of eight windowed joins
 	$(SET_UP)
@@ -51,7 +51,7 @@ demo-capacity: ## search for what the local fleet carries, healthy and while an 
 	@$(RUN) $(BIN)/python -m local.demo --trials capacity
 
 demo-compare: ## have configurations take turns on the local fleet (VARIANTS=stock,planned; else documented,planned)
-	@$(PYTHON) -m local.demo.asked --trials compare $(call asked,VARIANTS,variants)
+	@$(PYTHON) -m local.demo.options --trials compare $(call asked,VARIANTS,variants)
 	$(SET_UP)
 	@$(RUN) $(BIN)/python -m local.demo --trials compare $(call asked,VARIANTS,variants)
 

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from control.notices import notices
+from control.breaking_changes import notices
 from evidence.printable import plain_lines
 from evidence.secrets import holds_secret, looks_secret, without_secrets
 from sizing.core.compact_names import fold
@@ -30,8 +30,8 @@ def describe(
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
     (a key of ``_STATES``) and ``lines``; ``units``, lines for the service's unit files; ``stale``, names of
-    instances that are no longer planned; ``unknown``; ``noticed``, what clients notice (``control.notices``),
-    where ``balanced`` says that balancers stand before the instances.
+    instances that are no longer planned; ``unknown``; ``noticed``, what clients notice
+    (``control.breaking_changes``), where ``balanced`` says that balancers stand before the instances.
     """
     unknown = list(unknown)
     differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}

@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from border.running import JvmProcess, Running
+from border.jvms import JvmProcess, Running
 from evidence.printable import plain, plain_lines
 from sizing.core.compact_names import fold
 from sizing.review.command import review

@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+#: How long an answer is waited for, and the end of a topic that is read whole.
 TIMEOUT_SECONDS = 15
 #: The arguments that say to a module which cluster is meant, and how it is spoken with.
 CLUSTER_ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -16,10 +16,10 @@ from confluent_kafka.admin import OffsetSpec
 
 from border.cluster import position
 from border.untrusted import UntrustedError
+from control.kafka_admin import TIMEOUT_SECONDS
 from sizing.core.compact_names import fold
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
-READ_SECONDS = 15
 
 Positions = dict[tuple[str, int], int]
 
@@ -35,13 +35,13 @@ def read_positions(client: Mapping[str, Any], topic: str, source: str = "") -> P
     reader = Consumer({**client, "group.id": "kedge-gate", "enable.auto.commit": False,
                        "enable.partition.eof": True, "log_level": 0})  # fmt: skip
     try:
-        described = reader.list_topics(topic, timeout=READ_SECONDS).topics[topic]
+        described = reader.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
         if described.error is not None:
             return {}
         reader.assign([TopicPartition(topic, number, 0) for number in described.partitions])
         found: Positions = {}
         open_partitions = set(described.partitions)
-        deadline = time.monotonic() + READ_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while open_partitions:
             if time.monotonic() >= deadline:
                 raise ConnectionError(f"topic {topic} cannot be read to its end")

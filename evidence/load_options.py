@@ -1,12 +1,10 @@
-"""load.json: what a run loads, checks and watches, as verify.yml has it; load.state: how far it has come."""
+"""load.json: what a run loads, checks and watches, as verify.yml has it."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,11 +16,6 @@ Client = dict[str, str | int | float | bool]
 Text = Annotated[str, Field(min_length=1)]
 Rate = Annotated[float, Field(gt=0)]
 Origin = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+$")]
-
-#: In the order in which a load comes to them; failed follows any.
-Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
-_POLL_S: Final = 0.2
-_SHOW_S: Final = 5.0
 
 
 class LoadError(Exception):
@@ -272,34 +265,3 @@ def read_load(run_dir: Path) -> LoadSpec:
     if len(load.groups()) < sum(1 for part in (load.kafka, load.rest) if part and part.consumers):
         raise LoadError(f"{path}: kafka and rest share a consumer group: give each its own")
     return load
-
-
-def await_phase(run_dir: Path, phase: Phase, seconds: float, say: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until a load is in a phase or a later one; return what load.state says then.
-
-    Args:
-        run_dir: the run's folder.
-        phase: the phase, any but ``failed``.
-        seconds: how long to wait.
-        say: told of the load's progress.
-
-    Raises:
-        LoadError: when the load failed, or is not there in time.
-    """
-    phases, path, log = get_args(Phase), run_dir / "load.state", run_dir / "load.log"
-    began = shown = time.monotonic()
-    state: dict[str, Any] = {"phase": "starting"}
-    while True:
-        if path.exists():
-            state = json.loads(path.read_text(encoding="utf-8"))
-        if state["phase"] == "failed":
-            raise LoadError(f"the load failed: {state.get('message')}; see {log}")
-        if phases.index(state["phase"]) >= phases.index(phase):
-            return state
-        if time.monotonic() - began > seconds:
-            raise LoadError(f"the load is still {state['phase']} after {seconds:.0f} s; see {log}")
-        if time.monotonic() - shown > _SHOW_S:
-            shown = time.monotonic()
-            counts = ", ".join(f"{state.get(name, 0):,} {name}" for name in ("acked", "failed", "delivered"))
-            say(f"  load {state['phase']}: {counts}")
-        time.sleep(_POLL_S)

@@ -20,9 +20,9 @@ import border.action
 import border.cluster
 import border.deployed
 import border.host_output
+import border.jvms
 import border.load_generator
 import border.proxy
-import border.running
 from control.mirror_positions import parse_position
 from evidence.prefix import PREFIX_BYTES
 from evidence.record import encode, identities, run_tag
@@ -168,8 +168,8 @@ SOURCES: Final[Mapping[str, Source]] = {
         lambda data: border.host_output.memory(_text(data)),
         json.dumps(_MEMORY).encode(),
     ),
-    "border.running.running": Source(
-        "a host's processes", lambda data: border.running.running(_json(data)), json.dumps(_RUNNING).encode()
+    "border.jvms.running": Source(
+        "a host's processes", lambda data: border.jvms.running(_json(data)), json.dumps(_RUNNING).encode()
     ),
     "border.proxy.place": Source(
         "a REST proxy",
@@ -286,6 +286,7 @@ READERS: Final[Mapping[str, str]] = {
     "control/streams_jars.py": _OWN,
     "evidence/levels.py": _OWN,
     "evidence/load_options.py": _OWN,
+    "evidence/load_state.py": _OWN,
     "evidence/secrets.py": _OWN,
     "evidence/writing.py": _OWN,
     "plugins/action/kafka_group_gate.py": _OWN,
@@ -325,6 +326,7 @@ READERS: Final[Mapping[str, str]] = {
     "trials/hosts.py": _OWN,
     "trials/settings.py": _OWN,
     "trials/trial.py": _OWN,
+    "trials/warming.py": _OWN,
     "verify/addresses.py": _OWN,
     "verify/audit.py": _OWN,
     "verify/collect/__main__.py": _OWN,

@@ -21,8 +21,8 @@ from trials.hosts import DeployedHosts
 from trials.progress import RunLog, duration, result, trial_s
 from trials.search import CapacityEstimate, Next, Rules, Tried, answers, most_trials, next_trial
 from trials.settings import CONDITIONS, UNSURE, TrialSettings, judging, of_load, through, way_of
-from trials.trial import TrialResult, TrialSpec, counted, outcomes, run, warm
-from trials.warming import MOST, warm_up
+from trials.trial import TrialResult, TrialSpec, counted, outcomes, run
+from trials.warming import MOST, warm, warm_up
 from verify.process import Ending
 
 #: Below this share of what verify asks for, nothing is looked for.

@@ -22,8 +22,8 @@ from trials import page
 from trials.hosts import DeployedHosts, overlay
 from trials.progress import DEPLOY_S, RunLog, duration, result, trial_s
 from trials.settings import UNSURE, TrialsError, TrialSettings, of_load, way_of
-from trials.trial import TrialResult, TrialSpec, counted, note, outcomes, run, warm
-from trials.warming import MOST, warm_up
+from trials.trial import TrialResult, TrialSpec, counted, note, outcomes, run
+from trials.warming import MOST, warm, warm_up
 from verify.process import Ending
 
 _LEAST_VARIANTS: Final = 2

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -26,11 +25,6 @@ from verify.process import Ending, end_all
 
 #: What a trial may take beyond its seconds of load: an instance's restart behind its gates.
 _RESTART_S: Final = 240.0
-#: Requests/s at which processes warm up, where a request has several records: compilers count calls, and a
-#: generator of one core sends more than that.
-_WARM_REQUESTS_S: Final = 1000
-#: How long proxies still get a backlog after they were warmed up.
-_WARM_DRAIN_S: Final = 2.0
 #: Why a load came to no end.
 _BROKE_OFF: Final = "the load failed: "
 _POLL_S: Final = 0.3
@@ -167,7 +161,7 @@ def run(
     """
     began, clock = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic()
     folder = write_down(asked, run_dir, way, warm_up_s)
-    wrong = _loaded(folder, asked, run_dir / "inventory.yml", ending, restart)
+    wrong = send_load(folder, asked, run_dir / "inventory.yml", ending, restart)
     judged = not wrong.startswith(_BROKE_OFF)
     outcome = TrialResult(
         asked.number, asked.condition, asked.load, asked.kind, False, wrong, 0.0, began, asked.name
@@ -211,43 +205,6 @@ def run(
     )
 
 
-def warm(
-    asked: TrialSpec,
-    run_dir: Path,
-    way: Literal["kafka", "rest"],
-    ending: Ending,
-    seconds: float,
-    small: bool = True,
-) -> float | None:
-    """Have processes that may have just begun compile their code, by the load of a trial.
-
-    They spend several times as much processor time on a record as after ten minutes of load
-    (docs/measurements/trials.md), and fall behind at first. ``small`` sends the load in many more requests.
-    Nothing of it is judged or kept. Returns the processor time a record of all that is sampled
-    (microseconds), None where nothing is. Raises InterruptedError when told to end, TrialsError when the load
-    cannot begin.
-    """
-    if not seconds:
-        return None
-    asked = replace(asked, name="000-warm", condition="healthy", seconds=seconds)
-    folder = write_down(asked, run_dir, way, 0)
-    load = json.loads((folder / "load.json").read_text(encoding="utf-8"))
-    if small and (in_a_request := load[way].get("records_per_request")):
-        fewer = math.ceil(asked.load / _WARM_REQUESTS_S)
-        load[way]["records_per_request"] = min(in_a_request, fewer)
-    load["late_ms"] = None
-    # The backlog of others than proxies stays in the topics, before the next trial's records.
-    if load.get("service", "kafka_rest") == "kafka_rest":
-        load["drain_s"] = _WARM_DRAIN_S
-    write_json(folder / "load.json", load)
-    try:
-        _loaded(folder, asked, run_dir / "inventory.yml", ending, None, hopeless_s=math.inf)
-        of_services = [us for name, us in costs(folder).figures.items() if name.endswith("_cpu_us_a_record")]
-        return sum(of_services) if of_services else None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _figures(document: Mapping[str, Any], way: str) -> dict[str, float]:
     """Return what the pictures need of an audit; of several mirrors or applications the slowest."""
     checks = {check["name"]: check["measured"] for check in document.get("checks", ())}
@@ -283,7 +240,7 @@ def _start(folder: Path, module: str, *more: str) -> subprocess.Popen[bytes]:
         )
 
 
-def _loaded(
+def send_load(
     folder: Path,
     asked: TrialSpec,
     inventory: Path,

@@ -21,7 +21,8 @@ from typing import Final
 
 from evidence.errors import EvidenceError
 from evidence.levels import read_levels
-from evidence.load_options import LoadError, await_phase
+from evidence.load_options import LoadError
+from evidence.load_state import await_phase
 from evidence.writing import write_json
 from spark_checks.__main__ import conclude
 from spark_checks.job import Auditor

@@ -20,8 +20,8 @@ from spark_checks.job import Auditor
 from trials.capacity import rules_of
 from trials.progress import RunLog, result
 from trials.settings import of_load, read_file, way_of
-from trials.trial import TrialResult, TrialSpec, outcomes, run, warm
-from trials.warming import warm_up
+from trials.trial import TrialResult, TrialSpec, outcomes, run
+from trials.warming import warm, warm_up
 from verify.process import Ending
 
 

@@ -22,8 +22,8 @@ from rich.table import Table
 
 from local.demo import load
 from local.demo.archive import VENDORS
-from local.demo.asked import INVENTORY, DemoOptions, parse
 from local.demo.inventory import DERIVED, derive, for_trials
+from local.demo.options import INVENTORY, DemoOptions, parse
 from local.paths import PROJECT
 from local.problem import Problem
 from sizing.inventory.reading import read_inventory

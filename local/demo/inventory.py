@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from local.demo.asked import Vendor
 from local.demo.load import REST_SHARE
+from local.demo.options import Vendor
 from local.paths import GENERATED, PROJECT
 
 #: As deep below the project as inventories/local: kit_dir is told from there.

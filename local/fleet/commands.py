@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
+from local.disk_space import check_space
 from local.fleet import link, node_image, nodes, survey
 from local.fleet import ssh_keys as keys
 from local.fleet.engine import Engine, NoEngine, find_engine
@@ -63,10 +64,10 @@ def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
     survey.check_subnet(fleet, known, _routes())
     running = {container.name for container in found if container.alive}
     new = [node for node in wanted if fleet.container(node) not in running]
-    needs = [(node_image.store(engine.name), survey.NODE_MB * len(new), f"{len(new)} nodes")]
+    needs = [(node_image.store(engine.name), nodes.NODE_MB * len(new), f"{len(new)} nodes")]
     if not node_image.is_present(engine):
         needs += [(folder, size, "the nodes' image") for folder, size in node_image.needs(engine.name)]
-    survey.check_space(needs)
+    check_space(needs)
     return [container for container in found if container.labels.get(FLEET_LABEL) == fleet.name]
 
 

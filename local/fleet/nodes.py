@@ -23,6 +23,7 @@ from local.problem import Problem
 
 ANSWER_S = 60.0
 POLL_S = 0.1
+NODE_MB = 500  # what a node with a broker writes in a demo
 # Above these a limit means nothing to a node. podman first lowers its own limit of processes to the kernel's
 # pid_max, 32768 by default, and then cannot raise it again where the machine withholds CAP_SYS_RESOURCE.
 MOST_FILES, MOST_PROCESSES = 1_048_576, 32_768

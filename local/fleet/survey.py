@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ PROJECT_LABEL = "kedge.project"
 NODE_LABEL = "kedge.node"
 #: Where root's podman keeps which container has which address.
 LEASES = Path("/run/containers/networks/ipam.db")
-NODE_MB = 500  # what a node with a broker writes in a demo
 
 
 @dataclass(frozen=True)
@@ -194,22 +192,4 @@ def check_owner(fleet: Fleet, found: Iterable[Container], known: Iterable[Networ
             raise Problem(
                 f"network {network.name} exists and is not this fleet's: remove it, "
                 f"or change fleet.network in {fleet.source}"
-            )
-
-
-def check_space(needs: Iterable[tuple[Path, int, str]]) -> None:
-    """Raise Problem where a file system lacks room; each need is a folder, megabytes, and what for."""
-    by_device: dict[int, tuple[Path, int, list[str]]] = {}
-    for folder, megabytes, purpose in needs:
-        if not megabytes:
-            continue
-        existing = next(path for path in [folder, *folder.parents] if path.exists())
-        first, total, purposes = by_device.get(existing.stat().st_dev, (existing, 0, []))
-        by_device[existing.stat().st_dev] = (first, total + megabytes, [*purposes, purpose])
-    for folder, megabytes, purposes in by_device.values():
-        free = shutil.disk_usage(folder).free // 1_000_000
-        if free < megabytes:
-            raise Problem(
-                f"no space on the file system of {folder}: {megabytes} MB are needed "
-                f"({', '.join(dict.fromkeys(purposes))}), {free} MB are free"
             )

@@ -24,7 +24,7 @@ from pathlib import Path
 from control.jars import JarError, pack, read_lock, sha256_of
 from evidence.release import VERSION
 from local import children
-from local.fleet.survey import check_space
+from local.disk_space import check_space
 from local.paths import LOCKS, PROJECT, cache_root, jar_folder
 from local.problem import Problem
 from local.setup import environment

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from control.jars import JarError
 from local import children
-from local.fleet.survey import check_space
+from local.disk_space import check_space
 from local.problem import Problem
 
 Say = Callable[[str], None]

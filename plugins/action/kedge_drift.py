@@ -7,8 +7,8 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
+from control.breaking_changes import notices_beside, notices_unknown
 from control.drift import describe
-from control.notices import notices_beside, notices_unknown
 from plugins.action import kedge_release
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from border.running import running
+from border.jvms import running
 from border.untrusted import UntrustedError
 from evidence.printable import plain
 from evidence.secrets import PATTERNS

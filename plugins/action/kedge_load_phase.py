@@ -9,7 +9,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from evidence.load_options import LoadError, await_phase
+from evidence.load_options import LoadError
+from evidence.load_state import await_phase
 
 display = Display()
 

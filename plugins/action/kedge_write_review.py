@@ -9,7 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from border.running import running
+from border.jvms import running
 from control.host_review import INVENTORY, empty, write
 from evidence.printable import plain
 

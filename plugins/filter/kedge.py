@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from border.untrusted import shown
+from control.breaking_changes import Notice, turning_tls
+from control.breaking_changes import refusal as unannounced
 from control.deployed import disagreed, left_together
 from control.load_spec import load_option, load_seconds, load_spec
 from control.moved_instances import moved_off, new_on
-from control.notices import Notice, turning_tls
-from control.notices import refusal as unannounced
 from control.occupying import (
     adopting_hosts,
     adoptions,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from evidence.levels import Levels, given
 from evidence.run import Application
-from spark_checks.engine.applications import KINDS, Outputs, outputs_of
+from spark_checks.engine.application_outputs import KINDS, Outputs, outputs_of
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged

@@ -13,8 +13,8 @@ from spark_checks.delivery.producer_to_topic import TopicHop
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import in_blocks
 from spark_checks.engine.facts import expired, intact, of_run, record_blocks
+from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.runs import code_of, runs
 from spark_checks.results import Anomaly
 
 #: Partition of a topic, and producer: within these order is promised.

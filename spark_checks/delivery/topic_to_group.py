@@ -18,8 +18,8 @@ from evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import Digest, differing, digests, in_blocks
 from spark_checks.engine.facts import delivery_blocks, of_run, record_blocks, to_groups
+from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.runs import code_of, runs
 from spark_checks.results import Anomaly
 
 _KEYS: Final = ("group", "topic", "partition")

@@ -20,7 +20,7 @@ a sample, and none of its counts is an estimate. Latencies are rounded up to thr
 
 Order within a partition is a matter of neighbours. A window would shuffle and sort every record, though files
 hold them nearly in order already. So each Arrow batch is reduced to its stretches in order
-(``engine/runs.py``), and a window looks at these. It is the one function of the checks in Python.
+(``engine/ordered_runs.py``), and a window looks at these. It is the one function of the checks in Python.
 
 How it grows. Work grows with the rows; what is collected grows with producers times blocks and with seconds
 times partitions. Rows are shuffled only where digests differ, of an application's topics, and of a mirror

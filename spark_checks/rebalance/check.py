@@ -10,7 +10,7 @@ import pandas as pd
 from evidence.levels import Levels, given
 from evidence.run import Run
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.applications import output_grains
+from spark_checks.engine.application_outputs import output_grains
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from control.breaking_changes import turning_tls
 from control.deploy_steps import step_lines, steps
 from control.drift import describe, lines_of
-from control.notices import turning_tls
 from control.occupying import occupying
 from control.planned import adopted, planned_instances
 from plugins.module_utils import predecessor

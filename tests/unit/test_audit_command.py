@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from evidence.load_options import LoadError, await_phase
+from evidence.load_options import LoadError
+from evidence.load_state import await_phase
 from evidence.run import parse_run
 from evidence.writing import EvidenceWriter
 from verify.audit import main, sample

@@ -9,7 +9,7 @@ from typing import Final
 
 from evidence.levels import Levels, MemoryLevels
 from spark_checks.delivery import check as delivery
-from spark_checks.engine import applications
+from spark_checks.engine import application_outputs
 from spark_checks.mirror import check as mirror
 from spark_checks.registry import CHECKS
 
@@ -44,7 +44,7 @@ def test_each_anomaly_of_a_check_has_an_entry_with_a_meaning() -> None:
     kinds = {
         "delivery": delivery.KINDS,
         "mirror": mirror.KINDS,
-        "outputs": applications.KINDS,
+        "outputs": application_outputs.KINDS,
         "memory": tuple(f"{name.removesuffix('_percent')}_over" for name in MemoryLevels.model_fields),
     }
     due = {(check, kind) for check, own in kinds.items() for kind in own}

@@ -15,8 +15,8 @@ import yaml
 from local.demo import __main__ as demo
 from local.demo import load
 from local.demo.archive import VENDORS, checksum
-from local.demo.asked import DemoOptions, Vendor, main, parse
 from local.demo.inventory import derive
+from local.demo.options import DemoOptions, Vendor, main, parse
 from local.problem import Problem
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
@@ -304,7 +304,7 @@ def test_make_hands_over_the_command_line_and_not_the_environment() -> None:
             check=True,
             env={"PATH": "/usr/bin:/bin", **variables},
         )
-        return done.stdout.split("local.demo.asked", 1)[1].strip()
+        return done.stdout.split("local.demo.options", 1)[1].strip()
 
     assert asked(VERSION="7", LOAD="x") == ""
     assert asked("LOAD=20000") == "--load='20000'"

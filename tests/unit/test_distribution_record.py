@@ -181,7 +181,7 @@ def names_asked(tree: ast.AST) -> Iterator[int]:
 
 
 #: Read a vendor's archive and the command line of `make demo` before set-up has installed what the records need.
-BEFORE_SET_UP = {ROOT / "local" / "demo" / "archive.py", ROOT / "local" / "demo" / "asked.py"}
+BEFORE_SET_UP = {ROOT / "local" / "demo" / "archive.py", ROOT / "local" / "demo" / "options.py"}
 
 
 def test_no_code_but_a_distributions_own_asks_for_its_name() -> None:

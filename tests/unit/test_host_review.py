@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from bench.hosts.__main__ import played, write_inventory
-from border.running import running
+from border.jvms import running
 from control.host_review import FILES, INVENTORY, FoundReport, empty, write
 from sizing.core.plan import Plan
 from sizing.inventory.archives import read_archives

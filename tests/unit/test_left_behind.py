@@ -13,7 +13,7 @@ import pytest
 from bench.hosts.__main__ import played, write_inventory
 from control.deployed import left_behind, left_together, next_record, reported
 from plugins.action import kedge_deployed_record as action
-from plugins.modules import kedge_cleared, kedge_deployed_record
+from plugins.modules import kedge_deployed_record, kedge_host_cleared
 from plugins.modules.kedge_deployed_record import read, write
 
 pytestmark = pytest.mark.slow
@@ -216,7 +216,7 @@ def leaving(tmp_path: Path, *arguments: str, **records: Any) -> tuple[str, list[
             tmp_path,
             ["remove_host.yml", *arguments],
             KEDGE_SAYS=str(tmp_path / "says"),
-            KEDGE_FAILS="10.0.0.2 kedge_cleared",  # else a whole deploy would follow
+            KEDGE_FAILS="10.0.0.2 kedge_host_cleared",  # else a whole deploy would follow
             ANSIBLE_DISPLAY_OK_HOSTS="true",
         )
     return " ".join((tmp_path / "output").read_text().split()), (tmp_path / "calls").read_text().splitlines()
@@ -230,7 +230,7 @@ def test_a_hosts_crafted_record_reaches_no_other_host(tmp_path: Path) -> None:
     crafted = {"rest2": {"address": "10.0.0.66", "services": ["../../../../root"], "said": "\x1b[2J"}}
     said, calls = leaving(tmp_path, "-e", "host=rest2", rest1=HONEST, rest3=crafted)
     assert "rest3: its record of what is deployed where was not taken" in said
-    assert {call for call in calls if "kedge_cleared" in call} == {"10.0.0.2 kedge_cleared"}
+    assert {call for call in calls if "kedge_host_cleared" in call} == {"10.0.0.2 kedge_host_cleared"}
     assert "/root" not in said
     assert "\x1b" not in said
 
@@ -239,12 +239,12 @@ def test_where_hosts_disagree_none_is_reached_until_somebody_says_which(tmp_path
     records = {"rest1": HONEST, "rest3": {"rest2": has(REST, address="10.0.0.66")}}
     said, calls = leaving(tmp_path, "-e", "host=rest2", **records)
     assert "10.0.0.2 by the record of rest1; 10.0.0.66 by the record of rest3. Nothing was stopped." in said
-    assert not [call for call in calls if "kedge_cleared" in call]
+    assert not [call for call in calls if "kedge_host_cleared" in call]
     _, calls = leaving(tmp_path, "-e", "host=rest2", "-e", "address=10.0.0.2", **records)
-    assert {call for call in calls if "kedge_cleared" in call} == {"10.0.0.2 kedge_cleared"}
+    assert {call for call in calls if "kedge_host_cleared" in call} == {"10.0.0.2 kedge_host_cleared"}
     said, calls = leaving(tmp_path, "-e", "host=rest2", "-e", "address=-oProxyCommand=id", **records)
     assert "address is no name and no number of a host" in said
-    assert not [call for call in calls if "kedge_cleared" in call]
+    assert not [call for call in calls if "kedge_host_cleared" in call]
 
 
 @pytest.mark.parametrize("unit", ["../../../../root", "/root", "kafka-rest/..", "", "-", "Kafka", "a\n"])
@@ -263,15 +263,15 @@ def test_a_unit_that_is_no_name_is_refused_where_paths_are_made_of_it(
         def fail_json(self, msg: str) -> None:
             raise RefusedError(msg)
 
-    monkeypatch.setattr(kedge_cleared, "AnsibleModule", Module)
+    monkeypatch.setattr(kedge_host_cleared, "AnsibleModule", Module)
     with pytest.raises(RefusedError, match="no names of units"):
-        kedge_cleared.main()
+        kedge_host_cleared.main()
 
 
 def test_what_is_cleared_is_what_the_service_has_and_the_shared_only_with_the_last(tmp_path: Path) -> None:
     names = {
         str(path.relative_to(tmp_path))
-        for path in kedge_cleared.places(["kafka-rest"], ["kafka-rest", "mirror-maker"], tmp_path)
+        for path in kedge_host_cleared.places(["kafka-rest"], ["kafka-rest", "mirror-maker"], tmp_path)
     }
     assert names == {
         "etc/systemd/system/kafka-rest@.service",
@@ -284,7 +284,7 @@ def test_what_is_cleared_is_what_the_service_has_and_the_shared_only_with_the_la
     }
     last = {
         str(path.relative_to(tmp_path))
-        for path in kedge_cleared.places(["kafka-rest"], ["kafka-rest"], tmp_path)
+        for path in kedge_host_cleared.places(["kafka-rest"], ["kafka-rest"], tmp_path)
     }
     assert last - names == {"opt/kedge", "var/lib/kedge/.release-key", "var/lib/kedge/.deployed.json"}
 
@@ -293,7 +293,7 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "kept")
-    kedge_cleared.remove(link)
+    kedge_host_cleared.remove(link)
     assert [p.name for p in tmp_path.iterdir()] == ["kept"]
 
 
@@ -301,9 +301,9 @@ def test_instances_are_those_that_have_releases(tmp_path: Path) -> None:
     for name in ("8083", "8082"):
         (tmp_path / "kafka-rest" / name).mkdir(parents=True)
     (tmp_path / "kafka-rest" / ".lock").touch()
-    assert kedge_cleared.instances("kafka-rest", tmp_path) == ["8082", "8083"]
-    assert kedge_cleared.instances("mirror-maker", tmp_path) == []
-    assert kedge_cleared.units_here(tmp_path) == ["kafka-rest"]
+    assert kedge_host_cleared.instances("kafka-rest", tmp_path) == ["8082", "8083"]
+    assert kedge_host_cleared.instances("mirror-maker", tmp_path) == []
+    assert kedge_host_cleared.units_here(tmp_path) == ["kafka-rest"]
 
 
 def test_a_deploy_reports_once_what_no_host_has_any_more(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from local.disk_space import check_space
 from local.fleet import survey
 from local.fleet.engine import Engine
 from local.fleet.inventory import Fleet, Node
@@ -145,5 +146,5 @@ def test_lack_of_space_is_told_with_what_needs_it(tmp_path: Path) -> None:
     with pytest.raises(
         Problem, match=r"no space on .*: 1000000001 MB are needed \(image, nodes\), \d+ MB are free"
     ):
-        survey.check_space([(tmp_path / "not" / "yet", 1_000_000_000, "image"), (tmp_path, 1, "nodes")])
-    survey.check_space([(tmp_path, 1, "image"), (tmp_path, 0, "nodes")])
+        check_space([(tmp_path / "not" / "yet", 1_000_000_000, "image"), (tmp_path, 1, "nodes")])
+    check_space([(tmp_path, 1, "image"), (tmp_path, 0, "nodes")])

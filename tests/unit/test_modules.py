@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import journal, way_back
 
-from control.notices import turning_tls
+from control.breaking_changes import turning_tls
 from control.planned import planned_value
 from plugins.callback import kedge_events
 from plugins.filter.kedge import staged_release, topics_that_may_grow

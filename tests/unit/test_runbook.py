@@ -44,7 +44,7 @@ OTHERS = {"UNREACHABLE!", "Missing sudo password", "No space left on device"}
 KNOWN = {
     "the plan has errors": ["tests/e2e/test_demo.py::test_an_error_in_the_inventory_stops_before_a_host_is_touched"],
     "placeholder of zeros": ["tests/unit/test_sizing_new_user.py::test_an_archive_that_a_deploy_would_stop_at_is_found"],
-    "No host was touched": ["tests/unit/test_notices.py::test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name"],
+    "No host was touched": ["tests/unit/test_breaking_changes.py::test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name"],
     "all processes run on": ["tests/unit/test_occupied.py::test_the_role_stops_before_the_first_change_and_says_whose_port_it_is"],
     "Missing sudo password": ["tests/unit/test_runbook.py::test_a_sudo_that_asks_ends_the_play_with_the_line_of_the_runbook"],
     "UNREACHABLE!": ["tests/e2e/test_secured.py::test_a_host_that_drops_off_in_the_middle_leaves_the_others_alone_and_the_next_run_mends_it"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from border.running import running
+from border.jvms import running
 from border.untrusted import UntrustedError
 from evidence.secrets import PATTERNS, holds_secret
 from plugins.modules import kedge_find_jvms

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from control.breaking_changes import KEPT_PORT, Notice, notices
 from control.deploy_steps import Step, step_lines, steps
 from control.deployed import reported
-from control.notices import KEPT_PORT, Notice, notices
 from control.rendering import render_instance
 from plugins.modules.kafka_topics_present import compare
 from sizing.core.inventory import Inventory

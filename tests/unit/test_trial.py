@@ -16,11 +16,12 @@ from spark_checks import job
 from spark_checks.job import Auditor
 from tests.faults.synthetic import write_evidence
 from tests.trials import LOAD, outcome
-from trials import trial
+from trials import trial, warming
 from trials.bottleneck import Bottleneck
 from trials.passing import SUSTAINED, judge
 from trials.settings import TrialsError, way_of
-from trials.trial import TrialSpec, note, outcomes, warm, write_down
+from trials.trial import TrialSpec, note, outcomes, write_down
+from trials.warming import warm
 from verify.process import Ending
 
 pytestmark = pytest.mark.slow
@@ -89,7 +90,7 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
         sent.append(json.loads((folder / "load.json").read_text()))
         return f"it may fail: {asked.load} is a guess"
 
-    monkeypatch.setattr(trial, "_loaded", loaded)
+    monkeypatch.setattr(warming, "send_load", loaded)
     warm(TrialSpec(1, "001", "restart", 5000.0, 8, "short", tmp_path), tmp_path, "rest", Ending(), 40)
     asked = TrialSpec(6, "006", "healthy", 20000.0, 30, "full", tmp_path)
     warm(asked, tmp_path, "rest", Ending(), 40, small=False)
@@ -158,7 +159,7 @@ def loaded(
 
     monkeypatch.setattr(trial, "end_all", ended)
     asked = TrialSpec(1, "001", "restart" if restart else "healthy", 1000.0, 8, "short", tmp_path)
-    why = trial._loaded(
+    why = trial.send_load(
         tmp_path, asked, tmp_path / "inventory.yml", Ending(), fleet.restart if restart else None
     )
     return why, fleet

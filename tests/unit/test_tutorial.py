@@ -18,7 +18,7 @@ import yaml
 from rich.console import Console
 
 from plugins.callback import kedge_events
-from plugins.modules import kedge_cleared
+from plugins.modules import kedge_host_cleared
 from spark_checks.__main__ import main as compared
 from spark_checks.job import Audit
 from spark_checks.report import terminal
@@ -80,7 +80,10 @@ def test_every_command_of_the_tutorial_is_run_here_or_elsewhere() -> None:
 def test_the_commands_remove_from_a_host_what_remove_host_would(unit: str, tmp_path: Path) -> None:
     systemd = tmp_path / "etc/systemd/system"
     (systemd / f"{unit}@1.service.d").mkdir(parents=True)
-    left = {*kedge_cleared.places([unit], [unit], tmp_path), *(tmp_path / f for f in kedge_cleared.KERNEL)}
+    left = {
+        *kedge_host_cleared.places([unit], [unit], tmp_path),
+        *(tmp_path / f for f in kedge_host_cleared.KERNEL),
+    }
     if unit == "rest-balancer":
         left.remove(tmp_path / "opt/kedge")  # HAProxy is a package
     for path in left:

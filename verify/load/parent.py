@@ -12,14 +12,24 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from evidence.load_options import ClusterTopic, LoadError, LoadSpec, Phase
+from evidence.load_options import ClusterTopic, LoadError, LoadSpec
+from evidence.load_state import Phase
 from evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.generators import Generator, RemoteWorker, spread
 from verify.load.mirrored import Mirrored
-from verify.load.progress import RunFacts, TopicFacts, progress, run_document, write_run, write_state
+from verify.load.progress import (
+    LINE_EVERY_S,
+    STATE_EVERY_S,
+    RunFacts,
+    TopicFacts,
+    progress,
+    run_document,
+    write_run,
+    write_state,
+)
 from verify.load.rest_probe import probe
 from verify.load.unfinished import mend_ledger
 from verify.process import Ending, end_all, last_line, now_us, start_module
@@ -33,8 +43,6 @@ _END_S: Final = 20.0
 _TICK_S: Final = 0.1
 _ASK_EVERY_TICKS: Final = 3
 _WATCH_EVERY_S: Final = 1.0
-_STATE_EVERY_S: Final = 1.0
-_LINE_EVERY_S: Final = 2.0
 #: From an order until it holds, so that every producer has seen it; and where orders cross the network.
 _LEAD_US: Final = 200_000
 _FAR_LEAD_US: Final = 2_000_000
@@ -305,10 +313,10 @@ class _Run:
     def _say(self, board: Board) -> None:
         now = time.monotonic()
         if now >= self._state_due:
-            self._state_due = now + _STATE_EVERY_S
+            self._state_due = now + STATE_EVERY_S
             write_state(self._dir, self._phase, board)
         if now >= self._line_due:
-            self._line_due = now + _LINE_EVERY_S
+            self._line_due = now + LINE_EVERY_S
             print(self._line(board), flush=True)
 
     def _line(self, board: Board) -> str:

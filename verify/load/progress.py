@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from evidence.load_options import ClusterTopic, LoadSpec, Phase
+from evidence.load_options import ClusterTopic, LoadSpec
+from evidence.load_state import Phase
 from evidence.release import RUN_SCHEMA
 from evidence.writing import write_json
 from verify.collect.clocks import ClockOffset
@@ -14,6 +15,9 @@ from verify.load.actors import group_actor, lanes, workers
 from verify.load.board import Board, Cell
 from verify.load.cluster import Offsets
 from verify.load.records import KEYS
+
+STATE_EVERY_S: Final = 1.0
+LINE_EVERY_S: Final = 2.0
 
 
 @dataclass

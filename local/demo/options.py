@@ -1,4 +1,4 @@
-"""What a person asks of the demo, held against what can be: `python3 -m local.demo.asked` before set-up.
+"""What a person asks of the demo, held against what can be: `python3 -m local.demo.options` before set-up.
 
 Standard library only, and nothing is touched. Exit 0 when it can be done, 2 with one line when it cannot.
 """

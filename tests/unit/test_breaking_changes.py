@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bench.hosts.__main__ import played, write_inventory
+from control.breaking_changes import FIRST, KEPT_PORT, Notice, notices, notices_beside, refusal
 from control.deploy_steps import Step, step_lines
-from control.notices import FIRST, KEPT_PORT, Notice, notices, notices_beside, refusal
 from control.rendering import render_instance
 from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory

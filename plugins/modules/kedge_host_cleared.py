@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kedge_cleared
+module: kedge_host_cleared
 short_description: Stop the instances of services on a host, and clear what they left there
 description:
   - Stops and disables every instance of each unit, then removes units, links, releases, kept data and logs.
@@ -22,7 +22,7 @@ author: Kedge
 
 EXAMPLES = r"""
 - name: Clear the host of its proxies
-  kedge_cleared:
+  kedge_host_cleared:
     units: [kafka-rest]
 """
 
