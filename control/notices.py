@@ -29,6 +29,11 @@ _INSTEAD: Final[Mapping[str, str]] = {
     # A worker without transactions reads the offsets of aborted ones, and would skip their records.
     "mirror_exactly_once": "stop the flow's workers on all hosts (systemctl stop "
     "'mirror-maker@FLOW-[0-9]*'), then run the playbook again",
+    # Both kinds would copy the same records.
+    "mirror_kind": "stop the mirrors on all hosts (systemctl stop mirror-maker.target), then run the "
+    "playbook again",
+    "mirror_unknown": "have that host answer, or remove it (remove_host.yml -e gone=HOST), then run the "
+    "playbook again",
 }
 _LOGIN: Final = re.compile(r"^\s*http-request auth\b", re.MULTILINE)
 _USERS: Final = re.compile(r"^\s*# (\d+) users of", re.MULTILINE)
@@ -111,6 +116,38 @@ def _of_mirror(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]
     if all(files) and {was, is_} == {"disabled", "enabled"}:
         turned = "on" if is_ == "enabled" else "off"
         yield "mirror_exactly_once", f"turns exactly_once {turned} (mirror_maker_flows) while its flow runs"
+
+
+def notices_beside(
+    host: str, answer: Mapping[str, Any], instances: Sequence[Mapping[str, Any]]
+) -> list[Notice]:
+    """Return which workers of MirrorMaker 2 must not start beside what a host runs that a limit leaves out.
+
+    ``answer`` is that host's of kedge_release in check mode, for ``instances`` that would start elsewhere.
+    """
+    found = notices(answer, "mirror-maker", instances)
+    kind = "starts mirror_maker_2 (mirror_maker_kind) while classic mirrors its flow"
+    found += [
+        Notice(str(state["name"]), "mirror_kind", kind)
+        for state in answer["instances"]
+        if state["active"] and "mm2.properties" not in state["in_force"]
+    ]
+    return [one._replace(said=f"{one.said} on {host}, which --limit leaves out") for one in found]
+
+
+def notices_unknown(host: str, why: str, compared: Mapping[str, Mapping[str, Any]]) -> list[Notice]:
+    """Return which workers must not start where a host that ``--limit`` leaves out does not say what it runs.
+
+    ``compared`` are the workers as ``control.drift`` describes them. One that starts as it ran before may.
+    """
+    where = f"{host}, which --limit leaves out,"
+    said = f"starts while nobody knows whether {where} runs its flow with another exactly_once: {why}"
+    return [
+        Notice(name, "mirror_unknown", said)
+        for name, one in compared.items()
+        if one["state"] in ("new", "adopt")
+        or (one["state"] == "off" and any(_TRANSACTIONS.search(line.strip()) for line in one["lines"]))
+    ]
 
 
 def _voters(settings: Mapping[str, str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from control.drift import describe
+from control.notices import notices_beside, notices_unknown
 from plugins.action import kedge_release
 
 
@@ -22,6 +23,8 @@ class ActionModule(kedge_release.ActionModule):
         if not self._task.check_mode:
             raise ValueError("kedge_drift only ever compares: say check_mode: true at the task")
         name = self._task.args.pop("name")
+        if left_out := self._task.args.pop("left_out", ""):
+            return comparison(task_vars, name, lambda: self._beside(tmp, task_vars, name, left_out))
         links = self._task.args.get("links", {})
         # What the control machine cannot know now, such as an archive that is not there yet, has no name.
         unknown = sorted(link for link, target in links.items() if not target)
@@ -36,6 +39,27 @@ class ActionModule(kedge_release.ActionModule):
         plan = (task_vars or {})["hostvars"].raw_get("localhost")["plan_made"]["plan"]
         own = self._task.args
         return describe(answer, own["unit"], own["instances"], unknown, balanced=bool(plan.get("draining")))
+
+    def _beside(
+        self, tmp: str | None, task_vars: dict[str, Any] | None, name: str, left_out: str
+    ) -> dict[str, Any]:
+        """Return the host's comparison, with what a host left out runs that it must not start beside."""
+        own = self._task.args
+        # Secrets are for the hosts for which the plan has them.
+        own["instances"] = [
+            one | {"settings": [s for s in one["settings"] if not (s.get("secret") or s.get("copied"))]}
+            for one in own["instances"]
+        ]
+        try:
+            answer = self.stage(tmp, task_vars)
+        except AnsibleConnectionFailure as error:
+            answer = {"unreachable": True, "msg": str(error)}
+        compared: dict[str, Any] = (task_vars or {})["ansible_facts"]["kedge_drift"][name]
+        if answer.get("failed") or answer.get("unreachable"):
+            found = notices_unknown(left_out, _one_line(str(answer.get("msg"))), compared["instances"])
+        else:
+            found = notices_beside(left_out, answer, own["instances"])
+        return compared | {"noticed": [*compared["noticed"], *map(list, found)]}
 
 
 def comparison(

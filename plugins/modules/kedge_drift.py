@@ -24,6 +24,12 @@ options:
     description: "What the unit template needs (description, exec_start)."
   controls: {type: dict, default: {}, description: "Instance name to who runs it, where that is not systemd."}
   adopts: {type: dict, default: {}, description: "Instance name to its predecessor, as of C(kedge_release)."}
+  left_out:
+    type: str
+    default: ""
+    description: >-
+      A host that C(--limit) leaves out, to which the task is delegated. What it runs that C(instances) must
+      not start beside is added to the comparison of the task's own host.
 author: Kedge
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from bench.hosts.__main__ import played, write_inventory
 from control.deploy_steps import Step, step_lines
-from control.notices import FIRST, KEPT_PORT, Notice, notices, refusal
+from control.notices import FIRST, KEPT_PORT, Notice, notices, notices_beside, refusal
 from control.rendering import render_instance
 from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory
@@ -267,38 +268,115 @@ def test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name(t
     assert "kedge_instance" in (tmp_path / "calls").read_text()
 
 
-def test_a_deploy_stops_before_a_host_is_touched_where_a_flow_that_runs_changes_exactly_once(
-    tmp_path: Path,
-) -> None:
-    write_inventory(tmp_path, 1)
-    hosts = json.loads((tmp_path / "hosts.yml").read_text())["all"]
-    hosts["children"]["mirror_maker"] = {"hosts": {"mm1": {}}}
+RUNNING = {
+    "name": "metrics-0",
+    "release": "0",
+    "current": "1",
+    "active": True,
+    "pending": True,
+    "in_force": ["mm2.properties"],
+}
+STOPPED = RUNNING | {"active": False}
+NEW = STOPPED | {"current": None, "in_force": []}
+TURNED = {
+    "before": "# Rendered from the plan\ntasks.max=4\n",
+    "after": "# Rendered from the plan\ntasks.max=4\nagg.exactly.once.source.support=enabled\n",
+    "before_header": "/etc/mirror-maker/metrics-0/mm2.properties",
+}
+
+
+def mirroring(folder: Path, workers: dict[str, tuple[dict[str, Any], bool]], *words: str) -> str:
+    """Play a playbook on stubs of hosts, each with a worker and whether that turns exactly_once on; return what it says.
+
+    A host without a worker takes no connection.
+    """
+    write_inventory(folder, 1)
+    hosts = json.loads((folder / "hosts.yml").read_text())["all"]
+    away = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    hosts["children"]["mirror_maker"] = {"hosts": {h: {} if h in workers else away for h in ("mm1", "mm2")}}
     hosts["vars"] |= {
         "kafka_clusters": CLUSTERS,
         "mirror_maker_kind": "mirror_maker_2",
         "mirror_maker_version": "4.3.1",
-        "mirror_maker_flows": {"metrics": METRICS | {"exactly_once": True}},
+        "mirror_maker_flows": {"metrics": METRICS | {"exactly_once": True, "processes": 2}},
     }
-    (tmp_path / "hosts.yml").write_text(json.dumps({"all": hosts}))
-    running = {
-        "name": "metrics-0",
-        "release": "0",
-        "current": "1",
-        "active": True,
-        "pending": True,
-        "in_force": [],
+    (folder / "hosts.yml").write_text(json.dumps({"all": hosts}))
+    answers = {
+        f"{host} kedge_release": {
+            "instances": [worker],
+            "restart": ["metrics-0"],
+            "stale": [],
+            "diff": [TURNED] if turns else [],
+        }
+        for host, (worker, turns) in workers.items()
     }
-    diff = {
-        "before": "tasks.max=4\n",
-        "after": "tasks.max=4\nagg.exactly.once.source.support=enabled\n",
-        "before_header": "/etc/mirror-maker/metrics-0/mm2.properties",
-    }
-    answer = {"instances": [running], "restart": ["metrics-0"], "stale": [], "diff": [diff]}
-    says = tmp_path / "says.json"
-    says.write_text(json.dumps({"mm1 kedge_release": answer}))
-    with pytest.raises(RuntimeError, match="mm1 mirror_maker@metrics-0 turns exactly_once on"):
-        played(tmp_path, ["deploy.yml"], KEDGE_SAYS=str(says))
-    assert "kedge_instance" not in (tmp_path / "calls").read_text()
+    says = folder / "says.json"
+    says.write_text(json.dumps(answers))
+    with contextlib.suppress(RuntimeError):
+        played(folder, list(words), KEDGE_SAYS=str(says))
+    assert "kedge_instance" not in (folder / "calls").read_text()
+    return " ".join((folder / "output").read_text().split())
+
+
+def test_a_deploy_stops_before_a_host_is_touched_where_a_flow_that_runs_changes_exactly_once(
+    tmp_path: Path,
+) -> None:
+    said = mirroring(tmp_path, {"mm1": (RUNNING, True), "mm2": (RUNNING, False)}, "deploy.yml")
+    assert "mm1 mirror_maker@metrics-0 turns exactly_once on" in said
+
+
+@pytest.mark.parametrize(
+    ("here", "left_out", "refused"),
+    [
+        (
+            (NEW, True),
+            {"mm2": (RUNNING, True)},
+            "turns exactly_once on (mirror_maker_flows) while its flow runs",
+        ),
+        (
+            (STOPPED, True),
+            {},
+            "starts while nobody knows whether mm2, which --limit leaves out, runs its flow with",
+        ),
+        ((NEW, True), {"mm2": (RUNNING, False)}, ""),
+        ((STOPPED, False), {}, ""),
+    ],
+    ids=["one with another setting runs", "it does not answer", "one with the same runs", "as it ran before"],
+)
+def test_a_limit_starts_no_worker_beside_one_with_another_exactly_once_that_it_leaves_out(
+    tmp_path: Path,
+    here: tuple[dict[str, Any], bool],
+    left_out: dict[str, tuple[dict[str, Any], bool]],
+    refused: str,
+) -> None:
+    # The tag has no host in the limit: only what is looked at before the first change is played.
+    words = ("deploy.yml", "--limit", "localhost,mm1", "--tags", "kafka_rest")
+    said = mirroring(tmp_path, {"mm1": here, **left_out}, *words)
+    assert ("fatal: " in said) is bool(refused), said
+    harm = (
+        f"No host was touched. No order of steps does this without harm: mm1 mirror_maker@metrics-0 {refused}"
+    )
+    assert harm in said or not refused
+    assert ("mm2 kedge_release" in (tmp_path / "calls").read_text()) is bool(left_out)
+
+
+def test_a_limited_plan_shows_beside_which_worker_one_must_not_start(tmp_path: Path) -> None:
+    workers = {"mm1": (STOPPED, True), "mm2": (RUNNING, True)}
+    said = mirroring(tmp_path, workers, "plan.yml", "--limit", "localhost,mm1")
+    assert (
+        "start: mm1 metrics-0 clients notice: turns exactly_once on (mirror_maker_flows) while its flow runs on "
+        "mm2, which --limit leaves out" in said
+    )
+
+
+def test_a_worker_does_not_start_beside_the_other_kind_on_a_host_that_a_limit_leaves_out() -> None:
+    classic = {"instances": [RUNNING | {"in_force": ["consumer.properties"]}], "diff": []}
+    found = notices_beside("mm2", classic, [worker({})])
+    said = refusal({"mm1 mirror_maker": found}, [])
+    assert "metrics-0 starts mirror_maker_2 (mirror_maker_kind) while classic mirrors its flow on mm2" in said
+    assert "Stop the mirrors on all hosts (systemctl stop mirror-maker.target), then run" in said
+    classic["instances"][0]["active"] = False
+    assert notices_beside("mm2", classic, [worker({})]) == []
 
 
 def hosts_of(path: Path) -> set[str]:
