@@ -54,7 +54,7 @@ class ActionModule(kedge_release.ActionModule):
             answer = self.stage(tmp, task_vars)
         except AnsibleConnectionFailure as error:
             answer = {"unreachable": True, "msg": str(error)}
-        compared = (task_vars or {})["ansible_facts"]["kedge_drift"][name]
+        compared: dict[str, Any] = (task_vars or {})["ansible_facts"]["kedge_drift"][name]
         if answer.get("failed") or answer.get("unreachable"):
             found = notices_unknown(left_out, _one_line(str(answer.get("msg"))), compared["instances"])
         else:
