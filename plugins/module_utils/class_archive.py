@@ -15,13 +15,14 @@ CACHE = Path("/var/cache")
 ROOTS = 0
 #: An archive holds objects as one collector lays them out.
 COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
-#: Beside the service: with what no other process wants, in no more than a second JVM's memory.
+#: Beside the service: with what no other process wants, and the first to go where memory is short.
 APART = (
     "Nice=19",
     "CPUSchedulingPolicy=idle",
     "IOSchedulingClass=idle",
     "MemoryMax=1G",
-    "RuntimeMaxSec=600",
+    "OOMScoreAdjust=1000",
+    "RuntimeMaxSec=3600",
     "CapabilityBoundingSet=",
     "NoNewPrivileges=yes",
     "PrivateDevices=yes",
@@ -58,6 +59,8 @@ def renew(unit: str, name: str, pid: str, marker: Path) -> None:
         "--collect",
         f"--unit={unit}-classes-{name}",
         *(f"--property={one}" for one in properties),
+        "flock",  # of several instances one at a time
+        str(CACHE / unit),
         str(java),
         "-Xshare:dump",
         "-Xlog:disable",

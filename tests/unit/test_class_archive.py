@@ -65,7 +65,9 @@ def test_the_archive_is_made_by_the_instances_java_as_its_user_beside_it(host: H
     assert command[:2] == ("systemd-run", "--quiet")
     assert f"--property=User={os.getuid()}" in command
     assert f"--property=ReadWritePaths={host.cache}" in command
-    assert command[command.index(str(jdk)) :] == (
+    assert command[command.index("flock") :] == (
+        "flock",
+        str(host.cache.parent),
         str(jdk),
         "-Xshare:dump",
         "-Xlog:disable",
