@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+#: Of keys and values of settings; names of variables are in sizing/inventory/secrets.py.
 _SECRET: Final = re.compile(
     r"(?i)password|passwd|passphrase|secret|jaas|credential|token(?!izer|[._-]endpoint)|basic\.auth\.user|\.key\.pem"
     r"|keystore\.key|(api|access|account|encryption|private)[._-]?key(?![._-]?(file|path|location))"

@@ -12,6 +12,7 @@ from sizing.core.inventory import Inventory
 
 #: As short as a password may be.
 SHORTEST: Final = 8
+#: Of variables; names of settings are in evidence/secrets.py.
 _NAMED: Final = re.compile(r"(?i)(password|passwd|passphrase|secret|api[._-]?key|(^|_)users)$")
 _SEEN: Final = re.compile(r"(?i)(^|_)(user|username|servers|host|address)$")
 

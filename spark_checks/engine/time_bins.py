@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from evidence.run import Run
 
-#: Counts and percentiles over time are by bins of this width.
+#: Counts and percentiles over time are by bins of this width, a second: checks and pictures count on that.
 BIN_US: Final = 1_000_000
 #: Events closer than this are one: it bounds what is kept by the run's length instead of its records.
 #: Gaps longer than this are exact to the microsecond.

@@ -6,7 +6,7 @@ import json
 import textwrap
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from xml.etree import ElementTree
 
 import yaml
@@ -136,15 +136,19 @@ def _not_judged(audit: Audit) -> list[str]:
     return ["# Measured and not judged, for want of a level:\n", *lines] if lines else []
 
 
+#: Of each kind of anomaly, as text; the report has those of spark_checks/engine/anomalies.py.
+_EXAMPLES: Final = 3
+
+
 def example_lines(result: Result) -> list[str]:
     """Return the first examples of each anomaly, one a line."""
     lines = []
     for kind, anomaly in result.anomalies.items():
-        for example in anomaly.examples[:3]:
+        for example in anomaly.examples[:_EXAMPLES]:
             shown = ", ".join(
                 f"{key} {value}" for key, value in example.items() if not isinstance(value, list)
             )
             lines.append(f"{kind}: {plain(shown)}")
-        if anomaly.count > 3:
+        if anomaly.count > _EXAMPLES:
             lines.append(f"{kind}: {anomaly.count:,} in all")
     return lines
