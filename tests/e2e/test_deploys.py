@@ -67,7 +67,9 @@ def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() ->
 
 def archived(host: str, port: str) -> bool:
     """Whether the archive of an instance's classes is made."""
-    done = f"test -f /var/cache/kafka-rest/{port}/classes.jsa && systemctl is-active kafka-rest-classes-{port}"
+    done = (
+        f"test -f /var/cache/kafka-rest/{port}/classes.jsa && systemctl is-active kafka-rest-classes-{port}"
+    )
     return on_node("kedge", host, done, check=False).strip() == "inactive"
 
 
