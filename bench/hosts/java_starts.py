@@ -74,7 +74,7 @@ def _keep(service: str, rows: dict[str, Any]) -> None:
 def _services(broker: Broker, folder: Path) -> dict[str, Start]:
     homes = {}
     if sandbox := sandbox_archive():
-        homes["sandbox"] = unpack(sandbox, folder / "software" / "sandbox")
+        homes[sandbox.name] = unpack(sandbox, folder / "software" / sandbox.name)
     vendors = vendor_archives()
     for one in [] if isinstance(vendors, str) else vendors:
         homes[one.distribution] = unpack(one.file, folder / "software" / one.distribution)

@@ -98,7 +98,7 @@ FLEET = (
 OF_ENGINE = (*ENGINE, *FLEET)
 VENV = Package("python3-venv", (), lambda: importlib.util.find_spec("ensurepip") is not None)
 BUILDERS = (
-    Package(f"openjdk-{JAVA}-jdk-headless", ("java", "javac"), _java_present),
+    Package(f"openjdk-{JAVA}-jdk-headless", ("java", "javac", "jcmd"), _java_present),
     _program("maven", "mvn"),
 )
 SINGLE = (

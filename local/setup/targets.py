@@ -100,7 +100,7 @@ TARGETS = {
         sample=True,
         link=True,
         fleet=True,
-        programs=("chromium", "ss"),
+        programs=("chromium", "jcmd", "ss"),
     ),
     "bench-clients": replace(_BENCH, jars=(KAFKA,), programs=("javac",)),
 }

@@ -72,7 +72,7 @@ def places(units: Sequence[str], here: Sequence[str], base: Path = Path("/")) ->
     for unit in units:
         yield from (systemd / f"{unit}@.service", systemd / f"{unit}.target")
         yield from sorted(systemd.glob(f"{unit}@*.service.d"))
-        yield from (base / "etc" / unit, *(base / "var" / kind / unit for kind in ("cache", "lib", "log")))
+        yield from (base / "etc" / unit, base / "var/lib" / unit, base / "var/log" / unit)
         yield base / "var/lib/kedge" / unit
         if unit == "rest-balancer" and (systemd / "haproxy.service").is_symlink():
             yield systemd / "haproxy.service"  # it kept the package's own balancer from starting

@@ -91,7 +91,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible.module_utils import class_archive, haproxy, haproxy_trial, reload, takeover, way_back
+from ansible.module_utils import haproxy, haproxy_trial, reload, takeover, way_back
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_processes import not_own
 from ansible.module_utils.journal import last_lines, last_printed_us
@@ -389,9 +389,6 @@ class InstanceUnit:
                 self.takeover.end()
                 self.former = PREDECESSOR
             self.mark(release)
-            if not self.control:
-                pid = main_pid(self.unit)
-                class_archive.renew(self.module.params["unit"], self.name, pid, self.home / "class_archive")
             if state == "back" and self.former:
                 (self.home / "releases" / self.former / PROBE).unlink(missing_ok=True)
             return None
@@ -413,9 +410,7 @@ class InstanceUnit:
         self.stop()
         systemctl("disable", self.unit)
         self.link.unlink(missing_ok=True)
-        cache = class_archive.CACHE / self.module.params["unit"] / self.name
-        for folder in (SYSTEMD / f"{self.unit}.d", cache):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(SYSTEMD / f"{self.unit}.d", ignore_errors=True)
         if self.home.exists():
             shutil.rmtree(self.home)
 

@@ -173,9 +173,7 @@ def test_what_a_role_wants_of_its_unit_is_in_the_template() -> None:
     """A key that the template does not know is passed over: a broker was started on a storage without a format."""
     template = (ROOT / "templates" / "service.j2").read_text()
     wanted = {
-        key
-        for unit in units()
-        for key in re.findall(r"^\s+(exec_\w+|own_folders|class_archive):", unit.read_text(), re.M)
+        key for unit in units() for key in re.findall(r"^\s+(exec_\w+|own_folders):", unit.read_text(), re.M)
     }
-    assert wanted >= {"exec_start", "exec_start_pre", "exec_reload", "own_folders", "class_archive"}
+    assert wanted >= {"exec_start", "exec_start_pre", "exec_reload", "own_folders"}
     assert [key for key in sorted(wanted) if key not in template] == []

@@ -277,7 +277,6 @@ def test_what_is_cleared_is_what_the_service_has_and_the_shared_only_with_the_la
         "etc/systemd/system/kafka-rest@.service",
         "etc/systemd/system/kafka-rest.target",
         "etc/kafka-rest",
-        "var/cache/kafka-rest",
         "var/lib/kafka-rest",
         "var/log/kafka-rest",
         "var/lib/kedge/kafka-rest",
