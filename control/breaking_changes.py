@@ -118,12 +118,29 @@ def _of_mirror(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]
         yield "mirror_exactly_once", f"turns exactly_once {turned} (mirror_maker_flows) while its flow runs"
 
 
+def others_of_flows(
+    names: Iterable[str], starting: Sequence[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """Return those of a host's processes that are of flows that start: each as a worker that would start."""
+    planned = {_flow(one["name"]): one for one in starting}
+    for name in names:
+        flow = _flow(name)
+        if flow in planned and re.fullmatch(r"[0-9]+", name.removeprefix(f"{flow}-")):
+            one = planned[flow]
+            settings = [s | {"file": s["file"].replace(one["name"], name)} for s in one["settings"]]
+            yield {**one, "name": name, "settings": settings}
+
+
 def notices_beside(
-    host: str, answer: Mapping[str, Any], instances: Sequence[Mapping[str, Any]]
+    host: str,
+    answer: Mapping[str, Any],
+    instances: Sequence[Mapping[str, Any]],
+    starting: Sequence[Mapping[str, Any]],
 ) -> list[Notice]:
     """Return which workers of MirrorMaker 2 must not start beside what a host runs that a limit leaves out.
 
-    ``answer`` is that host's of kedge_release in check mode, for ``instances`` that would start elsewhere.
+    ``answer`` is that host's of kedge_release in check mode, for ``instances`` as the workers ``starting``
+    elsewhere: whatever runs of a flow counts for each of its workers.
     """
     found = notices(answer, "mirror-maker", instances)
     kind = "starts mirror_maker_2 (mirror_maker_kind) while classic mirrors its flow"
@@ -132,7 +149,18 @@ def notices_beside(
         for state in answer["instances"]
         if state["active"] and "mm2.properties" not in state["in_force"]
     ]
-    return [one._replace(said=f"{one.said} on {host}, which --limit leaves out") for one in found]
+    where = f"on {host}, which --limit leaves out"
+    beside = (
+        Notice(str(worker["name"]), one.name, f"{one.said} {where}")
+        for worker in starting
+        for one in found
+        if _flow(one.instance) == _flow(worker["name"])
+    )
+    return list(dict.fromkeys(beside))
+
+
+def _flow(process: str) -> str:
+    return process.rpartition("-")[0]
 
 
 def notices_unknown(host: str, why: str, compared: Mapping[str, Mapping[str, Any]]) -> list[Notice]:
@@ -141,13 +169,19 @@ def notices_unknown(host: str, why: str, compared: Mapping[str, Mapping[str, Any
     ``compared`` are the workers as ``control.drift`` describes them. One that starts as it ran before may.
     """
     where = f"{host}, which --limit leaves out,"
-    said = f"starts while nobody knows whether {where} runs its flow with another exactly_once: {why}"
+    otherwise = "as classic or with another exactly_once"
+    said = f"starts while nobody knows whether {where} runs its flow {otherwise}: {why}"
     return [
         Notice(name, "mirror_unknown", said)
         for name, one in compared.items()
-        if one["state"] in ("new", "adopt")
-        or (one["state"] == "off" and any(_TRANSACTIONS.search(line.strip()) for line in one["lines"]))
+        if one["state"] in ("new", "adopt") or (one["state"] == "off" and _starts_otherwise(one))
     ]
+
+
+def _starts_otherwise(compared: Mapping[str, Any]) -> bool:
+    """Return whether a worker that does not run was classic, or had another exactly_once."""
+    turned = any(_TRANSACTIONS.search(line.strip()) for line in compared["lines"])
+    return turned or "mm2.properties" in compared["added"]
 
 
 def _voters(settings: Mapping[str, str]) -> list[str]:

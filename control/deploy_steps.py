@@ -45,7 +45,7 @@ _COSTS: Final[Mapping[tuple[Do, str], str]] = {
     ("restart", "streams_app"): "a rebalance, and a restore where it keeps stores",
 }
 #: Steps that have an instance run what is planned, or of a balancer all of it but the health check.
-_RUNS_PLANNED: Final = frozenset({"start", "restart", "reload", "serve both"})
+_RUNS_PLANNED: Final = frozenset({"start", "adopt", "restart", "reload", "serve both"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,10 @@ def describe(
     """Return what kedge_release answered in check mode, by instance.
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
-    (a key of ``_STATES``) and ``lines``; ``units``, lines for the service's unit files; ``stale``, names of
-    instances that are no longer planned; ``unknown``; ``noticed``, what clients notice
-    (``control.breaking_changes``), where ``balanced`` says that balancers stand before the instances.
+    (a key of ``_STATES``), ``lines`` and ``added``, the files that are new; ``units``, lines for the
+    service's unit files; ``stale``, names of instances that are no longer planned; ``unknown``; ``noticed``,
+    what clients notice (``control.breaking_changes``), where ``balanced`` says that balancers stand before
+    the instances.
     """
     unknown = list(unknown)
     differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}
@@ -51,7 +52,11 @@ def describe(
             held = "holds its port" if instance.get("port") else "runs"
             lines = [f"from {state['predecessor']}, which {held} now"]
         changed = set(own) - set(unknown)
-        described[instance["name"]] = {"state": _state(state, changed, unknown), "lines": lines}
+        described[instance["name"]] = {
+            "state": _state(state, changed, unknown),
+            "lines": lines,
+            "added": [path for path, (before, _) in own.items() if not before],
+        }
     units = [
         line
         for path, (before, after) in differences.items()

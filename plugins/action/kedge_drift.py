@@ -7,9 +7,13 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
-from control.breaking_changes import notices_beside, notices_unknown
+from border.untrusted import shown
+from control.breaking_changes import notices_beside, notices_unknown, others_of_flows
 from control.drift import describe
 from plugins.action import kedge_release
+
+#: Letters of a failure that are shown.
+_REASON = 500
 
 
 class ActionModule(kedge_release.ActionModule):
@@ -46,19 +50,23 @@ class ActionModule(kedge_release.ActionModule):
         """Return the host's comparison, with what a host left out runs that it must not start beside."""
         own = self._task.args
         # Secrets are for the hosts for which the plan has them.
-        own["instances"] = [
+        own["instances"] = starting = [
             one | {"settings": [s for s in one["settings"] if not (s.get("secret") or s.get("copied"))]}
             for one in own["instances"]
         ]
         try:
             answer = self.stage(tmp, task_vars)
+            # Classic processes are numbered over all hosts, so that a flow has other names there.
+            if others := list(others_of_flows(answer.get("stale", ()), starting)):
+                own["instances"] = [*starting, *others]
+                answer = self.stage(tmp, task_vars)
         except AnsibleConnectionFailure as error:
             answer = {"unreachable": True, "msg": str(error)}
         compared: dict[str, Any] = (task_vars or {})["ansible_facts"]["kedge_drift"][name]
         if answer.get("failed") or answer.get("unreachable"):
             found = notices_unknown(left_out, _one_line(str(answer.get("msg"))), compared["instances"])
         else:
-            found = notices_beside(left_out, answer, own["instances"])
+            found = notices_beside(left_out, answer, own["instances"], starting)
         return compared | {"noticed": [*compared["noticed"], *map(list, found)]}
 
 
@@ -84,6 +92,8 @@ def comparison(
 
 
 def _one_line(message: str) -> str:
-    """Return what SSH or the module said last; banners and debug output stand before it."""
+    """Return what SSH or the module said last, fit to be shown; banners and debug output stand before it."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return lines[-1].removeprefix("Failed to connect to the host via ssh: ") if lines else "no reason given"
+    if not lines:
+        return "no reason given"
+    return shown(lines[-1].removeprefix("Failed to connect to the host via ssh: "), _REASON)

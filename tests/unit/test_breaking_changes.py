@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.hosts.__main__ import played, write_inventory
-from control.breaking_changes import FIRST, KEPT_PORT, Notice, notices, notices_beside, refusal
+from control.breaking_changes import (
+    FIRST,
+    KEPT_PORT,
+    Notice,
+    notices,
+    notices_beside,
+    notices_unknown,
+    others_of_flows,
+    refusal,
+)
 from control.deploy_steps import Step, step_lines
+from control.drift import describe
 from control.rendering import render_instance
+from plugins.action.kedge_drift import comparison
 from plugins.filter.kedge import noticed_refusal
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
@@ -225,6 +237,14 @@ def test_what_cannot_be_done_at_a_kept_port_is_not_offered() -> None:
 
 
 @pytest.mark.parametrize("kind", ["failed", "unreachable"])
+def test_why_a_host_cannot_be_compared_drives_no_terminal_and_is_no_page(kind: str) -> None:
+    answer = {kind: True, "msg": f"a banner\n\x1b[2Jno space{'!' * 9000}"}
+    said = comparison({}, "kafka_rest", lambda: answer)["ansible_facts"]["kedge_drift"]["kafka_rest"][kind]
+    assert said.startswith("\\x1b[2Jno space!")
+    assert len(said) < 600
+
+
+@pytest.mark.parametrize("kind", ["failed", "unreachable"])
 def test_what_cannot_be_compared_is_refused_whatever_is_allowed(kind: str) -> None:
     drift = {
         "leaf1": {"kafka_broker": {kind: "no space left on device"}},
@@ -251,6 +271,10 @@ def test_the_plan_shows_what_clients_notice_below_each_step() -> None:
         "2. rest_balancer: reload: lb1 haproxy",
         "   clients notice: listens on *:9000",
     ]
+    adopted = Step("adopt", "mm1", "mirror_maker", "metrics-0")
+    said = "starts while nobody knows whether mm2 runs its flow"
+    lines = step_lines([adopted], {("mm1", "mirror_maker", "metrics-0"): said})
+    assert lines[-1] == f"   clients notice: {said}"
 
 
 def test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name(tmp_path: Path) -> None:
@@ -285,10 +309,15 @@ TURNED = {
 }
 
 
-def mirroring(folder: Path, workers: dict[str, tuple[dict[str, Any], bool]], *words: str) -> str:
+def mirroring(
+    folder: Path,
+    workers: dict[str, tuple[dict[str, Any], bool]],
+    *words: str,
+    others: Sequence[dict[str, Any]] = (),
+) -> str:
     """Play a playbook on stubs of hosts, each with a worker and whether that turns exactly_once on; return what it says.
 
-    A host without a worker takes no connection.
+    A host without a worker takes no connection. ``others`` are processes that mm2 has besides.
     """
     write_inventory(folder, 1)
     hosts = json.loads((folder / "hosts.yml").read_text())["all"]
@@ -310,6 +339,9 @@ def mirroring(folder: Path, workers: dict[str, tuple[dict[str, Any], bool]], *wo
         }
         for host, (worker, turns) in workers.items()
     }
+    if others:
+        answers["mm2 kedge_release"]["instances"] += others
+        answers["mm2 kedge_release"]["stale"] = [one["name"] for one in others]
     says = folder / "says.json"
     says.write_text(json.dumps(answers))
     with contextlib.suppress(RuntimeError):
@@ -336,7 +368,8 @@ def test_a_deploy_stops_before_a_host_is_touched_where_a_flow_that_runs_changes_
         (
             (STOPPED, True),
             {},
-            "starts while nobody knows whether mm2, which --limit leaves out, runs its flow with",
+            "starts while nobody knows whether mm2, which --limit leaves out, runs its flow as "
+            "classic or with another exactly_once:",
         ),
         ((NEW, True), {"mm2": (RUNNING, False)}, ""),
         ((STOPPED, False), {}, ""),
@@ -369,14 +402,48 @@ def test_a_limited_plan_shows_beside_which_worker_one_must_not_start(tmp_path: P
     )
 
 
+CLASSIC = RUNNING | {"in_force": ["consumer.properties"]}
+BOTH_KINDS = "metrics-0 starts mirror_maker_2 (mirror_maker_kind) while classic mirrors its flow on mm2"
+
+
 def test_a_worker_does_not_start_beside_the_other_kind_on_a_host_that_a_limit_leaves_out() -> None:
-    classic = {"instances": [RUNNING | {"in_force": ["consumer.properties"]}], "diff": []}
-    found = notices_beside("mm2", classic, [worker({})])
-    said = refusal({"mm1 mirror_maker": found}, [])
-    assert "metrics-0 starts mirror_maker_2 (mirror_maker_kind) while classic mirrors its flow on mm2" in said
+    classic = {"instances": [CLASSIC], "diff": []}
+    starting = [worker({})]
+    said = refusal({"mm1 mirror_maker": notices_beside("mm2", classic, starting, starting)}, [])
+    assert BOTH_KINDS in said
     assert "Stop the mirrors on all hosts (systemctl stop mirror-maker.target), then run" in said
-    classic["instances"][0]["active"] = False
-    assert notices_beside("mm2", classic, [worker({})]) == []
+    classic["instances"][0] = CLASSIC | {"active": False}
+    assert notices_beside("mm2", classic, starting, starting) == []
+
+
+def test_a_worker_does_not_start_beside_a_classic_process_of_another_number(tmp_path: Path) -> None:
+    workers = {"mm1": (NEW, True), "mm2": (NEW, True)}
+    words = ("deploy.yml", "--limit", "localhost,mm1", "--tags", "kafka_rest")
+    said = mirroring(tmp_path, workers, *words, others=[CLASSIC | {"name": "metrics-1"}])
+    assert f"No order of steps does this without harm: mm1 mirror_maker@{BOTH_KINDS}" in said
+
+
+def test_a_worker_does_not_start_beside_one_of_another_number_with_another_exactly_once() -> None:
+    starting = [worker({"exactly_once": True})]
+    others = list(others_of_flows(["metrics-1", "metrics-eu-1", "metrics-1b", "metrics"], starting))
+    assert [one["name"] for one in others] == ["metrics-1"]
+    turned = TURNED | {"before_header": "/etc/mirror-maker/metrics-1/mm2.properties"}
+    answer = {"instances": [NEW, RUNNING | {"name": "metrics-1"}], "diff": [turned]}
+    found = notices_beside("mm2", answer, [*starting, *others], starting)
+    assert [(one.instance, one.name) for one in found] == [("metrics-0", "mirror_exactly_once")]
+
+
+@pytest.mark.parametrize(("had", "refused"), [("", True), ("clusters=leaf, agg\n", False)])
+def test_a_worker_that_was_classic_does_not_start_while_a_host_left_out_does_not_answer(
+    had: str, refused: bool
+) -> None:
+    one = worker({})
+    after = render_instance("mirror-maker", one)["mm2.properties"]
+    diff = {"before": had, "after": after, "before_header": "/etc/mirror-maker/metrics-0/mm2.properties"}
+    answer = {"instances": [STOPPED], "diff": [diff], "stale": []}
+    compared = describe(answer, "mirror-maker", [one])["instances"]
+    assert compared["metrics-0"]["state"] == "off"
+    assert bool(notices_unknown("mm2", "no route", compared)) is refused
 
 
 def hosts_of(path: Path) -> set[str]:
