@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from evidence.printable import plain
 from sizing.rest.distribution import LISTENER
 
 #: What may be allowed by name -> what clients have to do first.
@@ -75,7 +76,8 @@ def notices(
             seen = _of_broker(own)
         elif unit == "mirror-maker" and state["active"]:
             seen = _of_mirror(own)
-        found += [Notice(str(instance["name"]), name, said) for name, said in seen]
+        # Words of the host's own files are among them.
+        found += [Notice(str(instance["name"]), name, plain(said)) for name, said in seen]
     return found
 
 

@@ -256,6 +256,16 @@ def test_what_cannot_be_compared_is_refused_whatever_is_allowed(kind: str) -> No
     )
 
 
+def test_what_a_notice_quotes_of_a_host_drives_no_terminal() -> None:
+    text = "node.id={}\nlisteners=PLAINTEXT://leaf1:9092\n"
+    files = {"before": text.format("1\x1b[2J"), "after": text.format(1)}
+    header = "/etc/kafka-broker/leaf/server.properties"
+    state = {"current": "a1", "active": True, "in_force": []}
+    answer = {"diff": [{"before_header": header, **files}], "instances": [state]}
+    (found,) = notices(answer, "kafka-broker", [{"name": "leaf"}])
+    assert found.said == r"changes its id from 1\x1b[2J to 1"
+
+
 def test_a_name_that_allows_nothing_is_named() -> None:
     assert refusal({}, ["logins"]) == (f"allow=logins: write one or more of {', '.join(FIRST)}")
 
