@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from control.planned import flow_of
 from evidence.printable import plain
 from sizing.rest.distribution import LISTENER
 
@@ -124,9 +125,9 @@ def others_of_flows(
     names: Iterable[str], starting: Sequence[Mapping[str, Any]]
 ) -> Iterator[Mapping[str, Any]]:
     """Return those of a host's processes that are of flows that start: each as a worker that would start."""
-    planned = {_flow(one["name"]): one for one in starting}
+    planned = {flow_of(one["name"]): one for one in starting}
     for name in names:
-        flow = _flow(name)
+        flow = flow_of(name)
         if flow in planned and re.fullmatch(r"[0-9]+", name.removeprefix(f"{flow}-")):
             one = planned[flow]
             settings = [s | {"file": s["file"].replace(one["name"], name)} for s in one["settings"]]
@@ -156,13 +157,9 @@ def notices_beside(
         Notice(str(worker["name"]), one.name, f"{one.said} {where}")
         for worker in starting
         for one in found
-        if _flow(one.instance) == _flow(worker["name"])
+        if flow_of(one.instance) == flow_of(worker["name"])
     )
     return list(dict.fromkeys(beside))
-
-
-def _flow(process: str) -> str:
-    return process.rpartition("-")[0]
 
 
 def notices_unknown(host: str, why: str, compared: Mapping[str, Mapping[str, Any]]) -> list[Notice]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from control.planned import planned_instances, planned_value, reached
+from control.planned import flow_of, planned_instances, planned_value, reached
 from evidence.load_options import LoadSpec, RestLoad
 from sizing.inventory.secrets import public
 from sizing.mirror.topics_and_groups import FlowFacts
@@ -128,7 +128,7 @@ def _planned_of_flow(plan: Mapping[str, Any], flow: str) -> dict[str, Any]:
         instance
         for host in plan["hosts"].values()
         for instance in host.get("services", {}).get("mirror_maker", {}).get("instances", ())
-        if str(instance["name"]).rpartition("-")[0] == flow
+        if flow_of(instance["name"]) == flow
     )
     settings = {s["key"]: s["value"] for s in next(processes, {"settings": []})["settings"]}
     batch = [int(value) for key, value in settings.items() if key.split(".producer.")[-1] == "batch.size"]

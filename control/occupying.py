@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from control.planned import planned_instances
+from control.planned import flow_of, planned_instances
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.review.kinds import MIRROR_MAINS, SIGNS
 
@@ -61,7 +61,7 @@ def mirrors_adopted(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
         for process in one["processes"][::-1]  # of several the first is named
         if process["host"] == host
         for instance in planned_instances(plan, host, "mirror_maker")
-        if instance["name"].rpartition("-")[0] == one["flow"]
+        if flow_of(instance["name"]) == one["flow"]
     }
 
 
@@ -74,7 +74,7 @@ def adopting_hosts(plan: Mapping[str, Any], flows: Iterable[str] | None = None) 
             continue
         theirs = [process["host"] for process in one["processes"]]
         planned = {host: planned_instances(plan, host, "mirror_maker") for host in plan["hosts"]}
-        ours = [h for h, has in planned.items() if any(i["name"].rpartition("-")[0] == flow for i in has)]
+        ours = [h for h, has in planned.items() if any(flow_of(i["name"]) == flow for i in has)]
         for host in dict.fromkeys([*theirs, *ours]):
             processes = [process for process in one["processes"] if process["host"] == host]
             found.append({"flow": flow, "host": host, "processes": processes})

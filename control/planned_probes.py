@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from control.planned import planned_value, reached
+from control.planned import flow_of, planned_value, reached
 from sizing.rest.distribution import LISTENER
 
 
@@ -62,7 +62,7 @@ def mirror_gate(
 
     ``secrets`` are those of the kit's own clients, by cluster.
     """
-    flow = str(instance["name"]).rpartition("-")[0]
+    flow = flow_of(instance["name"])
     facts = plan["flows"][flow]
     gate: dict[str, Any] = {**reached(plan, facts["source"]), "secrets": secrets[facts["source"]]}
     if facts["group"]:

@@ -11,6 +11,7 @@ measured where KEDGE_REST_ARCHIVES names a folder with their archives.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -27,13 +28,15 @@ from typing import Any, Final
 
 from bench.streams.cases import LEFT, PLANNED, RIGHT
 from bench.streams.run import prepare
+from comparison.variant_order import order_of
 from local.services.application import running_application
 from local.services.brokers import Broker, end_process, kafka_jars, running_broker
 from local.services.mirrors import start_mm2
 from local.services.rest_proxies import running_proxy, sandbox_archive, unpack, vendor_archives
 
 RESULT: Final = Path(__file__).with_suffix(".json")
-_TURNS: Final = 4
+#: Each way starts twice in a block.
+_BLOCKS: Final = 2
 _WAIT_S: Final = 120.0
 _DUMP_S: Final = 120.0
 #: The collector of all that the kit plans; an archive holds objects of one collector's heap.
@@ -44,7 +47,11 @@ Start = Callable[[Path, str], Any]
 
 def main() -> int:
     """Measure services and write the result."""
-    parser = argparse.ArgumentParser(prog="python -m bench.hosts.java_starts", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.hosts.java_starts",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("services", nargs="*")
     asked = parser.parse_args().services
     with tempfile.TemporaryDirectory(prefix="kedge-bench-starts-") as name, ExitStack() as stack:
@@ -56,6 +63,12 @@ def main() -> int:
         broker = stack.enter_context(running_broker(jars, 512))
         prepare(broker)
         services = _services(broker, Path(name))
+        if unknown := [one for one in asked if one not in services]:
+            print(
+                f"java_starts: no service {', '.join(unknown)}; there are: {', '.join(services)}",
+                file=sys.stderr,
+            )
+            return 2
         for service in asked or services:
             rows = _measured(service, services[service], Path(name))
             _keep(service, rows)
@@ -66,7 +79,7 @@ def main() -> int:
 
 def _keep(service: str, rows: dict[str, Any]) -> None:
     report = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {"services": {}}
-    report |= {"machine": f"{os.cpu_count()} cores", "java": _java(), "turns": _TURNS}
+    report |= {"machine": f"{os.cpu_count()} cores", "java": _java(), "blocks": _BLOCKS}
     report["services"][service] = rows
     RESULT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
@@ -138,7 +151,7 @@ def _application(broker: Broker) -> Start:
 
 def _measured(service: str, start: Start, folder: Path) -> dict[str, Any]:
     archive = folder / f"{service}.jsa"
-    number = iter(range(1000))
+    number = itertools.count()
 
     def seconds(options: str) -> float:
         began = time.monotonic()
@@ -160,9 +173,8 @@ def _measured(service: str, start: Start, folder: Path) -> dict[str, Any]:
         print(f"{service}, {cores} cores", file=sys.stderr, flush=True)
         seen: dict[str, list[float]] = {how: [] for how in ways}
         with _busy() if cores == "busy" else ExitStack():
-            for turn in range(_TURNS):
-                for how in list(ways) if turn % 2 == 0 else list(ways)[::-1]:
-                    seen[how].append(round(seconds(ways[how]), 2))
+            for _, how in order_of(list(ways), _BLOCKS):
+                seen[how].append(round(seconds(ways[how]), 2))
         starts += [{"cores": cores, "how": how, "seconds": took} for how, took in seen.items()]
     return {"archive_mib": archive.stat().st_size >> 20, "dump_s": round(dump_s, 1), "starts": starts}
 
