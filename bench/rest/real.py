@@ -1,6 +1,6 @@
 """What one proxy of a vendor does, from its archive, beside a broker of its own on loopback.
 
-    python -m bench.rest.real ARCHIVE reads|group|outage|stop [--set key=value ...]
+    python -m bench.rest.real ARCHIVE reads|group|memory|outage|stop [--set key=value ...]
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
 takes of the processors, here and there. group: what four consumers of a group that read 5,000 records/s as
@@ -12,6 +12,7 @@ proxy settings in its own keys; repeated, it gives several at once. Each line of
 from __future__ import annotations
 
 import argparse
+import base64
 import http.client
 import json
 import os
@@ -33,6 +34,8 @@ from urllib.parse import urlencode, urlsplit
 
 from confluent_kafka import Producer
 
+from bench.rest.cases import Produce
+from bench.rest.drive import produce
 from bench.rest.restarts import Group, steadily
 from local.services.brokers import Broker, kafka_jars, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, unpack
@@ -47,6 +50,12 @@ _MEMBERS: Final = 4
 _ARRIVING_PER_S: Final = 5_000
 _LINGER_MS: Final = 5
 _RECENT_S: Final = 3.0
+#: The small loads of ``memory``, in order: requests/s, records a request, seconds. Compilers count calls, so
+#: the first one has many.
+_SMALL_LOADS: Final = ((600, 3, 10.0), (16, 100, 20.0))
+#: Then at full speed, each for a time that does not count, and one that does.
+_FULL_LOADS: Final = (Produce(100, clients=4), Produce(1000, clients=8))
+_FULL_S: Final = 10.0
 _V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _TOPIC: Final = "measured"
@@ -60,9 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("archive", type=Path)
-    parser.add_argument("part", choices=["reads", "group", "outage", "stop"])
+    parser.add_argument("part", choices=["reads", "group", "memory", "outage", "stop"])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
-    parser.add_argument("--heap", default="1g", help="-Xms and -Xmx of the proxy")
+    parser.add_argument("--heap", default="1g", help="-Xms and -Xmx of the proxy, or flags in their place")
     parser.add_argument("--record-bytes", type=int, default=1000)
     parser.add_argument("--backlog-mb", type=int, default=400)
     parser.add_argument("--max-bytes", type=int, action="append", help="of each read; repeated, in rotation")
@@ -82,9 +91,9 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         (home := Path(folder) / "home").mkdir()
         top = unpack(options.archive, home)
-        part = {"reads": _reads, "group": _group, "outage": _outage, "stop": _stop}[options.part]
+        parts = {"reads": _reads, "group": _group, "memory": _memory, "outage": _outage, "stop": _stop}
         with running_broker(jars, heap_mb=768) as broker:
-            for found in part(Site(top, Path(folder), jars), broker, options):
+            for found in parts[options.part](Site(top, Path(folder), jars), broker, options):
                 print(
                     json.dumps({"archive": options.archive.name, "set": options.settings} | found), flush=True
                 )
@@ -103,7 +112,8 @@ class Site:
         """Run a proxy with the settings asked for."""
         prefix = "kafka." if self.bridge else ""
         settings = dict(each.split("=", 1) for each in options.settings)
-        heap = f"-Xms{options.heap} -Xmx{options.heap}"
+        given = options.heap
+        heap = given if given.startswith("-") else f"-Xms{given} -Xmx{given}"
         environment = {"KAFKAREST_HEAP_OPTS": heap, "JAVA_OPTS": heap}
         properties = {f"{prefix}bootstrap.servers": servers} | settings
         work = Path(tempfile.mkdtemp(dir=self.folder))
@@ -155,8 +165,8 @@ def _used_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _peak_mib(pid: int) -> int:
-    line = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmHWM"))
+def _resident_mib(pid: int, which: str = "VmRSS") -> int:
+    line = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith(which))
     return int(line.split()[1]) // 1024
 
 
@@ -239,7 +249,7 @@ def _read_all(
         "waiting": round(waited / seconds, 2),
         "decoding": round(decoded / seconds, 2),
         "cpu_s_per_100_mb": {who: round(each / megabytes * 100, 2) for who, each in used.items()},
-        "peak_rss_mib": _peak_mib(pid),
+        "peak_rss_mib": _resident_mib(pid, "VmHWM"),
     }
 
 
@@ -269,13 +279,41 @@ def _group(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[
                 yield {"turn": turn, "records": records, "cpu_us_a_record": round(used / records * 1e6, 1)}
 
 
+def _memory(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Load fresh proxies a little and then fully; yield their resident memory, and rates at full speed."""
+    broker.create_topic(_TOPIC, partitions=_PARTITIONS)
+    for _ in range(options.repeat):
+        with site.proxy(broker.bootstrap_servers, options) as proxy, Group((proxy.url,), _TOPIC, 2):
+            pid = proxy.process.pid
+            for load in _SMALL_LOADS:
+                _at_rate(proxy.url, *load, options.record_bytes)
+            found: dict[str, Any] = {"resident_mib": _resident_mib(pid)}
+            for full in _FULL_LOADS:
+                for _ in range(2):
+                    reported = produce((proxy.url,), _TOPIC, full, options.record_bytes, _FULL_S)
+                found[f"records_per_s_by_{full.records}"] = round(reported["records_per_s"])
+            yield found | {"resident_at_full_speed_mib": _resident_mib(pid)}
+
+
+def _at_rate(url: str, requests_per_s: int, records: int, seconds: float, record_bytes: int) -> None:
+    """Send requests at a rate, each when it is due."""
+    client = Client(url)
+    body = {"records": [{"value": base64.b64encode(os.urandom(record_bytes)).decode()}] * records}
+    began = time.monotonic()
+    for number in range(int(requests_per_s * seconds)):
+        time.sleep(max(0.0, began + number / requests_per_s - time.monotonic()))
+        status, text = client.ask("POST", f"/topics/{_TOPIC}", body)
+        if status != 200:
+            raise RuntimeError(f"HTTP {status} {text[:200].decode(errors='replace')}")
+
+
 def _outage(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Produce to a topic that is not there, then, warm, with the broker gone."""
     broker.create_topic(_TOPIC)
     with site.proxy(broker.bootstrap_servers, options) as proxy:
         client = Client(proxy.url)
 
-        def produce(what: str, topic: str, records: int) -> dict[str, Any]:
+        def asked(what: str, topic: str, records: int) -> dict[str, Any]:
             began = time.monotonic()
             status, text = client.ask("POST", f"/topics/{topic}", {"records": [{"value": "eA=="}] * records})
             took = round(time.monotonic() - began, 1)
@@ -287,14 +325,14 @@ def _outage(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator
                 "said": text[:150].decode(),
             }
 
-        yield produce("warm", _TOPIC, 1)
-        yield produce("unknown topic", "no-such-topic", 1)
-        yield produce("unknown topic", "no-such-topic", 3)
-        yield produce("warm", _TOPIC, 1)
+        yield asked("warm", _TOPIC, 1)
+        yield asked("unknown topic", "no-such-topic", 1)
+        yield asked("unknown topic", "no-such-topic", 3)
+        yield asked("warm", _TOPIC, 1)
         os.kill(broker.pid, signal.SIGKILL)
-        yield produce("broker gone", _TOPIC, 1)
-        yield produce("broker gone", _TOPIC, 3)
-        yield produce("broker gone", _TOPIC, 1)
+        yield asked("broker gone", _TOPIC, 1)
+        yield asked("broker gone", _TOPIC, 3)
+        yield asked("broker gone", _TOPIC, 1)
 
 
 def _stop(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -26,6 +26,16 @@ def heap(mib: int) -> str:
     return f"-Xms{mib}m -Xmx{mib}m"
 
 
+def growing_heap(mib: int) -> str:
+    """Return the flags of a heap that takes memory only as load asks for it.
+
+    It begins with what Java itself begins with on a host of 4 GiB. G1 lets it grow when collections take more
+    than 1/(1+GCTimeRatio) of the time, and sooner while it is below half of -Xmx (OpenJDK,
+    G1HeapSizingPolicy). With G1's own ratio of 12, the start of a JVM sometimes made it grow already.
+    """
+    return f"-Xms64m -Xmx{mib}m -XX:GCTimeRatio=6"
+
+
 def maximum_heap_mib(flags: str) -> int | None:
     """Read -Xmx out of JVM flags, in MiB; None where they set none."""
     found = re.findall(r"-Xmx(\d+)([kmgt]?)\b", flags, re.IGNORECASE)

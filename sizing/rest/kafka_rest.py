@@ -34,6 +34,7 @@ _RUN: Final = "kafka-rest-run-class"
 _CONFIG: Final = "kafka-rest, KafkaRestConfig"
 _ARTICLE: Final = "MapR article"
 _HEAP: Final = "KAFKAREST_HEAP_OPTS"
+_COLLECTOR: Final = "KAFKAREST_JVM_PERFORMANCE_OPTS"
 _JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
 
 
@@ -43,7 +44,7 @@ JVM: Final = Jvm(
     (
         _HEAP,
         "KAFKAREST_JMX_OPTS",
-        "KAFKAREST_JVM_PERFORMANCE_OPTS",
+        _COLLECTOR,
         "KAFKAREST_LOG4J_OPTS",
         "KAFKAREST_OPTS",
     ),
@@ -92,7 +93,9 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
     environment = f"{folder}/environment"
     variables, workload = process.variables, process.variables.workload
     _identity(sheet, properties, process, build)
-    heap_mib = put_heap(sheet, environment, _HEAP, process)
+    # What grows was measured with the planned collector, and of current builds.
+    grows = build.current and sheet.own(_COLLECTOR) is None
+    heap_mib = put_heap(sheet, environment, _HEAP, process, grows=grows)
     threads = plan_consumers(
         sheet,
         properties,
@@ -308,7 +311,7 @@ def _environment(
         ],
     )
     documented, measured = collectors(heap_mib, logs, process.load, process.java)
-    sheet.put(file, "KAFKAREST_JVM_PERFORMANCE_OPTS", "rest.gc", documented, measured)
+    sheet.put(file, _COLLECTOR, "rest.gc", documented, measured)
     sheet.put(
         file,
         "LOG_DIR",

@@ -127,7 +127,7 @@ class KafkaRest(Strict):
     first_port: Port = 8082
     """Port of the first instance; each further instance has the next port."""
     heap_mib: Annotated[HeapMib | None, DefaultRule("rest.heap.consumers")] = None
-    """Heap of one process."""
+    """Heap of one process, all of it from the start."""
     consumers_via: Literal["instance", "balancer"] = "instance"
     """What the base URI of a new consumer names: its own instance, or the balancer."""
     profile: Profile | None = None

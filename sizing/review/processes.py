@@ -257,8 +257,9 @@ def _flags(kind: str, flags: Value) -> dict[str, Value]:
     options = jvm.options if jvm else _SHELL
     performance = next((name for name in options if "PERFORMANCE" in name), None)
     listed = flags.text.split()
-    heap = [word for word in listed if word.startswith(("-Xmx", "-Xms"))]
-    tuned = [word for word in listed if word.startswith(("-XX:", "-Xlog", "-server"))]
+    # GCTimeRatio says when a heap grows (sizing/core/jvm_flags.py).
+    heap = [word for word in listed if word.startswith(("-Xmx", "-Xms", "-XX:GCTimeRatio="))]
+    tuned = [word for word in listed if word.startswith(("-XX:", "-Xlog", "-server")) and word not in heap]
     first = jvm.heap if jvm else "KAFKA_HEAP_OPTS"
     named = {first: heap, performance: tuned} if performance else {first: heap + tuned}
     return {name: Value(" ".join(some), flags.place) for name, some in named.items() if some}

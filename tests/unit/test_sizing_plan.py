@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bench.hosts import plan_speed
 from sizing.__main__ import main
 from sizing.core.inventory import Inventory
+from sizing.core.jvm_flags import maximum_heap_mib
 from sizing.core.plan import Plan
 from sizing.core.settings import Setting
 from sizing.host.memory import needed_mib
@@ -101,7 +102,8 @@ def test_memory_is_never_above_ram_without_an_error_and_a_heap_never_above_8_gib
     total = sum(map(needed_mib, instances))
     assert (total > memory_mib) == bool(of_rule(plan, "host.memory", "error"))
     for i in instances:
-        heap = int(i.value("KAFKAREST_HEAP_OPTS").rpartition("-Xmx")[2][:-1])
+        heap = maximum_heap_mib(i.value("KAFKAREST_HEAP_OPTS"))
+        assert heap is not None
         assert heap < needed_mib(i)
         assert heap <= 8192 or of_rule(plan, "rest.heap.split", "error")
 

@@ -49,6 +49,40 @@ def test_the_measured_heap_follows_readers_partitions_and_fetch_sizes() -> None:
     assert heap_mib(rest(1, {"consumers": 100, "readers": 0, "partitions": 12}, instances_per_host=1)) == 1024
 
 
+@pytest.mark.parametrize(
+    ("distribution", "key"), [("confluent", "KAFKAREST_HEAP_OPTS"), ("strimzi", "JAVA_OPTS")]
+)
+def test_the_least_heap_grows_and_a_larger_one_or_ones_own_has_its_size_from_the_start(
+    distribution: str, key: str
+) -> None:
+    role = {"distribution": distribution, "version": {"confluent": "8.3.1", "strimzi": "1.1.0"}[distribution]}
+    common = {"java_version": 21}
+
+    def flags(workload: dict[str, Any], common: dict[str, Any] = common, **more: Any) -> str:
+        return planned(rest(1, workload, common=common, instances_per_host=1, **role, **more), key)
+
+    assert flags({}).startswith("-Xms64m -Xmx1024m -XX:GCTimeRatio=6")
+    assert flags({}, heap_mib=1024).startswith("-Xms1024m -Xmx1024m")
+    assert flags({}, common | DOCUMENTED).startswith("-Xms1024m -Xmx1024m")
+    assert "GCTimeRatio" not in flags({}, heap_mib=1024) + flags({}, common | DOCUMENTED)
+    larger = flags({"consumers": 50, "partitions": 12})
+    assert "-Xmx1024m" not in larger
+    assert larger.partition("-Xms")[2].split()[0] == larger.partition("-Xmx")[2].split()[0]
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        {"settings": {"KAFKAREST_JVM_PERFORMANCE_OPTS": "-XX:+UseParallelGC"}},
+        {"distribution": "mapr", "version": "5.1.2"},
+    ],
+)
+def test_a_heap_grows_only_as_it_was_measured_with_the_planned_collector_on_current_builds(
+    role: dict[str, Any],
+) -> None:
+    assert planned(rest(1, {}, **role), "KAFKAREST_HEAP_OPTS") == "-Xms1024m -Xmx1024m"
+
+
 def test_the_200_readers_that_ran_out_of_6_gib_get_more_than_that_or_smaller_fetches() -> None:
     inventory = rest(1, {"consumers": 200, "partitions": 12}, instances_per_host=1)
     assert planned(inventory, "consumer.fetch.max.bytes") == str(4 * 2**20 // 3)

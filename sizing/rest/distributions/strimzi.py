@@ -6,7 +6,7 @@ from typing import Final
 
 from evidence.rest_dialect import Dialect
 from sizing.core import jvm_flags
-from sizing.core.settings import MIB, Choice, Sheet, weakest
+from sizing.core.settings import MIB, Advice, Choice, Sheet, weakest
 from sizing.core.values import int_or_none
 from sizing.inventory.security import WHY_ALLOWED, java_option
 from sizing.keys.catalogue import numbers
@@ -25,7 +25,7 @@ from sizing.rest.distribution import (
     Versions,
 )
 from sizing.rest.groups import plan_groups
-from sizing.rest.heap import check_heap, heap_of, planned_heap
+from sizing.rest.heap import as_flags, check_heap, heap_of, planned_heap
 from sizing.rest.java_options import check_options, collectors
 from sizing.rest.logs import plan_flood, plan_logs
 from sizing.rest.memory import Connection
@@ -221,18 +221,25 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
     plan_logs(sheet, file, _LOG, folder, logs, process.variables.log_mib, old=False)
     heap_mib = planned_heap(sheet, _HEAP, process)
     forms = []
+    advised: tuple[Advice, ...] = ("documented", "measured")
     allowed = [(flag, WHY_ALLOWED)] if (flag := java_option(process.security)) else []
     check_options(sheet, _HEAP, allowed)
-    for form, heap in enumerate((heap_of(process.load, "documented"), heap_of(process.load, "measured"))):
-        mib = own or int(heap.value or 0)
-        flags = collectors(mib, logs, process.load, process.java)[form]
-        because = f"kafka_rest_heap_mib is {own}" if own else heap.because
+    for form, advice in enumerate(advised):
+        advised_heap = heap_of(process.load, advice)
+        heap = (
+            Choice(jvm_flags.heap(own), f"kafka_rest_heap_mib is {own}", advised_heap.source, "derived")
+            if own
+            else as_flags(advised_heap, grows=advice == "measured")
+        )
+        flags = collectors(own or int(advised_heap.value or 0), logs, process.load, process.java)[form]
         forms.append(
             Choice(
-                " ".join([jvm_flags.heap(mib), str(flags.value), *(flag for flag, _ in allowed)]),
-                "; ".join([f"heap: {because}", f"collector: {flags.because}", *(why for _, why in allowed)]),
+                " ".join([str(heap.value), str(flags.value), *(flag for flag, _ in allowed)]),
+                "; ".join(
+                    [f"heap: {heap.because}", f"collector: {flags.because}", *(why for _, why in allowed)]
+                ),
                 f"{heap.source}; {GUIDE}, JVM",
-                weakest("derived" if own else heap.basis, flags.basis),
+                weakest(heap.basis, flags.basis),
             )
         )
     sheet.put(file, _HEAP, "rest.heap.consumers", *forms)
