@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from evidence.writing import rows_to_columns, write_table
 from trials.settings import TrialSettings, read_settings
 from trials.trial import TrialResult
 
@@ -45,3 +47,20 @@ def outcome(number: int, load: float = 1000, *, passed: bool = True, **more: Any
     }
     return TrialResult(number, given.pop("condition"), load, given.pop("kind"), passed, given.pop("because"), 60.0,
                    "2026-11-22T10:00:00Z", f"{number:03d}", **given)  # fmt: skip
+
+
+def write_samples(folder: Path, used: Sequence[float]) -> None:
+    """Write the samples of a proxy's process: its seconds of processor time at each second."""
+    rows = [
+        {
+            "host": "rest1",
+            "service": "kafka_rest",
+            "instance": "8082",
+            "at_us": second * 1_000_000,
+            "rss_bytes": 300 * 2**20,
+            "cpu_us": int(seconds * 1_000_000),
+            "fds": 10,
+        }
+        for second, seconds in enumerate(used)
+    ]
+    write_table(folder / "evidence", "processes", "watch", rows_to_columns("processes", rows))

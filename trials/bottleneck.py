@@ -137,6 +137,16 @@ def costs(folder: Path) -> Used:
     )
 
 
+def cpu_us_a_record(folder: Path, begin_us: int, end_us: int, acked: float) -> float | None:
+    """Return the processor time of all that is sampled for each of so many records (microseconds).
+
+    None where nothing is sampled or nothing was acknowledged between the two times.
+    """
+    cores, _ = _by_host(_samples(folder, "processes"), begin_us, end_us)
+    busy = sum(used for of_host in cores.values() for used in of_host.values())
+    return busy * (end_us - begin_us) / acked if busy and acked else None
+
+
 def _processes(asked: Mapping[str, Any], kind: str) -> int:
     """Return how many processes of a kind a load has, each of which can use one core."""
     way, _, does = kind.partition("-")

@@ -114,14 +114,14 @@ def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, log: RunLog
                 raise InterruptedError("ended between two load tests")
             cold |= site.away(settings.hosts[-1] if following.condition == "away" else None)
             asked = _asked(settings, following, len(done) + 1, run_dir)
-            rounds = partial(warm, asked, run_dir, way, ending)
+            warming = partial(warm, asked, run_dir, way, ending)
             if cold:
                 # Short trials only say where to look.
-                warm_up(rounds, settings.fresh_s, log, small=True)
+                warm_up(warming, settings.fresh_s, log, small=True)
                 cold, steady = False, False
             if asked.kind == "full" and not steady:
                 # The rest of the search compares what comes after it.
-                warm_up(rounds, settings.fresh_s, log, small=False)
+                warm_up(warming, settings.fresh_s, log, small=False)
                 steady = True
             log.say(_before(settings, rules, done, asked))
             restart = site.restart if following.condition == "restart" else None

@@ -178,12 +178,12 @@ class _Turns:
             )
             restart = self._site.restart if self._settings.restarts else None
             warm_up_s, ending, fresh_s = self._settings.warm_up_s, self._ending, self._settings.fresh_s
-            rounds = partial(warm, asked, self._dir, self._way, ending)
+            warming = partial(warm, asked, self._dir, self._way, ending)
             try:
                 # Compilers count calls, of which small requests make many; what they leave cold is warmed up
                 # by the load that is compared.
-                rounds(fresh_s * _SMALL)
-                warm_up(rounds, fresh_s, self._log, small=False)
+                warming(fresh_s * _SMALL)
+                warm_up(warming, fresh_s, self._log, small=False)
                 return run(
                     asked, self._dir, self._way, warm_up_s, self._auditor, ending, restart, report_too=True
                 )

@@ -247,8 +247,12 @@ def send_load(
     ending: Ending,
     restart: Restart | None,
     hopeless_s: float = BEHIND_S,
+    enough_of: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> str:
-    """Run the load of a trial to its end, or until it is so far behind; return why it failed, if it did."""
+    """Run the load of a trial to its end, or until it is so far behind; return why it failed, if it did.
+
+    ``enough_of`` is asked again and again with the load's state, and ends it in order.
+    """
     load = _start(folder, "verify.load", "--inventory", str(inventory))
     watch = _start(folder, "verify.watch.host_watcher", "--inventory", str(inventory))
     restarting: subprocess.Popen[bytes] | None = None
@@ -270,6 +274,9 @@ def send_load(
                 stop.touch()
                 hold.unlink()
             if state["phase"] not in ("warming", "running") or enough.exists():
+                continue
+            if enough_of is not None and enough_of(state):
+                enough.touch()
                 continue
             if (behind := _behind(folder, asked, state)) > hopeless_s:
                 wrong = f"ended early: {behind:.1f} s of records were not acknowledged"

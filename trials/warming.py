@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from evidence.writing import write_json
-from trials.bottleneck import costs
+from trials.bottleneck import cpu_us_a_record
 from trials.progress import RunLog
 from trials.trial import TrialSpec, send_load, write_down
-from verify.process import Ending
+from verify.process import Ending, now_us
 
 #: Warming up takes so many times as long at most, and ends where a round takes more than this share of the
 #: processor time a record of the round before, in small requests or in those of the load.
@@ -28,22 +28,35 @@ _WARM_REQUESTS_S: Final = 1000
 _WARM_DRAIN_S: Final = 2.0
 
 
-def warm_up(rounds: Callable[..., float | None], fresh_s: float, log: RunLog, *, small: bool) -> None:
+#: Samples are written every two seconds; those of a round are there so much later.
+_WRITTEN_S: Final = 3.0
+
+#: Whether a round that took so much processor time a record (microseconds; None where nothing is known) is
+#: the last one.
+Steady = Callable[[float | None], bool]
+
+
+def warm_up(load: Callable[..., None], fresh_s: float, log: RunLog, *, small: bool) -> None:
     """Load processes until a record takes hardly less of their processors than a moment before.
 
     A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md), and
     variants that are still being compiled are compared by their compilers.
-    ``rounds`` loads them for so many seconds, in ``small`` requests or in those of the load, and returns the
-    processor time a record (microseconds).
+    ``load`` loads them for so many seconds at most, in ``small`` requests or in those of the load, and asks
+    ``steady`` after each round of ``round_s`` seconds.
     """
-    before, steady = math.inf, _STEADY_SMALL if small else _STEADY
-    for number in range(2 * MOST if fresh_s else 0):
-        took = rounds(fresh_s / 2, small=small)
+    before: float | None = None
+
+    def steady(took: float | None) -> bool:
+        nonlocal before
         if took is not None:
             log.say(f"  warming up: {took:.0f} µs of processor time a record")
-        if number and (took is None or took > steady * before):
-            return
-        before = took or before
+        share = _STEADY_SMALL if small else _STEADY
+        ends = before is not None and (took is None or took > share * before)
+        before = took or before or math.inf
+        return ends
+
+    if fresh_s:
+        load(MOST * fresh_s, small=small, round_s=fresh_s / 2, steady=steady)
 
 
 def warm(
@@ -52,18 +65,21 @@ def warm(
     way: Literal["kafka", "rest"],
     ending: Ending,
     seconds: float,
+    *,
     small: bool = True,
-) -> float | None:
+    round_s: float = 0.0,
+    steady: Steady | None = None,
+) -> None:
     """Have processes that may have just begun compile their code, by the load of a trial.
 
     They spend several times as much processor time on a record as after ten minutes of load
     (docs/measurements/trials.md), and fall behind at first. ``small`` sends the load in many more requests.
-    Nothing of it is judged or kept. Returns the processor time a record of all that is sampled
-    (microseconds), None where nothing is. Raises InterruptedError when told to end, TrialsError when the load
+    Where ``steady`` is given, it is asked after each round of ``round_s`` seconds whether that is enough.
+    Nothing of the load is judged or kept. Raises InterruptedError when told to end, TrialsError when the load
     cannot begin.
     """
     if not seconds:
-        return None
+        return
     asked = replace(asked, name="000-warm", condition="healthy", seconds=seconds)
     folder = write_down(asked, run_dir, way, 0)
     load = json.loads((folder / "load.json").read_text(encoding="utf-8"))
@@ -75,9 +91,38 @@ def warm(
     if load.get("service", "kafka_rest") == "kafka_rest":
         load["drain_s"] = _WARM_DRAIN_S
     write_json(folder / "load.json", load)
+    rounds = Rounds(folder, round_s, steady) if steady else None
     try:
-        send_load(folder, asked, run_dir / "inventory.yml", ending, None, hopeless_s=math.inf)
-        of_services = [us for name, us in costs(folder).figures.items() if name.endswith("_cpu_us_a_record")]
-        return sum(of_services) if of_services else None
+        send_load(
+            folder, asked, run_dir / "inventory.yml", ending, None, hopeless_s=math.inf, enough_of=rounds
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Rounds:
+    """Tells of a load that runs what a record took in each of its rounds, and whether one was the last."""
+
+    def __init__(self, folder: Path, seconds: float, steady: Steady) -> None:
+        self._folder, self._round_us, self._steady = folder, int(seconds * 1_000_000), steady
+        self._acked: list[tuple[int, int]] = []
+        self._done = 0
+
+    def __call__(self, state: Mapping[str, Any]) -> bool:
+        """Tell whether the load is enough, by its state now."""
+        at_us = now_us()
+        self._acked.append((at_us, int(state.get("acked", 0))))
+        begin_us = self._started_us() + self._done * self._round_us
+        end_us = begin_us + self._round_us
+        if at_us < end_us + _WRITTEN_S * 1_000_000:
+            return False
+        self._done += 1
+        acked = self._acked_until(end_us) - self._acked_until(begin_us)
+        return self._steady(cpu_us_a_record(self._folder, begin_us, end_us, acked))
+
+    def _started_us(self) -> int:
+        run = json.loads((self._folder / "evidence" / "run.json").read_text(encoding="utf-8"))
+        return int(run["started_us"])
+
+    def _acked_until(self, at_us: int) -> int:
+        return max((acked for seen_us, acked in self._acked if seen_us <= at_us), default=0)

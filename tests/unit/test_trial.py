@@ -15,7 +15,7 @@ from evidence.errors import EvidenceError
 from spark_checks import job
 from spark_checks.job import Auditor
 from tests.faults.synthetic import write_evidence
-from tests.trials import LOAD, outcome
+from tests.trials import LOAD, outcome, write_samples
 from trials import trial, warming
 from trials.bottleneck import Bottleneck
 from trials.passing import SUSTAINED, judge
@@ -84,7 +84,7 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
     (tmp_path / "slo.yml").write_text("latency: {rest: {ack_p99_ms: 50}}\n")
     sent = []
 
-    def loaded(folder: Path, asked: TrialSpec, *_: object, hopeless_s: float) -> str:
+    def loaded(folder: Path, asked: TrialSpec, *_: object, hopeless_s: float, enough_of: object) -> str:
         # Cold processes fall behind, and are to catch up.
         assert hopeless_s == math.inf
         sent.append(json.loads((folder / "load.json").read_text()))
@@ -101,6 +101,32 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
     # Late ones do not end it, and what cold processes could not take is not waited for.
     assert (load["late_ms"], load["drain_s"]) == (None, 2)
     assert list((tmp_path / "trials").iterdir()) == []
+
+
+def test_a_load_that_warms_up_ends_after_the_round_that_was_no_cheaper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence" / "run.json").write_text('{"started_us": 0}')
+    # Half a core, then a quarter; 1,000 records/s.
+    write_samples(tmp_path, [*(0.5 * second for second in range(11)), *(5 + 0.25 * s for s in range(1, 21))])
+    clock = 0.0
+    monkeypatch.setattr(warming, "now_us", lambda: int(clock * 1_000_000))
+    took: list[float | None] = []
+
+    def steady(round_took: float | None) -> bool:
+        took.append(round_took)
+        return len(took) == 3
+
+    rounds = warming.Rounds(tmp_path, 10, steady)
+    ends = []
+    while clock < 40 and not ends:
+        clock += 0.5
+        if rounds({"acked": int(clock * 1000)}):
+            ends.append(clock)
+    assert took == [pytest.approx(us, rel=0.05) for us in (500, 250, 250)]
+    # The samples of a round come after it.
+    assert ends == [33.0]
 
 
 class Fleet:
@@ -145,7 +171,11 @@ class Restarting:
 
 
 def loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[dict[str, Any]], restart: int = 0
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    states: list[dict[str, Any]],
+    restart: int = 0,
+    **more: Any,
 ) -> tuple[str, Fleet]:
     fleet = Fleet(tmp_path, states, restart)
     monkeypatch.setattr(trial, "_start", lambda *_: fleet)
@@ -160,7 +190,7 @@ def loaded(
     monkeypatch.setattr(trial, "end_all", ended)
     asked = TrialSpec(1, "001", "restart" if restart else "healthy", 1000.0, 8, "short", tmp_path)
     why = trial.send_load(
-        tmp_path, asked, tmp_path / "inventory.yml", Ending(), fleet.restart if restart else None
+        tmp_path, asked, tmp_path / "inventory.yml", Ending(), fleet.restart if restart else None, **more
     )
     return why, fleet
 
@@ -183,6 +213,16 @@ def test_a_hopeless_load_stays_for_the_gate_of_a_restart(
     # It goes once the restart is done.
     assert fleet.held[-1] is False
     assert (tmp_path / "stop").exists()
+
+
+def test_a_load_that_is_enough_for_who_asked_ends_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = [{"phase": "starting"}, RUNNING, RUNNING | {"acked": 7}, *[RUNNING] * 20, {"phase": "done"}]
+    why, fleet = loaded(tmp_path, monkeypatch, states, enough_of=lambda state: state.get("acked") == 7)
+    assert why == ""
+    assert (tmp_path / "enough").exists()
+    assert not fleet.ended_by_us
 
 
 def test_a_load_with_too_many_late_records_ends_in_order_and_is_audited(

@@ -21,7 +21,7 @@ from trials.hosts import DeployedHosts, overlay
 from trials.progress import RunLog
 from trials.search import CapacityEstimate
 from trials.settings import TrialsError, judging, of_load
-from trials.warming import warm_up
+from trials.warming import Steady, warm_up
 
 
 def test_every_second_block_is_the_other_way_round() -> None:
@@ -180,17 +180,19 @@ def test_instances_that_the_load_does_not_go_through_are_left_alone() -> None:
     ],
 )
 def test_processes_warm_up_until_they_get_no_quicker(took: list[float | None], number: int) -> None:
-    asked = []
+    rounds = []
 
-    def rounds(seconds: float, *, small: bool) -> float | None:
+    def load(seconds: float, *, small: bool, round_s: float, steady: Steady) -> None:
         assert not small
-        asked.append(seconds)
-        return took[len(asked) - 1]
+        for one in took[: int(seconds / round_s)]:
+            rounds.append(round_s)
+            if steady(one):
+                break
 
-    warm_up(rounds, 60, RunLog(), small=False)
-    assert asked == [30] * number
-    warm_up(rounds, 0, RunLog(), small=False)
-    assert len(asked) == number
+    warm_up(load, 60, RunLog(), small=False)
+    assert rounds == [30] * number
+    warm_up(load, 0, RunLog(), small=False)
+    assert len(rounds) == number
 
 
 def test_an_answer_that_is_not_sure_says_why() -> None:

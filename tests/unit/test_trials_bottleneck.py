@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from evidence.load_options import LoadSpec
 from evidence.writing import rows_to_columns, write_json, write_table
-from tests.trials import LOAD
+from tests.trials import LOAD, write_samples
 from trials.bottleneck import GENERATORS, Used, costs, limit_of
 from verify.load.actors import lanes
-
-
-def write_samples(folder: Path, used: Sequence[float]) -> None:
-    """Write the samples of a proxy's process: its seconds of processor time at each second."""
-    rows = [
-        {
-            "host": "rest1",
-            "service": "kafka_rest",
-            "instance": "8082",
-            "at_us": second * 1_000_000,
-            "rss_bytes": 300 * 2**20,
-            "cpu_us": int(seconds * 1_000_000),
-            "fds": 10,
-        }
-        for second, seconds in enumerate(used)
-    ]
-    write_table(folder / "evidence", "processes", "watch", rows_to_columns("processes", rows))
 
 
 def write_run(folder: Path, cpu_cores: float, generator_s: float, *, shared: bool) -> None:

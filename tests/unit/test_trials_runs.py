@@ -17,6 +17,7 @@ from trials.hosts import DeployedHosts
 from trials.progress import RunLog
 from trials.settings import UNSURE, TrialsError, TrialSettings, read_settings
 from trials.trial import TrialResult, TrialSpec, note, outcomes
+from trials.warming import Steady
 
 LOAD: dict[str, Any] = {"run_id": "r", "rest": {"topic": "t", "records_per_s": 5000}, "kafka": None}
 
@@ -56,9 +57,18 @@ class Simulated:
         monkeypatch.setattr(compare, "warm", self.warm)
         monkeypatch.setattr(DeployedHosts, "_play", lambda _, *given: self.play(*given))
 
-    def warm(self, asked: TrialSpec, *_: Any, small: bool = True) -> float | None:
-        self.warmed.append((asked.load, small))
-        return self.took.pop(0) if self.took else None
+    def warm(
+        self,
+        asked: TrialSpec,
+        *given: Any,
+        small: bool = True,
+        round_s: float = 0,
+        steady: Steady = lambda _: True,
+    ) -> None:
+        for _ in range(int(given[-1] / round_s) if round_s else 1):
+            self.warmed.append((asked.load, small))
+            if steady(self.took.pop(0) if self.took else None):
+                break
 
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
         variant = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
