@@ -93,7 +93,7 @@ def throughput(bench: Bench, name: str, case: Case, seconds: float) -> dict[str,
         RuntimeError: when the application ends before its time.
     """
     commits: list[tuple[float, int]] = []
-    with _application(bench, name, case, LEFT, RIGHT, changelogs=False) as (group, running):
+    with _application(bench, case, LEFT, RIGHT, changelogs=False) as (group, running):
         with closing(_asker(bench, group)) as asker:
             began_us = now_us()
             while (at_s := (now_us() - began_us) / 1e6) < seconds:
@@ -116,7 +116,7 @@ def paced(bench: Bench, name: str, case: Case, seconds: float, records_per_s: fl
     # Read from where the output ends now: an end that is asked for later may lie behind the first outputs.
     begin = [TopicPartition(OUTPUT, n, at) for n, at in _ends_of(bench, OUTPUT).items()]
     reader = threading.Thread(target=_read_outputs, args=(bench, tag, begin, latest, stop), daemon=True)
-    with _application(bench, name, case, topic, topic, changelogs=True) as (_, running):
+    with _application(bench, case, topic, topic, changelogs=True) as (_, running):
         reader.start()
         began_us = now_us()
         with _sender(bench.broker) as send:
@@ -193,10 +193,13 @@ def restored(bench: Bench, case: Case, records: int) -> dict[str, Any]:
 
 @contextmanager
 def _application(
-    bench: Bench, name: str, case: Case, left: str, right: str, *, changelogs: bool
+    bench: Bench, case: Case, left: str, right: str, *, changelogs: bool
 ) -> Iterator[tuple[str, StartedApplication]]:
-    """Run a case in a folder of its own; afterwards nothing of it is left, on disk or in the broker."""
-    group = f"bench-{abs(hash(name)):x}"
+    """Run a case in a folder and a group of its own; afterwards its files and topics are gone.
+
+    A group that is used again would resume at the positions that were committed before.
+    """
+    group = f"bench-{time.time_ns():x}"
     folder = bench.folder / group
     try:
         with running_application(

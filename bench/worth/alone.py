@@ -31,7 +31,7 @@ _MIRRORS: Final = {"stock": "defaults", "documented": "article", "planned": "pla
 #: No document says how RocksDB is bounded: documented is left out.
 _APPLICATIONS: Final = {"stock": cases.STOCK["defaults"], **cases.PLANNED}
 #: What a backlog holds, and how fast it had come: segments follow its time.
-_RECORDS: Final = 200_000
+_RECORDS: Final = 700_000
 _CAME_PER_S: Final = 600.0
 
 
@@ -94,6 +94,8 @@ def streams(options: argparse.Namespace) -> Iterator[Turn]:
                 held = memory(seen["samples"], cases.HEAP_MIB, case.bounded)
             except _FAILURES as error:
                 raise TurnError(str(error).splitlines()[0]) from error
+            if seen["commits"][-1][1] >= _RECORDS:
+                raise TurnError(f"all {_RECORDS} records were read before the turn was over")
             return {
                 "throughput": {"streams": {"mean_records_per_s": rate(seen["commits"], options.warm_up)}},
                 "cost": {"streams_app_rss_mib": held["rss_mib"]},
