@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from evidence.writing import write_json
 from trials.bottleneck import cpu_us_a_record
 from trials.progress import RunLog
@@ -28,21 +30,26 @@ _WARM_REQUESTS_S: Final = 1000
 _WARM_DRAIN_S: Final = 2.0
 
 
-#: Samples are written every two seconds; those of a round are there so much later.
+#: Samples are written every two seconds, the load's state every second: those of a round are there so much
+#: later.
 _WRITTEN_S: Final = 3.0
+#: A round with so many times the records that were due catches up, and says nothing of the load.
+_CATCHES_UP: Final = 1.1
+#: A load that fails is begun once more.
+_ATTEMPTS: Final = 2
 
 #: Whether a round that took so much processor time a record (microseconds; None where nothing is known) is
 #: the last one.
 Steady = Callable[[float | None], bool]
 
 
-def warm_up(load: Callable[..., None], fresh_s: float, log: RunLog, *, small: bool) -> None:
+def warm_up(load: Callable[..., str], fresh_s: float, log: RunLog, *, small: bool) -> None:
     """Load processes until a record takes hardly less of their processors than a moment before.
 
     A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md), and
     variants that are still being compiled are compared by their compilers.
     ``load`` loads them for so many seconds at most, in ``small`` requests or in those of the load, and asks
-    ``steady`` after each round of ``round_s`` seconds.
+    ``steady`` after each round of ``round_s`` seconds. It returns why the load failed, if it did.
     """
     before: float | None = None
 
@@ -55,8 +62,11 @@ def warm_up(load: Callable[..., None], fresh_s: float, log: RunLog, *, small: bo
         before = took or before or math.inf
         return ends
 
-    if fresh_s:
-        load(MOST * fresh_s, small=small, round_s=fresh_s / 2, steady=steady)
+    for _ in range(_ATTEMPTS if fresh_s else 0):
+        wrong = load(MOST * fresh_s, small=small, round_s=fresh_s / 2, steady=steady)
+        if not wrong:
+            return
+        log.say(f"  warming up: {wrong}")
 
 
 def warm(
@@ -69,17 +79,17 @@ def warm(
     small: bool = True,
     round_s: float = 0.0,
     steady: Steady | None = None,
-) -> None:
+) -> str:
     """Have processes that may have just begun compile their code, by the load of a trial.
 
     They spend several times as much processor time on a record as after ten minutes of load
     (docs/measurements/trials.md), and fall behind at first. ``small`` sends the load in many more requests.
     Where ``steady`` is given, it is asked after each round of ``round_s`` seconds whether that is enough.
-    Nothing of the load is judged or kept. Raises InterruptedError when told to end, TrialsError when the load
-    cannot begin.
+    Nothing of the load is judged or kept. Returns why it failed, if it did. Raises InterruptedError when told
+    to end, TrialsError when the load cannot begin.
     """
     if not seconds:
-        return
+        return ""
     asked = replace(asked, name="000-warm", condition="healthy", seconds=seconds)
     folder = write_down(asked, run_dir, way, 0)
     load = json.loads((folder / "load.json").read_text(encoding="utf-8"))
@@ -88,12 +98,12 @@ def warm(
         load[way]["records_per_request"] = min(in_a_request, fewer)
     load["late_ms"] = None
     # The backlog of others than proxies stays in the topics, before the next trial's records.
-    if load.get("service", "kafka_rest") == "kafka_rest":
-        load["drain_s"] = _WARM_DRAIN_S
+    proxies = load.get("service", "kafka_rest") == "kafka_rest"
+    load["drain_s"] = _WARM_DRAIN_S if proxies else max(seconds, load.get("drain_s", 0.0))
     write_json(folder / "load.json", load)
-    rounds = Rounds(folder, round_s, steady) if steady else None
+    rounds = Rounds(folder, round_s, asked.load, steady) if steady else None
     try:
-        send_load(
+        return send_load(
             folder, asked, run_dir / "inventory.yml", ending, None, hopeless_s=math.inf, enough_of=rounds
         )
     finally:
@@ -103,26 +113,34 @@ def warm(
 class Rounds:
     """Tells of a load that runs what a record took in each of its rounds, and whether one was the last."""
 
-    def __init__(self, folder: Path, seconds: float, steady: Steady) -> None:
+    def __init__(self, folder: Path, seconds: float, records_per_s: float, steady: Steady) -> None:
         self._folder, self._round_us, self._steady = folder, int(seconds * 1_000_000), steady
+        self._due = seconds * records_per_s
         self._acked: list[tuple[int, int]] = []
         self._done = 0
 
     def __call__(self, state: Mapping[str, Any]) -> bool:
         """Tell whether the load is enough, by its state now."""
-        at_us = now_us()
-        self._acked.append((at_us, int(state.get("acked", 0))))
+        written_us = (self._folder / "load.state").stat().st_mtime_ns // 1000
+        if not self._acked or written_us > self._acked[-1][0]:
+            self._acked.append((written_us, int(state.get("acked", 0))))
         begin_us = self._started_us() + self._done * self._round_us
         end_us = begin_us + self._round_us
-        if at_us < end_us + _WRITTEN_S * 1_000_000:
+        if now_us() < end_us + _WRITTEN_S * 1_000_000:
             return False
         self._done += 1
-        acked = self._acked_until(end_us) - self._acked_until(begin_us)
+        acked = self._acked_at(end_us) - self._acked_at(begin_us)
+        if acked > _CATCHES_UP * self._due:
+            return False
         return self._steady(cpu_us_a_record(self._folder, begin_us, end_us, acked))
 
     def _started_us(self) -> int:
         run = json.loads((self._folder / "evidence" / "run.json").read_text(encoding="utf-8"))
         return int(run["started_us"])
 
-    def _acked_until(self, at_us: int) -> int:
-        return max((acked for seen_us, acked in self._acked if seen_us <= at_us), default=0)
+    def _acked_at(self, at_us: int) -> float:
+        """Return how many were acknowledged by a time, between the states that were written around it."""
+        started_us = self._started_us()
+        known = [(started_us, 0), *(one for one in self._acked if one[0] > started_us)]
+        times, counts = zip(*known, strict=True)
+        return float(np.interp(at_us, times, counts))

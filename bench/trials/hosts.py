@@ -43,9 +43,9 @@ class Hosts:
     def warm(self, load: float) -> None:
         """Have processes that may have just begun compile their code, as capacity.yml does."""
         asked = TrialSpec(0, "", "healthy", load, 0, "full", self.folder)
-        rounds = partial(warm, asked, self.folder, self.way, Ending(None))
+        warming = partial(warm, asked, self.folder, self.way, Ending(None))
         for small in (True, False):
-            warm_up(rounds, self.settings.fresh_s, RunLog(), small=small)
+            warm_up(warming, self.settings.fresh_s, RunLog(), small=small)
 
     def passes(self, condition: str, load: float, kind: str) -> bool:
         """Run a trial, and say what came of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,6 +80,8 @@ def streams(options: argparse.Namespace) -> Iterator[Turn]:
     jars = _jars()
     if not SAMPLE_JAR.is_file():
         raise MissingError("the sample application is not built: make bench")
+    if shutil.disk_usage(tempfile.gettempdir()).free < (needed := 3 * _RECORDS * cases.RECORD_BYTES):
+        raise MissingError(f"{tempfile.gettempdir()} has less than {needed >> 30} GiB free for a backlog")
     with (
         tempfile.TemporaryDirectory(prefix="kedge-bench-worth-") as name,
         running_broker(jars, 512) as broker,
@@ -95,7 +98,7 @@ def streams(options: argparse.Namespace) -> Iterator[Turn]:
             except _FAILURES as error:
                 raise TurnError(str(error).splitlines()[0]) from error
             if seen["commits"][-1][1] >= _RECORDS:
-                raise TurnError(f"all {_RECORDS} records were read before the turn was over")
+                raise ValueError(f"all {_RECORDS} records were read before the turn was over")
             return {
                 "throughput": {"streams": {"mean_records_per_s": rate(seen["commits"], options.warm_up)}},
                 "cost": {"streams_app_rss_mib": held["rss_mib"]},

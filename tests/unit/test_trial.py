@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from tests.trials import LOAD, outcome, write_samples
 from trials import trial, warming
 from trials.bottleneck import Bottleneck
 from trials.passing import SUSTAINED, judge
+from trials.progress import RunLog
 from trials.settings import TrialsError, way_of
 from trials.trial import TrialSpec, note, outcomes, write_down
-from trials.warming import warm
+from trials.warming import Steady, warm
 from verify.process import Ending
 
 pytestmark = pytest.mark.slow
@@ -100,33 +102,48 @@ def test_warming_up_sends_many_small_requests_and_leaves_nothing(
     assert load["min_s"] == load["max_s"] == 40
     # Late ones do not end it, and what cold processes could not take is not waited for.
     assert (load["late_ms"], load["drain_s"]) == (None, 2)
+    # A mirror would copy it before the records of the next load test.
+    (tmp_path / "load.json").write_text(json.dumps(LOAD | {"service": "mirror_maker"}))
+    warm(replace(asked, plan=tmp_path), tmp_path, "kafka", Ending(), 40)
+    assert sent[-1]["drain_s"] == 40
     assert list((tmp_path / "trials").iterdir()) == []
 
 
-def test_a_load_that_warms_up_ends_after_the_round_that_was_no_cheaper(
+def test_a_load_that_warms_up_ends_once_a_round_was_hardly_cheaper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence" / "run.json").write_text('{"started_us": 0}')
-    # Half a core, then a quarter; 1,000 records/s.
-    write_samples(tmp_path, [*(0.5 * second for second in range(11)), *(5 + 0.25 * s for s in range(1, 21))])
+    # A core, then half of one and a quarter; 1,000 records/s are due, and in the second round twice as many come.
+    cores, per_s = [1.0, 0.5, 0.25, 0.25, 0.25], [1000, 2000, 1000, 1000, 1000]
+    used, acked = [0.0], [0.0]
+    for second in range(50):
+        used.append(used[-1] + cores[second // 10])
+        acked.append(acked[-1] + per_s[second // 10])
+    write_samples(tmp_path, used)
     clock = 0.0
     monkeypatch.setattr(warming, "now_us", lambda: int(clock * 1_000_000))
     took: list[float | None] = []
+    ends: list[float] = []
 
-    def steady(round_took: float | None) -> bool:
-        took.append(round_took)
-        return len(took) == 3
+    def load(seconds: float, *, small: bool, round_s: float, steady: Steady) -> str:
+        nonlocal clock
+        rounds = warming.Rounds(tmp_path, round_s, 1000, lambda us: took.append(us) or steady(us))
+        while clock < seconds and not ends:
+            clock += 0.3
+            # It is written every second, and read up to a second later.
+            written = int(clock)
+            state = tmp_path / "load.state"
+            state.write_text("")
+            os.utime(state, (written, written))
+            if rounds({"acked": int(acked[written])}):
+                ends.append(clock)
+        return ""
 
-    rounds = warming.Rounds(tmp_path, 10, steady)
-    ends = []
-    while clock < 40 and not ends:
-        clock += 0.5
-        if rounds({"acked": int(clock * 1000)}):
-            ends.append(clock)
-    assert took == [pytest.approx(us, rel=0.05) for us in (500, 250, 250)]
+    warming.warm_up(load, 20, RunLog(), small=False)
+    assert took == [pytest.approx(us, rel=0.05) for us in (1000, 250, 250)]
     # The samples of a round come after it.
-    assert ends == [33.0]
+    assert ends == [pytest.approx(43, abs=0.5)]
 
 
 class Fleet:

@@ -182,17 +182,27 @@ def test_instances_that_the_load_does_not_go_through_are_left_alone() -> None:
 def test_processes_warm_up_until_they_get_no_quicker(took: list[float | None], number: int) -> None:
     rounds = []
 
-    def load(seconds: float, *, small: bool, round_s: float, steady: Steady) -> None:
+    def load(seconds: float, *, small: bool, round_s: float, steady: Steady) -> str:
         assert not small
         for one in took[: int(seconds / round_s)]:
             rounds.append(round_s)
             if steady(one):
                 break
+        return ""
 
     warm_up(load, 60, RunLog(), small=False)
     assert rounds == [30] * number
     warm_up(load, 0, RunLog(), small=False)
     assert len(rounds) == number
+
+
+def test_a_load_that_fails_while_it_warms_up_is_named_and_begun_once_more(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = ["the load failed: its producer ended", "", "never"]
+    warm_up(lambda *_, **__: said.pop(0), 60, RunLog(), small=False)
+    assert said == ["never"]
+    assert "warming up: the load failed: its producer ended" in capsys.readouterr().out
 
 
 def test_an_answer_that_is_not_sure_says_why() -> None:

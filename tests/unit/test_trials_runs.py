@@ -64,11 +64,12 @@ class Simulated:
         small: bool = True,
         round_s: float = 0,
         steady: Steady = lambda _: True,
-    ) -> None:
+    ) -> str:
         for _ in range(int(given[-1] / round_s) if round_s else 1):
             self.warmed.append((asked.load, small))
             if steady(self.took.pop(0) if self.took else None):
                 break
+        return ""
 
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
         variant = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
