@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -124,7 +125,7 @@ class Rounds:
         written_us = (self._folder / "load.state").stat().st_mtime_ns // 1000
         if not self._acked or written_us > self._acked[-1][0]:
             self._acked.append((written_us, int(state.get("acked", 0))))
-        begin_us = self._started_us() + self._done * self._round_us
+        begin_us = self._started_us + self._done * self._round_us
         end_us = begin_us + self._round_us
         if now_us() < end_us + _WRITTEN_S * 1_000_000:
             return False
@@ -134,13 +135,13 @@ class Rounds:
             return False
         return self._steady(cpu_us_a_record(self._folder, begin_us, end_us, acked))
 
+    @cached_property
     def _started_us(self) -> int:
         run = json.loads((self._folder / "evidence" / "run.json").read_text(encoding="utf-8"))
         return int(run["started_us"])
 
     def _acked_at(self, at_us: int) -> float:
         """Return how many were acknowledged by a time, between the states that were written around it."""
-        started_us = self._started_us()
-        known = [(started_us, 0), *(one for one in self._acked if one[0] > started_us)]
+        known = [(self._started_us, 0), *(one for one in self._acked if one[0] > self._started_us)]
         times, counts = zip(*known, strict=True)
         return float(np.interp(at_us, times, counts))

@@ -4,7 +4,8 @@
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
 takes of the processors, here and there. group: what four consumers of a group that read 5,000 records/s as
-they come take of the proxy's processors, in turns of 20 s, the first two left out. outage: how long produce
+they come take of the proxy's processors, in turns of 20 s, the first two left out. memory: what a fresh
+proxy with two readers has resident under a small load, and its rates at full speed. outage: how long produce
 requests take that cannot succeed. stop: what requests get that are in flight on SIGTERM. ``--set`` gives the
 proxy settings in its own keys; repeated, it gives several at once. Each line of output is JSON.
 """
