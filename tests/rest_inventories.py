@@ -53,10 +53,10 @@ def planned(
 
 
 def heap_mib(inventory: Inventory) -> int:
-    """Return the heap of the first instance of rest1, in MiB; one that grows is the least one there is."""
+    """Return the heap of the first instance of rest1, in MiB."""
     flags = planned(inventory, "KAFKAREST_HEAP_OPTS")
     high = maximum_heap_mib(flags) or 0
-    assert flags in (heap(high), growing_heap(1024))
+    assert flags in (heap(high), growing_heap(high))
     return high
 
 

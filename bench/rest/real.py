@@ -1,13 +1,14 @@
 """What one proxy of a vendor does, from its archive, beside a broker of its own on loopback.
 
-    python -m bench.rest.real ARCHIVE reads|group|memory|outage|stop [--set key=value ...]
+    python -m bench.rest.real ARCHIVE reads|group|memory|idle|outage|stop [--set key=value ...]
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
 takes of the processors, here and there. group: what four consumers of a group that read 5,000 records/s as
 they come take of the proxy's processors, in turns of 20 s, the first two left out. memory: what a fresh
-proxy with two readers has resident under a small load, and its rates at full speed. outage: how long produce
-requests take that cannot succeed. stop: what requests get that are in flight on SIGTERM. ``--set`` gives the
-proxy settings in its own keys; repeated, it gives several at once. Each line of output is JSON.
+proxy with two readers has resident under a small load, and its rates at full speed. idle: what two proxies
+with 80 consumers have resident after a minute. outage: how long produce requests take that cannot succeed.
+stop: what requests get that are in flight on SIGTERM. ``--set`` gives the proxy settings in its own keys;
+repeated, it gives several at once. Each line of output is JSON.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ _SMALL_LOADS: Final = ((600, 3, 10.0), (16, 100, 20.0))
 #: Then at full speed, each for a time that does not count, and one that does.
 _FULL_LOADS: Final = (Produce(100, clients=4), Produce(1000, clients=8))
 _FULL_S: Final = 10.0
+#: Of ``idle``: consumers, requests/s of each proxy, records a request, seconds, and how long cores are busy.
+_IDLE_CONSUMERS: Final = 80
+_IDLE_LOAD: Final = (15, 100, 60.0)
+_BUSY_S: Final = 25
 _V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _TOPIC: Final = "measured"
@@ -70,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("archive", type=Path)
-    parser.add_argument("part", choices=["reads", "group", "memory", "outage", "stop"])
+    parser.add_argument("part", choices=list(_PARTS))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     parser.add_argument("--heap", default="1g", help="-Xms and -Xmx of the proxy, or flags in their place")
     parser.add_argument("--record-bytes", type=int, default=1000)
@@ -79,6 +84,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout-ms", type=int, help="of each read")
     parser.add_argument(
         "--cut-after", type=float, help="seconds after SIGTERM, from which on connections are ended (root)"
+    )
+    parser.add_argument(
+        "--busy", type=int, default=0, help="of idle: processes that never rest while consumers join"
     )
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument(
@@ -92,9 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         (home := Path(folder) / "home").mkdir()
         top = unpack(options.archive, home)
-        parts = {"reads": _reads, "group": _group, "memory": _memory, "outage": _outage, "stop": _stop}
         with running_broker(jars, heap_mb=768) as broker:
-            for found in parts[options.part](Site(top, Path(folder), jars), broker, options):
+            for found in _PARTS[options.part](Site(top, Path(folder), jars), broker, options):
                 print(
                     json.dumps({"archive": options.archive.name, "set": options.settings} | found), flush=True
                 )
@@ -296,6 +303,29 @@ def _memory(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator
             yield found | {"resident_at_full_speed_mib": _resident_mib(pid)}
 
 
+def _idle(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Give two fresh proxies a group that has little to read; yield what each has resident then."""
+    broker.create_topic(_TOPIC, partitions=_PARTITIONS)
+    for _ in range(options.repeat):
+        with (
+            site.proxy(broker.bootstrap_servers, options) as one,
+            site.proxy(broker.bootstrap_servers, options) as other,
+            ThreadPoolExecutor(2) as senders,
+        ):
+            busy = [
+                subprocess.Popen(["timeout", str(_BUSY_S), "sh", "-c", "while :; do :; done"])
+                for _ in range(options.busy)
+            ]
+            urls = (one.url, other.url)
+            sent = [senders.submit(_at_rate, url, *_IDLE_LOAD, options.record_bytes) for url in urls]
+            with Group(urls, _TOPIC, _IDLE_CONSUMERS):
+                for each in sent:
+                    each.result()
+                yield {"resident_mib": [_resident_mib(proxy.process.pid) for proxy in (one, other)]}
+            for process in busy:
+                process.wait()
+
+
 def _at_rate(url: str, requests_per_s: int, records: int, seconds: float, record_bytes: int) -> None:
     """Send requests at a rate, each when it is due."""
     client = Client(url)
@@ -406,6 +436,15 @@ def _go_on_reading(url: str, group: str, seen: list[tuple[float, str]], over: th
             client = Client(url, 30)
             over.wait(0.2)
 
+
+_PARTS: Final = {
+    "reads": _reads,
+    "group": _group,
+    "memory": _memory,
+    "idle": _idle,
+    "outage": _outage,
+    "stop": _stop,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -30,10 +30,11 @@ def growing_heap(mib: int) -> str:
     """Return the flags of a heap that takes memory only as load asks for it.
 
     It begins with what Java itself begins with on a host of 4 GiB. G1 lets it grow when collections take more
-    than 1/(1+GCTimeRatio) of the time, and sooner while it is below half of -Xmx (OpenJDK,
-    G1HeapSizingPolicy). With G1's own ratio of 12, the start of a JVM sometimes made it grow already.
+    than 1/(1+GCTimeRatio) of the time, and sooner while it is below half of -Xmx, by a fifth of what is left
+    of that (OpenJDK, G1HeapSizingPolicy). With G1's own ratio of 12, and with 6, the start of a JVM on busy
+    cores made it grow already.
     """
-    return f"-Xms64m -Xmx{mib}m -XX:GCTimeRatio=6"
+    return f"-Xms64m -Xmx{mib}m -XX:GCTimeRatio=2"
 
 
 def maximum_heap_mib(flags: str) -> int | None:

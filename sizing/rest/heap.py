@@ -20,6 +20,8 @@ from sizing.rest.variables import KafkaRest
 MOST_INSTANCES: Final = 64
 _GUIDE_HEAP_MIB: Final = 1024
 _GUIDE_CONSUMER_MIB: Final = 16
+#: Of a heap that grows; at full speed it is as quick as one of 1 GiB (real proxy measurements).
+_LEAST_GROWING_MIB: Final = 512
 
 #: Live heap of a proxy without consumer instances, and of each idle one (measurements, "Memory per consumer
 #: instance").
@@ -30,16 +32,19 @@ _READ_LIVE: Final = 2.0
 #: G1 starts its concurrent cycle at 35 percent: live data stays below half of the heap.
 _HEAP_TO_LIVE: Final = 2
 _STEP_MIB: Final = 256
-#: Requests in flight that hold less are within what 1 GiB leaves for producing.
+#: Requests in flight that hold less are within what the least heap leaves for producing.
 _SMALL_BODIES_MIB: Final = 64
 
 
-def heap_of(load: ProcessWorkload, advice: Advice) -> Choice:
-    """Return the heap in MiB that a process needs for its load, by the guide or by measurements."""
-    return _documented(load.consumers) if advice == "documented" else _measured(load)
+def heap_of(load: ProcessWorkload, advice: Advice, *, grows: bool = False) -> Choice:
+    """Return the heap in MiB that a process needs for its load, by the guide or by measurements.
+
+    ``grows`` says whether one of 1 GiB or less begins small: then less of it is enough.
+    """
+    return _documented(load.consumers) if advice == "documented" else _measured(load, grows=grows)
 
 
-def planned_heap(sheet: Sheet, key: str, process: RestProcess) -> int:
+def planned_heap(sheet: Sheet, key: str, process: RestProcess, *, grows: bool) -> int:
     """Return the heap in MiB: that of a person's flags, else ``kafka_rest_heap_mib``, else what is advised.
 
     Flags that set no heap are an error, and come to what is measured.
@@ -47,11 +52,11 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess) -> int:
     given = process.variables.heap_mib
     flags = sheet.own(key)
     if flags is None:
-        return given or _mib(heap_of(process.load, sheet.advice))
+        return given or _mib(heap_of(process.load, sheet.advice, grows=grows))
     mib = jvm_flags.maximum_heap_mib(flags)
     if mib is not None:
         return mib
-    advised = _mib(_measured(process.load))
+    advised = _mib(_measured(process.load, grows=False))
     sheet.error(
         "rest.heap.consumers",
         f"{key} is {flags!r} and sets no -Xmx: the process would take a quarter of the host's memory",
@@ -61,14 +66,14 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess) -> int:
 
 
 def as_flags(heap: Choice, *, grows: bool) -> Choice:
-    """Return an advised heap (MiB) as flags; the least one may begin small and grow."""
+    """Return an advised heap (MiB) as flags; one of 1 GiB or less may begin small and grow."""
     mib = _mib(heap)
     if not grows or mib > _GUIDE_HEAP_MIB:
         return replace(heap, value=jvm_flags.heap(mib))
     return Choice(
         jvm_flags.growing_heap(mib),
-        f"{heap.because}, into which it grows as load asks for it: under a small load kafka-rest and the "
-        "bridge had 0.3 and 0.2 GiB resident, in place of 0.7 and 0.8 with 1 GiB from the start",
+        f"{heap.because}; it begins with 64 MiB and grows as load asks for it: under a small load kafka-rest "
+        "and the bridge had 0.3 and 0.2 GiB resident, in place of 0.7 and 0.8 with 1 GiB from the start",
         f"{REAL}, A heap that grows; {heap.source}",
         "measured",
     )
@@ -76,11 +81,12 @@ def as_flags(heap: Choice, *, grows: bool) -> Choice:
 
 def put_heap(sheet: Sheet, file: str, key: str, process: RestProcess, *, grows: bool) -> int:
     """Plan the heap under a variable of its own; return it in MiB. ``grows`` as of :func:`as_flags`."""
-    heap_mib = planned_heap(sheet, key, process)
+    heap_mib = planned_heap(sheet, key, process, grows=grows)
     if given := process.variables.heap_mib:
         sheet.give(key, jvm_flags.heap(given))
     documented = as_flags(_documented(process.load.consumers), grows=False)
-    sheet.put(file, key, "rest.heap.consumers", documented, as_flags(_measured(process.load), grows=grows))
+    measured = as_flags(_measured(process.load, grows=grows), grows=grows)
+    sheet.put(file, key, "rest.heap.consumers", documented, measured)
     return heap_mib
 
 
@@ -120,7 +126,7 @@ def heap_each(
     return _mib(heap_of(load_of(variables, instances, connection, fetched, small_fetch=small_fetch), advice))
 
 
-def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes: int) -> None:
+def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes: int, *, grows: bool) -> None:
     """Find a heap that is too large to pause shortly, or too small for what it has to hold."""
     if heap_mib > HEAP_LIMIT_MIB:
         sheet.warning(
@@ -129,7 +135,7 @@ def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes:
             f"disconnected consumers ({GUIDE}, JVM)",
             "leave the heap to the plan, or raise kafka_rest_instances_per_host",
         )
-    needed = heap_of(load, sheet.advice)
+    needed = heap_of(load, sheet.advice, grows=grows)
     needed_mib = _mib(needed)
     if heap_mib < needed_mib:
         sheet.warning(
@@ -174,8 +180,8 @@ def _documented(consumers: int) -> Choice:
     return Choice(mib, because, f"{GUIDE}, Memory", "documented")
 
 
-def _measured(load: ProcessWorkload) -> Choice:
-    """Return the heap that measurements ask for, 1 GiB at least.
+def _measured(load: ProcessWorkload, *, grows: bool) -> Choice:
+    """Return the heap that measurements ask for: 1 GiB at least, or 512 MiB where it grows.
 
     Twice what stays live, and once what requests and the answers to reads take, which nothing keeps.
     """
@@ -183,7 +189,8 @@ def _measured(load: ProcessWorkload) -> Choice:
     if bodies < _SMALL_BODIES_MIB:
         bodies = 0
     needed = live * _HEAP_TO_LIVE + answers + bodies
-    mib = max(_GUIDE_HEAP_MIB, math.ceil(needed / _STEP_MIB) * _STEP_MIB)
+    least = _LEAST_GROWING_MIB if grows else _GUIDE_HEAP_MIB
+    mib = max(least, math.ceil(needed / _STEP_MIB) * _STEP_MIB)
     parts = [
         f"{_LIVE_MIB} MiB for the proxy itself",
         *(
@@ -212,7 +219,9 @@ def _measured(load: ProcessWorkload) -> Choice:
             "their records"
         )
     source = f"{MEASURED}, Memory per consumer instance; {fetches.SOURCE}"
-    if mib == _GUIDE_HEAP_MIB:
+    if mib == least and grows:
+        return Choice(mib, f"{because}; at least {least} MiB", source, "measured")
+    if mib == least:
         return Choice(mib, f"{because}; at least 1 GiB", f"{source}; {GUIDE}, Memory", "documented")
     return Choice(mib, because, source, "estimate")
 

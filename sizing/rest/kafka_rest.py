@@ -144,7 +144,7 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
     put_client_profile(sheet, properties, process)
     if build.current:
         plan_waits(sheet, properties, "producer.", workload)
-    check_heap(sheet, heap_mib, process.load, buffer)
+    check_heap(sheet, heap_mib, process.load, buffer, grows=grows)
     check_requests(sheet, workload, buffer, heap_mib, "producer.buffer.memory")
     _logging(sheet, properties, environment, process, build)
     _environment(sheet, environment, process, heap_mib, flags)

@@ -196,7 +196,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"leaf1/kafka_broker_port": 9093}, "kafka_broker_port", "9093", "such as 9092"),
     ({"rest1/kafka_rest_first_port": 80}, "port 80", "root", "set kafka_rest_first_port to 1024"),
     # Room.
-    ({"rest1/host_memory_mib": 2048, "rest1/kafka_rest_instances_per_host": 2}, "host_memory_mib", "2048", "host_memory_mib"),
+    ({"rest1/host_memory_mib": 1600, "rest1/kafka_rest_instances_per_host": 2}, "host_memory_mib", "1600", "host_memory_mib"),
     ({"mm1/host_memory_mib": 2048}, "host_memory_mib", "2048", "host_memory_mib"),
     # Units mixed up.
     ({"rest1/kafka_rest_heap_mib": "4g"}, "kafka_rest_heap_mib", "'4g'", "write 4096: the unit is MiB"),

@@ -107,13 +107,13 @@ def test_what_a_host_has_is_never_lowered(key: str, current: str, wanted: str, v
 
 
 def test_services_that_need_more_memory_than_the_host_has_are_an_error() -> None:
-    plan = make_plan(rest(1, memory_mib=2000, instances_per_host=2))
+    plan = make_plan(rest(1, memory_mib=1600, instances_per_host=2))
     (error,) = of_rule(plan, "host.memory", "error")
-    assert "host_memory_mib is 2000" in error.message
-    assert "kafka_rest 2 x 1337 MiB" in error.message
-    (warning,) = of_rule(make_plan(rest(1, memory_mib=3000, instances_per_host=2)), "host.memory")
+    assert "host_memory_mib is 1600" in error.message
+    assert "kafka_rest 2 x 825 MiB" in error.message
+    (warning,) = of_rule(make_plan(rest(1, memory_mib=2000, instances_per_host=2)), "host.memory")
     assert warning.severity == "warning"
-    assert not of_rule(make_plan(rest(1, memory_mib=3200, instances_per_host=2)), "host.memory")
+    assert not of_rule(make_plan(rest(1, memory_mib=2200, instances_per_host=2)), "host.memory")
 
 
 def test_every_service_of_a_host_counts_against_its_memory() -> None:

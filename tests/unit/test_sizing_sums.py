@@ -85,7 +85,7 @@ def test_requests_in_flight_have_their_part_of_the_heap() -> None:
     assert error.severity == "error"
     assert "40 requests" not in error.message
     small = {"records_per_s": 1_000, "record_bytes": 100}
-    assert heap_mib(rest(workload=small)) == heap_mib(rest(workload={})) == 1_024
+    assert heap_mib(rest(workload=small)) == heap_mib(rest(workload={})) == 512
 
 
 def clusters(brokers: int | None) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def test_the_commands_remove_from_a_host_what_remove_host_would(unit: str, tmp_p
 def test_the_plan_of_the_tutorial_has_no_error_and_the_reason_that_the_page_shows(mine: Path) -> None:
     printed = run(PLAN, mine)
     assert "\n0 errors, 2 warnings" in printed
-    shown = re.search(r"\n    (KAFKAREST_HEAP_OPTS=.*?Memory\])\n", PAGE.read_text(), flags=re.DOTALL)
+    shown = re.search(r"\n    (KAFKAREST_HEAP_OPTS=.*?Fetches\])\n", PAGE.read_text(), flags=re.DOTALL)
     assert shown is not None
     for line in shown.group(1).splitlines():
         assert line.strip() in printed

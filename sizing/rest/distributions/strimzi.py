@@ -112,7 +112,7 @@ def _plan(sheet: Sheet, process: RestProcess) -> None:
     refuse_listeners(sheet, process)
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
-    check_heap(sheet, heap_mib, process.load, int_or_none(buffer) or BUFFER_BYTES)
+    check_heap(sheet, heap_mib, process.load, int_or_none(buffer) or BUFFER_BYTES, grows=True)
     check_requests(
         sheet, workload, int_or_none(buffer) or BUFFER_BYTES, heap_mib, "kafka.producer.buffer.memory"
     )
@@ -219,13 +219,13 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
     folder = f"/etc/kafka-rest/{process.port}"
     logs = f"/var/log/kafka-rest/{process.port}"
     plan_logs(sheet, file, _LOG, folder, logs, process.variables.log_mib, old=False)
-    heap_mib = planned_heap(sheet, _HEAP, process)
+    heap_mib = planned_heap(sheet, _HEAP, process, grows=True)
     forms = []
     advised: tuple[Advice, ...] = ("documented", "measured")
     allowed = [(flag, WHY_ALLOWED)] if (flag := java_option(process.security)) else []
     check_options(sheet, _HEAP, allowed)
     for form, advice in enumerate(advised):
-        advised_heap = heap_of(process.load, advice)
+        advised_heap = heap_of(process.load, advice, grows=True)
         heap = (
             Choice(jvm_flags.heap(own), f"kafka_rest_heap_mib is {own}", advised_heap.source, "derived")
             if own
