@@ -58,10 +58,10 @@ _SMALL_LOADS: Final = ((600, 3, 10.0), (16, 100, 20.0))
 #: Then at full speed, each for a time that does not count, and one that does.
 _FULL_LOADS: Final = (Produce(100, clients=4), Produce(1000, clients=8))
 _FULL_S: Final = 10.0
-#: Of ``idle``: consumers, requests/s of each proxy, records a request, seconds, and how long cores are busy.
+#: Of ``idle``: consumers, requests/s of each proxy, records a request, seconds, and what keeps a core busy.
 _IDLE_CONSUMERS: Final = 80
 _IDLE_LOAD: Final = (15, 100, 60.0)
-_BUSY_S: Final = 25
+_BUSY: Final = "import time\nend = time.monotonic() + 25\nwhile time.monotonic() < end: pass"
 _V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _TOPIC: Final = "measured"
@@ -312,10 +312,7 @@ def _idle(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[d
             site.proxy(broker.bootstrap_servers, options) as other,
             ThreadPoolExecutor(2) as senders,
         ):
-            busy = [
-                subprocess.Popen(["timeout", str(_BUSY_S), "sh", "-c", "while :; do :; done"])
-                for _ in range(options.busy)
-            ]
+            busy = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(options.busy)]
             urls = (one.url, other.url)
             sent = [senders.submit(_at_rate, url, *_IDLE_LOAD, options.record_bytes) for url in urls]
             with Group(urls, _TOPIC, _IDLE_CONSUMERS):
