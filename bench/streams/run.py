@@ -27,6 +27,7 @@ _CHUNK: Final = 2_000
 _GONE_S: Final = 30.0
 _READY_S: Final = 90.0
 _OUT_S: Final = 30.0
+_CONSUMED_S: Final = 240.0
 
 
 @dataclass(frozen=True)
@@ -86,21 +87,30 @@ def _sender(broker: Broker) -> Iterator[Callable[[str, int, bytes, int], None]]:
         raise RuntimeError(f"{left} records were not acknowledged within 60 s")
 
 
-def throughput(bench: Bench, name: str, case: Case, seconds: float) -> dict[str, Any]:
-    """Run a case on the backlog for that long after it is RUNNING, without changelogs: RocksDB at its most.
+def throughput(bench: Bench, name: str, case: Case, seconds: float, after: int = 0) -> dict[str, Any]:
+    """Run a case on the backlog, without changelogs: RocksDB at its most.
+
+    It runs for ``seconds`` after it is RUNNING and has consumed ``after`` records.
 
     Raises:
         RuntimeError: when the application ends before its time.
+        TimeoutError: when it has not consumed ``after`` records in time.
     """
     commits: list[tuple[float, int]] = []
     with _application(bench, case, LEFT, RIGHT, changelogs=False) as (group, running):
         with closing(_asker(bench, group)) as asker:
             began_us = now_us()
-            while (at_s := (now_us() - began_us) / 1e6) < seconds:
+            counted_s = None if after else 0.0
+            while counted_s is None or (now_us() - began_us) / 1e6 < counted_s + seconds:
                 _must_run(running, name)
-                commits.append((round(at_s, 2), _consumed(asker)))
+                at_s = round((now_us() - began_us) / 1e6, 2)
+                commits.append((at_s, _consumed(asker)))
                 if commits[-1][1] >= bench.records:
                     break
+                if counted_s is None and commits[-1][1] >= after:
+                    counted_s = at_s
+                if counted_s is None and at_s > _CONSUMED_S:
+                    raise TimeoutError(f"{name}: {commits[-1][1]} of {after} records after {at_s:.0f} s")
                 time.sleep(_SAMPLE_S)
         samples = running.samples()
     return {"commits": commits, "samples": _since(samples, began_us)}
