@@ -4,7 +4,8 @@
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
 takes of the processors, here and there. group: what four consumers of a group that read 5,000 records/s as
-they come take of the proxy's processors, in turns of 20 s, the first two left out. memory: what a fresh
+they come take of the proxy's processors, and how long records take, in turns of 20 s, the first two left
+out; ``--burst`` records come together. memory: what a fresh
 proxy with two readers has resident under a small load, and its rates at full speed. idle: what two proxies
 with 80 consumers have resident after a minute. outage: how long produce requests take that cannot succeed.
 stop: what requests get that are in flight on SIGTERM. ``--set`` gives the proxy settings in its own keys;
@@ -85,6 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--cut-after", type=float, help="seconds after SIGTERM, from which on connections are ended (root)"
     )
+    parser.add_argument("--burst", type=int, default=1, help="of group: records that come together")
     parser.add_argument(
         "--busy", type=int, default=0, help="of idle: processes that never rest while consumers join"
     )
@@ -273,18 +275,29 @@ def _group(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[
             _ARRIVING_PER_S,
             record_bytes=options.record_bytes,
             linger_ms=_LINGER_MS,
+            burst=options.burst,
         ) as written,
-        Group((proxy.url,), _TOPIC, _MEMBERS) as group,
+        Group((proxy.url,), _TOPIC, _MEMBERS, timed=True) as group,
     ):
         pid = proxy.process.pid
         for turn in range(_WARM_TURNS + options.repeat):
             used, before = _used_s(pid), written[0]
+            group.took_ms.clear()
             time.sleep(_TURN_S)  # the turn itself: what is used while it lasts is measured
             used, records = _used_s(pid) - used, written[0] - before
             if not records or not group.reads(_PARTITIONS, _RECENT_S):
                 yield {"turn": turn, "failed": "not every partition was read"}
             elif turn >= _WARM_TURNS:
-                yield {"turn": turn, "records": records, "cpu_us_a_record": round(used / records * 1e6, 1)}
+                yield {
+                    "turn": turn,
+                    "records": records,
+                    "cpu_us_a_record": round(used / records * 1e6, 1),
+                    "delivery_ms": _percentiles(sorted(group.took_ms)),
+                }
+
+
+def _percentiles(values: list[float]) -> dict[str, float]:
+    return {f"p{share}": round(values[(len(values) - 1) * share // 100], 1) for share in (50, 99, 100)}
 
 
 def _memory(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import itertools
 import json
@@ -30,15 +31,21 @@ def steadily(
     *,
     record_bytes: int = 100,
     linger_ms: int = 0,
+    burst: int = 1,
 ) -> Iterator[list[int]]:
-    """Write records at a steady rate, to one partition after the other; give how many there are by now."""
+    """Write records at a steady rate, to one partition after the other; give how many there are by now.
+
+    They come in bursts of ``burst``. Each begins with when it was written, in ns.
+    """
     over, written = threading.Event(), [0]
 
     def write() -> None:
         producer = Producer({"bootstrap.servers": servers, "linger.ms": linger_ms})
-        value, began = bytes(record_bytes), time.monotonic()
+        began = time.monotonic()
         while not over.wait(_TICK_S):
-            for number in range(written[0], int((time.monotonic() - began) * records_per_s)):
+            due = int((time.monotonic() - began) * records_per_s) // burst * burst
+            value = stamped(record_bytes)
+            for number in range(written[0], due):
                 producer.produce(topic, value, partition=number % partitions)
                 written[0] = number + 1
             producer.poll(0)
@@ -56,18 +63,27 @@ def steadily(
 class Group:
     """Consumers of one group, some in each proxy, which make themselves again where their proxy is gone.
 
-    With ``commit_s`` they commit that often what they read, and count what comes twice. They leave the
-    proxies of ``shut`` without a word, as a balancer has it that drains them.
+    With ``commit_s`` they commit that often what they read, and count what comes twice. With ``timed`` they
+    collect in ``took_ms`` how long each record of ``steadily`` took. They leave the proxies of ``shut``
+    without a word, as a balancer has it that drains them.
     """
 
     def __init__(
-        self, urls: tuple[str, ...], topic: str, members: int, commit_s: float | None = None
+        self,
+        urls: tuple[str, ...],
+        topic: str,
+        members: int,
+        commit_s: float | None = None,
+        *,
+        timed: bool = False,
     ) -> None:
         self._urls, self._topic, self._commit_s = urls, topic, commit_s
         self.name = f"bench-{time.time_ns()}"
         self.shut: frozenset[str] = frozenset()
         self._stop = threading.Event()
         self.got: dict[int, list[float]] = {}
+        self.took_ms: list[float] = []
+        self._timed = timed
         self.homes: dict[int, str] = {}
         self._seen: set[tuple[int, int]] = set()
         self.redelivered = 0
@@ -128,7 +144,10 @@ class Group:
         _ask(connection, "DELETE", base, None)
 
     def _note(self, records: Sequence[Mapping[str, Any]], at: float) -> None:
+        now_ns = time.time_ns()
         with self._lock:
+            if self._timed:
+                self.took_ms += [(now_ns - _written_ns(record["value"])) / 1e6 for record in records]
             for partition in {record["partition"] for record in records}:
                 self.got.setdefault(partition, []).append(at)
             if self._commit_s is not None:
@@ -174,6 +193,15 @@ class Group:
             every = [at for times in self.got.values() for at in times]
             worst = max((_longest(times, since, until) for times in self.got.values()), default=until - since)
         return _longest(every, since, until), worst
+
+
+def stamped(record_bytes: int) -> bytes:
+    """Return a record that begins with the time, in ns."""
+    return (b"%20d" % time.time_ns()).ljust(record_bytes)
+
+
+def _written_ns(value: str) -> int:
+    return int(base64.b64decode(value[:28])[:20])
 
 
 def _longest(times: list[float], since: float, until: float) -> float:

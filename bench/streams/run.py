@@ -90,7 +90,7 @@ def _sender(broker: Broker) -> Iterator[Callable[[str, int, bytes, int], None]]:
 def throughput(bench: Bench, name: str, case: Case, seconds: float, after: int = 0) -> dict[str, Any]:
     """Run a case on the backlog, without changelogs: RocksDB at its most.
 
-    It runs for ``seconds`` after it is RUNNING and has consumed ``after`` records.
+    It runs for ``seconds`` after it is RUNNING and has consumed ``after`` records: from ``counted_s`` on.
 
     Raises:
         RuntimeError: when the application ends before its time.
@@ -113,7 +113,7 @@ def throughput(bench: Bench, name: str, case: Case, seconds: float, after: int =
                     raise TimeoutError(f"{name}: {commits[-1][1]} of {after} records after {at_s:.0f} s")
                 time.sleep(_SAMPLE_S)
         samples = running.samples()
-    return {"commits": commits, "samples": _since(samples, began_us)}
+    return {"commits": commits, "samples": _since(samples, began_us), "counted_s": counted_s}
 
 
 def paced(bench: Bench, name: str, case: Case, seconds: float, records_per_s: float) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.rest.fleet import FleetError, Proxies, proxies, put_back
+from bench.turns import take_turns
 from bench.worth import alone
 from bench.worth.classes import CLASSES, FLEET, Work
 from bench.worth.fleet import Loops, compared
 from bench.worth.table import ALONE, reports, worse, written
-from bench.worth.turns import take_turns
 from sizing.inventory.yaml_files import InventoryError
 
 HERE: Final = Path(__file__).parent

@@ -19,7 +19,7 @@ from bench.mirror.run import repetition
 from bench.mirror.workloads import BEST_RATIO
 from bench.streams import cases, run
 from bench.streams.figures import memory, rate
-from bench.worth.turns import Measured, TurnError
+from bench.turns import Measured, TurnError
 from local.fleet import toxiproxy
 from local.services.application import SAMPLE_JAR
 from local.services.brokers import kafka_jars, running_broker
@@ -106,9 +106,8 @@ def streams(options: argparse.Namespace) -> Iterator[Turn]:
                 raise TurnError(str(error).splitlines()[0]) from error
             if seen["commits"][-1][1] >= _RECORDS:
                 raise ValueError(f"all {_RECORDS} records were read before the turn was over")
-            warm_s = next(at_s for at_s, consumed in seen["commits"] if consumed >= _UNTIL_EXPIRED)
             return {
-                "throughput": {"streams": {"mean_records_per_s": rate(seen["commits"], warm_s)}},
+                "throughput": {"streams": {"mean_records_per_s": rate(seen["commits"], seen["counted_s"])}},
                 "cost": {"streams_app_rss_mib": held["rss_mib"]},
             }
 

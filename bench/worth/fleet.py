@@ -11,8 +11,8 @@ from bench.rest.__main__ import restart
 from bench.rest.cases import Produce
 from bench.rest.drive import ProxyRefusedError, produce, read
 from bench.rest.fleet import ROOT, FleetError, Proxies, deployed, play
+from bench.turns import Measured, TurnError, steady
 from bench.worth.classes import Work, variables
-from bench.worth.turns import Measured, TurnError, steady
 from sizing.inventory.reading import read_inventory
 from sizing.services import SERVICES
 

@@ -9,7 +9,11 @@ from typing import Final
 _FIRST: Final = "0.1.0"
 #: Rules that a later release brought, changed or took away, with the last release that did; CHANGELOG.md
 #: names each under that release.
-CHANGED: Final[Mapping[str, str]] = {"broker.cluster": "0.2.0", "rest.heap.consumers": "0.2.0"}
+CHANGED: Final[Mapping[str, str]] = {
+    "broker.cluster": "0.2.0",
+    "rest.consumer.poll_records": "0.2.0",
+    "rest.heap.consumers": "0.2.0",
+}
 
 
 def since(rule: str) -> str:

@@ -26,6 +26,7 @@ _TIMEOUT_MS: Final = 1000  # consumer.request.timeout.ms
 _SHORTEST_INSTANCE_MS: Final = 20_000
 _INSTANCE_TIMEOUT_MS: Final = 300_000  # consumer.instance.timeout.ms
 _MOST_FETCH_MIN_BYTES: Final = 10_000_000
+_POLLED: Final = 30  # max.poll.records, KafkaRestConfig
 
 #: Measurements, Reading, at 100 records/s: what a read adds to its time-out, and the p99 without waiting.
 _OVER_TIMEOUT_MS: Final = 31
@@ -211,6 +212,30 @@ def plan_client_keys(sheet: Sheet, file: str) -> None:
             "measured",
         ),
     )
+
+
+def plan_poll(sheet: Sheet, file: str, workload: RestWorkload) -> None:
+    """Plan how many records a poll of the consumer protocol takes: those of a produce request.
+
+    A read of kafka-rest polls without waiting, and in that protocol such a poll may find nothing though
+    records have come.
+    """
+    key = "consumer.max.poll.records"
+    request = workload.records_per_request
+    polled = min(request, read_bytes(workload.record_bytes) // workload.record_bytes)
+    if polled <= _POLLED:
+        value = None
+        because = f"the proxy's own, {_POLLED}, which {polled} records of a produce request do not exceed"
+    else:
+        value = polled
+        because = (
+            f"the {request} records of a produce request in {-(-request // polled)} polls, where the proxy's "
+            f"own {_POLLED} make {-(-request // _POLLED)}: each may find nothing though records have come, "
+            "and then the read pauses for 50 ms. The price: a commit without offsets takes all that was "
+            "polled for read"
+        )
+    measured = Choice(value, because, f"{REAL}, Records of a poll", "estimate")
+    sheet.put(file, key, "rest.consumer.poll_records", _unnamed(key), measured)
 
 
 def plan_fetch(sheet: Sheet, file: str, prefix: str, brokers: int, *, small_fetch: bool) -> None:

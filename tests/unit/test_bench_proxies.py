@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.rebalance.proxies import ROWS, _Watched, table
-from bench.rest.restarts import Group
+from bench.rest.restarts import Group, stamped
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from verify.watch.ownership import GroupSample
@@ -22,6 +24,8 @@ PARTITION = ("t", 0)
 class ProxyInPlaceOfAReal(JsonHandler, BaseHTTPRequestHandler):
     """A proxy whose reads give the same two records for ever."""
 
+    value = ""
+
     def do_POST(self) -> None:
         self.server.asked.append(("POST", self.path, body := self.asked()))  # type: ignore[attr-defined]
         mood: set[str] = self.server.mood  # type: ignore[attr-defined]
@@ -30,7 +34,7 @@ class ProxyInPlaceOfAReal(JsonHandler, BaseHTTPRequestHandler):
         self.answer(500 if refused else 200, {"instance_id": "i"})
 
     def do_GET(self) -> None:
-        self.answer(200, [{"partition": 0, "offset": offset, "value": ""} for offset in (1, 2)])
+        self.answer(200, [{"partition": 0, "offset": offset, "value": self.value} for offset in (1, 2)])
 
     def do_DELETE(self) -> None:
         self.server.asked.append(("DELETE", self.path, None))  # type: ignore[attr-defined]
@@ -83,6 +87,15 @@ def test_the_first_instance_is_made_at_its_own_proxy_however_often_that_refuses(
         await_that(lambda: group.homes, "it has one")
     assert group.homes == {0: urls(proxies)[0]}
     assert not second.asked
+
+
+def test_consumers_tell_how_long_a_record_took(proxies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    written = time.monotonic()
+    monkeypatch.setattr(ProxyInPlaceOfAReal, "value", base64.b64encode(stamped(100)).decode())
+    with Group(urls(proxies), "t", 1, timed=True) as group:
+        await_that(lambda: len(group.took_ms) > 1, "it has read")
+    first, *_, last = group.took_ms
+    assert 0 < first <= last < (time.monotonic() - written) * 1000
 
 
 def test_a_commit_that_a_rebalance_refuses_does_not_end_a_consumer(proxies: list[Any]) -> None:

@@ -65,6 +65,25 @@ def test_proxies_with_older_clients_stay_classic_with_a_session_of_their_own(
     assert "classic" in note.message
 
 
+@pytest.mark.parametrize(
+    ("version", "asked", "workload", "polled"),
+    [
+        ("8.3.1", {}, {"records_per_request": 1000}, "1000"),
+        ("8.3.1", {}, {"records_per_request": 30}, ""),  # the proxy's own
+        ("8.3.1", {}, {"records_per_request": 1000, "record_bytes": 100_000}, ""),  # 20 fill a read
+        ("8.3.1", {}, {"records_per_request": 1000, "record_bytes": 20_000}, "104"),
+        ("8.3.1", {PROTOCOL: "classic"}, {"records_per_request": 1000}, ""),
+        ("8.3.1", {"consumer.max.poll.records": 40}, {"records_per_request": 1000}, "40"),
+        ("7.9.1", {}, {"records_per_request": 1000}, ""),
+    ],
+)
+def test_a_poll_of_the_consumer_protocol_takes_what_a_produce_request_has(
+    version: str, asked: dict[str, Any], workload: dict[str, Any], polled: str
+) -> None:
+    inventory = rest(1, READERS | workload, common=ABLE | LEVELS, version=version, settings=asked)
+    assert planned(inventory, "consumer.max.poll.records") == polled
+
+
 def test_the_session_moves_to_brokers_that_the_kit_runs() -> None:
     def value(key: str, inventory: Any = None) -> str:
         return planned(inventory or ours(), f"group.consumer.{key}", "leaf1", "kafka_broker")
