@@ -30,8 +30,8 @@ def put_rocksdb(sheet: Sheet, app: App, state: InstanceState, room: int) -> int:
     measured_because = (
         f"{_FLOOR_MIB:g} MiB of memtables for each of {state.writing} databases that take writes, and "
         f"memtables take {_MEMTABLE_SHARE:.0%} of the bound: an application within such a bound had three "
-        "quarters of the defaults' throughput in its first half minute and 96 percent over a whole one, in "
-        "less than half of their memory, which goes on growing"
+        "quarters of the defaults' throughput in its first half minute, 96 percent over a whole one and a "
+        "third more later, in less than half of their memory"
     )
     measured = max(256, floor)
     basis: Basis = "measured" if measured == floor else "estimate"

@@ -12,11 +12,11 @@ import pytest
 
 from bench.rest.drive import ProxyRefusedError
 from bench.rest.fleet import FleetError, Proxies
+from bench.turns import Measured, TurnError, steady, take_turns
 from bench.worth import __main__ as worth
 from bench.worth import fleet as on_fleet
 from bench.worth.classes import CLASSES, variables
 from bench.worth.table import reports, tables, worse, written
-from bench.turns import Measured, TurnError, steady, take_turns
 from comparison.figures import collapsed, compare
 from comparison.table import as_json, from_json
 from sizing.inventory.reading import read_inventory
