@@ -4,12 +4,12 @@
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
 takes of the processors, here and there. group: what four consumers of a group that read 5,000 records/s as
-they come take of the proxy's processors, and how long records take, in turns of 20 s, the first two left
-out; ``--burst`` records come together. memory: what a fresh
-proxy with two readers has resident under a small load, and its rates at full speed. idle: what two proxies
-with 80 consumers have resident after a minute. outage: how long produce requests take that cannot succeed.
-stop: what requests get that are in flight on SIGTERM. ``--set`` gives the proxy settings in its own keys;
-repeated, it gives several at once. Each line of output is JSON.
+they come take of the proxy's processors, and how long records take, in turns of 20 s, the first two left out;
+``--burst`` records come together. memory: what a fresh proxy with two readers has resident under a small
+load, and its rates at full speed. idle: what two proxies with 80 consumers have resident after a minute.
+outage: how long produce requests take that cannot succeed. stop: what requests get that are in flight on
+SIGTERM. ``--set`` gives the proxy settings in its own keys; repeated, it gives several at once. Each line of
+output is JSON.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from confluent_kafka import Producer
 from bench.rest.cases import Produce
 from bench.rest.drive import produce
 from bench.rest.restarts import Group, steadily
+from bench.streams.figures import percentiles
 from local.services.brokers import Broker, kafka_jars, running_broker
 from local.services.rest_proxies import RunningProxy, running_proxy, unpack
 from verify.process import cpu_us as own_cpu_us
@@ -292,12 +293,8 @@ def _group(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[
                     "turn": turn,
                     "records": records,
                     "cpu_us_a_record": round(used / records * 1e6, 1),
-                    "delivery_ms": _percentiles(sorted(group.took_ms)),
+                    "delivery": percentiles(group.took_ms),
                 }
-
-
-def _percentiles(values: list[float]) -> dict[str, float]:
-    return {f"p{share}": round(values[(len(values) - 1) * share // 100], 1) for share in (50, 99, 100)}
 
 
 def _memory(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:

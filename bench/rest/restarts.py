@@ -35,7 +35,7 @@ def steadily(
 ) -> Iterator[list[int]]:
     """Write records at a steady rate, to one partition after the other; give how many there are by now.
 
-    They come in bursts of ``burst``. Each begins with when it was written, in ns.
+    They come in bursts of ``burst``. Each begins with when it was written.
     """
     over, written = threading.Event(), [0]
 
@@ -144,10 +144,9 @@ class Group:
         _ask(connection, "DELETE", base, None)
 
     def _note(self, records: Sequence[Mapping[str, Any]], at: float) -> None:
-        now_ns = time.time_ns()
+        took_ms = [round((at - _written(record["value"])) * 1000, 1) for record in records if self._timed]
         with self._lock:
-            if self._timed:
-                self.took_ms += [(now_ns - _written_ns(record["value"])) / 1e6 for record in records]
+            self.took_ms += took_ms
             for partition in {record["partition"] for record in records}:
                 self.got.setdefault(partition, []).append(at)
             if self._commit_s is not None:
@@ -196,12 +195,12 @@ class Group:
 
 
 def stamped(record_bytes: int) -> bytes:
-    """Return a record that begins with the time, in ns."""
-    return (b"%20d" % time.time_ns()).ljust(record_bytes)
+    """Return a record that begins with the time of this machine's monotonic clock, in ns."""
+    return (b"%20d" % time.monotonic_ns()).ljust(record_bytes)
 
 
-def _written_ns(value: str) -> int:
-    return int(base64.b64decode(value[:28])[:20])
+def _written(value: str) -> float:
+    return int(base64.b64decode(value[:28])[:20]) / 1e9
 
 
 def _longest(times: list[float], since: float, until: float) -> float:

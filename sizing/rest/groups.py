@@ -25,7 +25,11 @@ _SESSION: Final = "session.timeout.ms"
 
 
 def plan_groups(sheet: Sheet, file: str, process: RestProcess) -> bool:
-    """Plan the protocol of the groups, and of a classic one the session; return whether it is classic."""
+    """Plan the protocol of the groups, and of a classic one the session.
+
+    Returns:
+        Whether the groups can speak the consumer protocol, and nobody asks for another.
+    """
     keys = process.distribution.keys
     prefix = f"{keys.prefix}consumer."
     prefixes = (prefix, *(f"{keys.prefix}{shared}" for shared in keys.shared))
@@ -48,9 +52,9 @@ def plan_groups(sheet: Sheet, file: str, process: RestProcess) -> bool:
     if asked == CONSUMER or (not asked and obstacle is None):
         if process.stall_s is not None and asked and (late := _session_obstacle(process)):
             sheet.warning(_RULE, f"{late.why} ({late.source})", _fix_of_session(process))
-        return False
+        return True
     _put_session(sheet, file, f"{prefix}{_SESSION}", process)
-    return True
+    return False
 
 
 def _obstacle(process: RestProcess) -> Obstacle | None:

@@ -120,7 +120,7 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
         poll_ms = plan_reading(sheet, properties, workload)
         plan_client_keys(sheet, properties)
         plan_fetch(sheet, properties, "consumer.", process.fetches.brokers, small_fetch=process.small_fetch)
-        if not plan_groups(sheet, properties, process) and workload.consumers:
+        if plan_groups(sheet, properties, process) and workload.consumers:
             plan_poll(sheet, properties, workload)
         if build.since_8:
             plan_linger(sheet, properties, workload)
