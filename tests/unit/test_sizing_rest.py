@@ -61,8 +61,8 @@ def test_the_least_heap_grows_and_a_larger_one_or_ones_own_has_its_size_from_the
     def flags(workload: dict[str, Any], common: dict[str, Any] = common, **more: Any) -> str:
         return planned(rest(1, workload, common=common, instances_per_host=1, **role, **more), key)
 
-    assert flags({}).startswith("-Xms64m -Xmx512m -XX:GCTimeRatio=2")
-    assert flags({"consumers": 20, "partitions": 6}).startswith("-Xms64m -Xmx768m -XX:GCTimeRatio=2")
+    assert flags({}).startswith("-Xms96m -Xmx512m -XX:GCTimeRatio=2")
+    assert flags({"consumers": 20, "partitions": 6}).startswith("-Xms96m -Xmx768m -XX:GCTimeRatio=2")
     assert flags({}, heap_mib=1024).startswith("-Xms1024m -Xmx1024m")
     assert flags({}, common | DOCUMENTED).startswith("-Xms1024m -Xmx1024m")
     assert "GCTimeRatio" not in flags({}, heap_mib=1024) + flags({}, common | DOCUMENTED)
