@@ -21,7 +21,7 @@ REST_G1: Final = (
 )
 
 #: What a heap that grows begins with: a proxy with few consumers has about 30 MiB live, less than the 35
-#: percent at which G1 begins to mark. In 64 MiB it marked every 3 s (real proxy measurements, A heap that grows).
+#: percent at which G1 begins to mark. In 64 MiB it marked every 3 s ("A heap that grows").
 GROWS_FROM_MIB: Final = 96
 
 
