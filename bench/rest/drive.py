@@ -41,15 +41,23 @@ class ClientsOfProcess(NamedTuple):
 
 
 def produce(
-    urls: Sequence[str], topic: str, load: Produce, record_bytes: int, seconds: float
+    urls: Sequence[str],
+    topic: str,
+    load: Produce,
+    record_bytes: int,
+    seconds: float,
+    values: Sequence[bytes] = (),
 ) -> dict[str, float]:
     """Send for a time; return records_per_s, p50_ms and p99_ms of the requests that got an offset.
 
+    Each record of a request has the same ``record_bytes`` random bytes, or the next one of ``values``.
+
     Raises:
-        LoadError: when a request is answered with anything but an offset for each record.
+        ProxyRefusedError: when a request is answered with anything but an offset for each record.
     """
-    value = base64.b64encode(os.urandom(record_bytes)).decode()
-    body = json.dumps({"records": [{"value": value}] * load.records}).encode()
+    texts = [base64.b64encode(value).decode() for value in values or [os.urandom(record_bytes)]]
+    records = [{"value": texts[number % len(texts)]} for number in range(load.records)]
+    body = json.dumps({"records": records}).encode()
     workers = min(len(urls) * 2, load.clients, 4)
     works = [
         ClientsOfProcess(urls[n % len(urls)], topic, load.clients // workers, body, load.session, seconds)

@@ -100,7 +100,7 @@ TARGETS = {
         sample=True,
         link=True,
         fleet=True,
-        programs=("chromium", "jcmd", "ss"),
+        programs=("chromium", "haproxy", "jcmd", "ss"),
     ),
     "bench-clients": replace(_BENCH, jars=(KAFKA,), programs=("javac",)),
 }

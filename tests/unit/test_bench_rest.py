@@ -16,7 +16,9 @@ from bench.rest.__main__ import PARTS, main, report
 from bench.rest.cases import Produce, variants
 from bench.rest.drive import ProxyRefusedError, produce
 from bench.rest.fleet import FleetError, Proxies, proxies
+from bench.rest.producing import balancer
 from bench.rest.restarts import Group
+from local.setup.packages import find
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
 from sizing.services import SERVICES
@@ -30,10 +32,11 @@ class Proxy(JsonHandler, BaseHTTPRequestHandler):
 
     entry = OFFSET
     connections: ClassVar[set[Any]] = set()
+    body: ClassVar[Any] = None
 
     def do_POST(self) -> None:
         Proxy.connections.add(self.client_address)
-        body = self.asked()
+        body = Proxy.body = self.asked()
         if self.path.startswith("/topics/"):
             self.answer(200, {"offsets": [Proxy.entry] * len(body["records"])})
         else:  # a consumer that is made, or subscribes
@@ -69,6 +72,21 @@ def test_records_are_counted_and_sessions_keep_their_connection(url: str) -> Non
     assert len(Proxy.connections) == 2
     produce([url], "t", Produce(10, clients=2, session=False), 20, 0.5)
     assert len(Proxy.connections) > 6
+
+
+def test_records_of_a_request_have_the_values_in_turn(url: str) -> None:
+    produce([url], "t", Produce(3, clients=1), 0, 0.3, [b"a", b"b"])
+    assert Proxy.body == {"records": [{"value": "YQ=="}, {"value": "Yg=="}, {"value": "YQ=="}]}
+
+
+def test_a_balancer_hands_requests_on_and_ends(url: str, tmp_path: Path) -> None:
+    program = find("haproxy")
+    assert program
+    with balancer(program, tmp_path / "always", url, "http-reuse always", "") as before:
+        assert before != url
+        produce([before], "t", Produce(1, clients=1), 10, 0.3)
+    with pytest.raises(ProxyRefusedError, match="refused"):
+        produce([before], "t", Produce(1, clients=1), 10, 0.3)
 
 
 def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
