@@ -4,8 +4,8 @@
 
 balancer: how HAProxy keeps its connections to the proxy: HTTP/1.1 and ``http-reuse safe``, its defaults,
 against connections that are always reused and HTTP/2. producer: linger, batches and compression of the
-proxy's producer, against its defaults. far: the same with a round trip of 60 ms to the broker. instances: one
-process against two and four.
+proxy's producer, against its defaults. far: the same with a round trip of ``--round-trip-ms`` to the
+broker. instances: one process against two and four.
 
 Proxies from their archive with the planned heap, one broker, records of metrics, all on loopback. All
 variants run side by side, warm, and take turns at each load. Prints a row for each figure that is judged, as
@@ -53,6 +53,7 @@ _PRODUCERS: Final[Mapping[str, Mapping[str, str]]] = {
     "linger_20": {"producer.linger.ms": "20"},
     "batch_128k": {"producer.batch.size": "131072"},
     "lz4": {"producer.compression.type": "lz4"},
+    "both": {"producer.batch.size": "131072", "producer.compression.type": "lz4"},
 }
 _PROCESSES: Final = {"one": 1, "two": 2, "four": 4}
 #: Processes of clients; drive.produce has as many for four addresses.
@@ -62,7 +63,6 @@ _LOADS: Final = {
     "by_100": Produce(100, clients=32),
     "opened": Produce(10, clients=32, session=False),
 }
-_ROUND_TRIP_MS: Final = 60.0
 _TOPIC: Final = "measured"
 #: Metrics of about 100 bytes, for what a real batch compresses.
 _VALUES: Final = tuple(value for _, value in metrics(1000))
@@ -91,12 +91,13 @@ backend rest
 
 @dataclass(frozen=True)
 class Site:
-    """Where variants run: the unpacked proxy, a folder, and the broker's near and far listeners."""
+    """Where variants run: the unpacked proxy, a folder, and the broker with its far listeners."""
 
     home: Path
     folder: Path
     broker: Broker
     far: tuple[int, int]
+    round_trip_ms: float
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -110,6 +111,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("part", choices=list(_PARTS))
     parser.add_argument("--blocks", type=int, default=4, help="each variant there and back (default 4)")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each load in a turn (default 6)")
+    parser.add_argument(
+        "--round-trip-ms", type=float, default=60.0, help="of far, to the broker (default 60)"
+    )
     options = parser.parse_args(arguments)
     jars = kafka_jars()
     if jars is None:
@@ -127,7 +131,9 @@ def main(arguments: list[str] | None = None) -> int:
         if not (home / "bin" / "kafka-rest-start").exists():
             _say(f"bench.rest.producing: {options.archive} is not of kafka-rest")
             return 2
-        variants = stack.enter_context(running(Site(home, Path(name), broker, (far[0], far[1]))))
+        variants = stack.enter_context(
+            running(Site(home, Path(name), broker, (far[0], far[1]), options.round_trip_ms))
+        )
 
         def sent(variant: str, load: str) -> dict[str, float]:
             urls = variants[variant] * (_CLIENTS // len(variants[variant]))
@@ -191,7 +197,7 @@ def _of_far(site: Site) -> Iterator[Variants]:
     listens, advertised = site.far
     (api,) = free_ports(1)
     way = toxiproxy.Way(f"127.0.0.1:{advertised}", f"127.0.0.1:{listens}")
-    with toxiproxy.running([way], _ROUND_TRIP_MS, api), ExitStack() as stack:
+    with toxiproxy.running([way], site.round_trip_ms, api), ExitStack() as stack:
         near = {"bootstrap.servers": way.listen}
         yield {
             name: (stack.enter_context(_proxy(site, name, near | dict(own))),)

@@ -13,6 +13,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "broker.cluster": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
     "rest.heap.consumers": "0.2.0",
+    "rest.producer.batch": "0.2.0",
 }
 
 

@@ -25,7 +25,7 @@ from sizing.rest.heap import check_heap, put_heap
 from sizing.rest.java_options import collectors, put_options
 from sizing.rest.jetty import accept_queue_finding, plan_jetty
 from sizing.rest.logs import metrics_agent, plan_flood, plan_logs
-from sizing.rest.producer import plan_buffer, plan_linger, plan_waits
+from sizing.rest.producer import plan_batch, plan_buffer, plan_linger, plan_waits
 from sizing.rest.security import plan_security
 from sizing.rest.source_names import GUIDE
 from sizing.rest.traffic import check_requests
@@ -145,6 +145,8 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
     buffer = plan_buffer(sheet, properties, workload, heap_mib)
     put_client_profile(sheet, properties, process)
     if build.current:
+        if not variables.profile:
+            plan_batch(sheet, properties, process.facts.round_trip_ms)
         plan_waits(sheet, properties, "producer.", workload)
     check_heap(sheet, heap_mib, process.load, buffer, grows=grows)
     check_requests(sheet, workload, buffer, heap_mib, "producer.buffer.memory")

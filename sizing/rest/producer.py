@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sizing.clients.profiles import JAVA_DEFAULTS
-from sizing.core.settings import MIB, Choice, Sheet
+from sizing.core.settings import KIB, MIB, Choice, Sheet
 from sizing.core.values import int_or_none
 from sizing.rest.source_names import GUIDE, MEASURED, REAL
 from sizing.rest.traffic import buffer_for, request_bytes
@@ -14,6 +14,9 @@ from sizing.rest.variables import RestWorkload
 BUFFER_BYTES: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: A buffer grows so far by itself to hold a request whole.
 LARGEST_PLANNED_BUFFER: Final = 256 * MIB
+#: The round trip over which larger batches were measured, and these.
+_FAR_MS: Final = 60
+_FAR_BATCH_BYTES: Final = 128 * KIB
 
 
 def plan_buffer(sheet: Sheet, file: str, workload: RestWorkload, heap_mib: int) -> int:
@@ -57,6 +60,24 @@ def plan_linger(sheet: Sheet, file: str, workload: RestWorkload) -> None:
             "measured",
         ),
     )
+
+
+def plan_batch(sheet: Sheet, file: str, path_ms: float | None) -> None:
+    """Plan larger batches on a long network path: more of a request's records leave in one round trip.
+
+    ``path_ms`` is the round trip of the host's longest path. A profile of the clients has batches of its own.
+    """
+    if path_ms is None or path_ms < _FAR_MS:
+        return
+    key = "producer.batch.size"
+    because = (
+        f"the host's longest network path takes {path_ms:g} ms: with {_FAR_MS} ms to the brokers, batches of "
+        f"{_FAR_BATCH_BYTES // KIB} KiB gave 1.2 times the records of the default of 16 KiB, and the p99 of "
+        "acknowledgements fell from 131 ms to 90; the price: a batch's room in the buffer for each partition "
+        f"that is written to, so {BUFFER_BYTES // MIB} MiB hold {BUFFER_BYTES // _FAR_BATCH_BYTES} of them"
+    )
+    measured = Choice(_FAR_BATCH_BYTES, because, f"{REAL}, What producing gains", "measured")
+    sheet.put(file, key, "rest.producer.batch", _unnamed(key), measured)
 
 
 def plan_waits(sheet: Sheet, file: str, prefix: str, workload: RestWorkload) -> None:

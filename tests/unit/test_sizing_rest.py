@@ -49,6 +49,15 @@ def test_the_measured_heap_follows_readers_partitions_and_fetch_sizes() -> None:
     assert heap_mib(rest(1, {"consumers": 100, "readers": 0, "partitions": 12}, instances_per_host=1)) == 512
 
 
+def test_batches_are_larger_on_a_path_as_long_as_the_one_that_was_measured() -> None:
+    key = "producer.batch.size"
+    far = {"host_round_trip_ms": 60}
+    assert planned(rest(1, common=far), key) == "131072"
+    assert planned(rest(1, common={"host_round_trip_ms": 59}), key) == planned(rest(1), key) == ""
+    assert planned(rest(1, common=far | DOCUMENTED), key) == ""
+    assert planned(rest(1, common=far, profile="latency"), key) == "16384"
+
+
 @pytest.mark.parametrize(
     ("distribution", "key"), [("confluent", "KAFKAREST_HEAP_OPTS"), ("strimzi", "JAVA_OPTS")]
 )
