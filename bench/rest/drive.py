@@ -50,7 +50,7 @@ def produce(
 ) -> dict[str, float]:
     """Send for a time; return records_per_s, p50_ms and p99_ms of the requests that got an offset.
 
-    Each record of a request has the same ``record_bytes`` random bytes, or the next one of ``values``.
+    Each record of a request has the next one of ``values``, or where there are none the same random bytes.
 
     Raises:
         ProxyRefusedError: when a request is answered with anything but an offset for each record.

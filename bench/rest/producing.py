@@ -7,7 +7,7 @@ against connections that are always reused and HTTP/2. producer: linger, batches
 proxy's producer, against its defaults. far: the same with a round trip of ``--round-trip-ms`` to the
 broker. instances: one process against two and four.
 
-Proxies from their archive with the planned heap, one broker, records of metrics, all on loopback. All
+Proxies from their archive with a heap that grows, one broker, records of metrics, all on loopback. All
 variants run side by side, warm, and take turns at each load. Prints a row for each figure that is judged, as
 compare.yml does. Exit 0; 1 where a variant collapsed, 2 where something is missing.
 """
@@ -64,7 +64,7 @@ _LOADS: Final = {
     "opened": Produce(10, clients=32, session=False),
 }
 _TOPIC: Final = "measured"
-#: Metrics of about 100 bytes, for what a real batch compresses.
+#: Metrics of about 100 bytes. Each request has the same first ones, so it compresses better than real ones.
 _VALUES: Final = tuple(value for _, value in metrics(1000))
 _WAIT_S: Final = 20.0
 _WARM_S: Final = 10.0
@@ -200,9 +200,9 @@ def _of_far(site: Site) -> Iterator[Variants]:
     (api,) = free_ports(1)
     way = toxiproxy.Way(f"127.0.0.1:{advertised}", f"127.0.0.1:{listens}")
     with toxiproxy.running([way], site.round_trip_ms, api), ExitStack() as stack:
-        near = {"bootstrap.servers": way.listen}
+        brokers = {"bootstrap.servers": way.listen}
         yield {
-            name: (stack.enter_context(_proxy(site, name, near | dict(own))),)
+            name: (stack.enter_context(_proxy(site, name, brokers | dict(own))),)
             for name, own in _PRODUCERS.items()
         }
 

@@ -20,8 +20,8 @@ REST_G1: Final = (
     "-XX:G1HeapRegionSize=16M -XX:MinMetaspaceFreeRatio=50 -XX:MaxMetaspaceFreeRatio=80"
 )
 
-#: What a heap that grows begins with: a proxy with few consumers has about 30 MiB live, less than the 35
-#: percent at which G1 begins to mark. In 64 MiB it marked every 3 s ("A heap that grows").
+#: What a heap that grows begins with. A proxy with few consumers has about 28 MiB live: less than 35 percent
+#: of it, at which G1 begins to mark. Of 64 MiB it is more, and G1 marked every 3 s ("A heap that grows").
 GROWS_FROM_MIB: Final = 96
 
 

@@ -73,7 +73,7 @@ def as_flags(heap: Choice, *, grows: bool) -> Choice:
     return Choice(
         jvm_flags.growing_heap(mib),
         f"{heap.because}; it begins with {jvm_flags.GROWS_FROM_MIB} MiB and grows as load asks for it: under "
-        "a small load kafka-rest and the bridge had 0.3 and 0.2 GiB resident, in place of 0.7 and 0.8 with 1 "
+        "a small load kafka-rest and the bridge had 0.2 to 0.3 GiB resident, in place of 0.7 and 0.8 with 1 "
         "GiB from the start",
         f"{REAL}, A heap that grows; {heap.source}",
         "measured",
