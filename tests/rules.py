@@ -265,7 +265,7 @@ def inventories() -> list[Inventory]:
         *read,
         rest(1, distribution="strimzi", version="1.1.0", workload=busy),
         rest(1, workload=busy, settings={"client.id": "x"}, profile="throughput"),
-        rest(1, common={"host_round_trip_ms": 20}),
+        rest(1, workload={"concurrent_requests": 200}, common={"host_round_trip_ms": 20}),
         rest(2, version="7.9.1", zookeeper_connect="z:2181", workload=many, groups={"load_generator": ("rest1",)}),
         mirrors(kind="mirror_maker_2", version="4.3.1", flow={"exactly_once": True}),
         mirrors(flow={"round_trip_ms": 60, "link_mbit_per_s": 1000, "environment": {"A": "1"}, "metrics": {"first_port": 9410}}),

@@ -21,7 +21,7 @@ class HostFacts(Strict):
     link_mbit_per_s: Positive | None = None
     """Bandwidth of the host's longest network path. With host_round_trip_ms it sizes socket buffers."""
     round_trip_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
-    """Round trip of the host's longest network path. From 20 ms, kafka-rest fills larger batches."""
+    """Round trip of the host's longest network path. From 20 ms, kafka-rest may fill larger batches."""
 
 
 #: The full names of these variables.

@@ -146,7 +146,7 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
     put_client_profile(sheet, properties, process)
     if build.current:
         if not variables.profile:
-            plan_batch(sheet, properties, workload, process.facts.round_trip_ms, buffer)
+            plan_batch(sheet, properties, process.requests, process.facts.round_trip_ms, buffer)
         plan_waits(sheet, properties, "producer.", workload)
     check_heap(sheet, heap_mib, process.load, buffer, grows=grows)
     check_requests(sheet, workload, buffer, heap_mib, "producer.buffer.memory")

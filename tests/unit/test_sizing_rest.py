@@ -49,13 +49,16 @@ def test_the_measured_heap_follows_readers_partitions_and_fetch_sizes() -> None:
     assert heap_mib(rest(1, {"consumers": 100, "readers": 0, "partitions": 12}, instances_per_host=1)) == 512
 
 
-def test_batches_are_larger_on_a_path_as_long_as_one_that_was_measured() -> None:
-    key = "producer.batch.size"
-    far = {"host_round_trip_ms": 20}
-    assert planned(rest(1, common=far), key) == "131072"
-    assert planned(rest(1, common={"host_round_trip_ms": 19}), key) == planned(rest(1), key) == ""
-    assert planned(rest(1, common=far | DOCUMENTED), key) == ""
-    assert planned(rest(1, common=far, profile="latency"), key) == "16384"
+def test_batches_are_larger_where_the_path_is_long_and_much_is_in_flight() -> None:
+    def batch(requests: int | None = 32, far_ms: int | None = 20, **more: Any) -> str:
+        common = {"host_round_trip_ms": far_ms, **more.pop("common", {})}
+        workload = {"concurrent_requests": requests}
+        return planned(rest(1, workload, common, instances_per_host=1, **more), "producer.batch.size")
+
+    assert batch() == "131072"
+    assert batch(requests=31) == batch(requests=None) == batch(far_ms=19) == batch(far_ms=None) == ""
+    assert batch(common=DOCUMENTED) == ""
+    assert batch(profile="latency") == "16384"
 
 
 @pytest.mark.parametrize(
