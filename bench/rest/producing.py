@@ -18,15 +18,12 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
-
-import httpx
 
 from bench.mirror.workloads import metrics
 from bench.rest.cases import Produce
@@ -35,7 +32,7 @@ from bench.turns import Measured, TurnError, steady, take_turns
 from comparison.table import from_json, row
 from local.fleet import toxiproxy
 from local.services.brokers import Broker, end_process, free_ports, kafka_jars, running_broker
-from local.services.rest_proxies import running_proxy, unpack
+from local.services.rest_proxies import RunningProxy, await_answer, running_proxy, unpack
 from local.setup.packages import find
 from sizing.core.jvm_flags import growing_heap
 
@@ -65,8 +62,7 @@ _LOADS: Final = {
 }
 _TOPIC: Final = "measured"
 #: Metrics of about 100 bytes. Each request has the same first ones, so it compresses better than real ones.
-_VALUES: Final = tuple(value for _, value in metrics(1000))
-_WAIT_S: Final = 20.0
+_VALUES: Final = tuple(value for _, value in metrics(100))
 _WARM_S: Final = 10.0
 _HAPROXY: Final = """\
 global
@@ -125,16 +121,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     running, loads = _PARTS[options.part]
     with tempfile.TemporaryDirectory(prefix="kedge-bench-producing-") as name, ExitStack() as stack:
-        far = free_ports(2)
-        broker = stack.enter_context(running_broker(jars, 768, far=(far[0], far[1])))
+        listens, advertises = free_ports(2)
+        far = (listens, advertises)
+        broker = stack.enter_context(running_broker(jars, 768, far=far))
         broker.create_topic(_TOPIC, partitions=12)
         home = unpack(options.archive, Path(name) / "software")
         if not (home / "bin" / "kafka-rest-start").exists():
             _say(f"bench.rest.producing: {options.archive} is not of kafka-rest")
             return 2
-        variants = stack.enter_context(
-            running(Site(home, Path(name), broker, (far[0], far[1]), options.round_trip_ms))
-        )
+        variants = stack.enter_context(running(Site(home, Path(name), broker, far, options.round_trip_ms)))
 
         def sent(variant: str, load: str, seconds: float) -> dict[str, float]:
             urls = variants[variant] * (_CLIENTS // len(variants[variant]))
@@ -234,7 +229,7 @@ def _proxy(site: Site, name: str, own: Mapping[str, str]) -> Iterator[str]:
 
 @contextmanager
 def balancer(program: str, folder: Path, proxy: str, reuse: str, options: str) -> Iterator[str]:
-    """Run HAProxy in front of a proxy until the block ends; yield its address once a request came through."""
+    """Run HAProxy in front of a proxy until the block ends; yield its address once it answers."""
     folder.mkdir()
     (port,) = free_ports(1)
     file, log, url = folder / "haproxy.cfg", folder / "log", f"http://127.0.0.1:{port}"
@@ -243,21 +238,10 @@ def balancer(program: str, folder: Path, proxy: str, reuse: str, options: str) -
     with log.open("wb") as output:
         process = subprocess.Popen([program, "-db", "-f", str(file)], stdout=output, stderr=output)
     try:
-        deadline = time.monotonic() + _WAIT_S
-        while not _answers(url):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"HAProxy does not answer: {log.read_text()[-500:]}")
-            time.sleep(0.05)
+        await_answer(RunningProxy(url, process, log))
         yield url
     finally:
         end_process(process)
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/topics", timeout=5).is_success
-    except httpx.HTTPError:
-        return False
 
 
 def _say(line: str) -> None:

@@ -127,13 +127,14 @@ def running_proxy(
     """Run a proxy that answers until the block ends; raises RuntimeError with its log when it does not."""
     proxy = launch(home, folder, properties, environment)
     try:
-        _await_answer(proxy)
+        await_answer(proxy)
         yield proxy
     finally:
         end_process(proxy.process)
 
 
-def _await_answer(proxy: RunningProxy) -> None:
+def await_answer(proxy: RunningProxy) -> None:
+    """Wait until a proxy answers by HTTP; raises RuntimeError with its log when it does not."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and proxy.process.poll() is None:
         try:
