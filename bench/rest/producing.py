@@ -9,7 +9,8 @@ broker. instances: one process against two and four.
 
 Proxies from their archive with a heap that grows, one broker, records of metrics, all on loopback. All
 variants run side by side, warm, and take turns at each load. Prints a row for each figure that is judged, as
-compare.yml does. Exit 0; 1 where a variant collapsed, 2 where something is missing.
+compare.yml does. Exit 0; 1 where a variant collapsed, 2 where something is missing or a proxy
+refuses a request while it warms up.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -150,10 +152,13 @@ def main(arguments: list[str] | None = None) -> int:
                 "latency": {load: {"ack_p99_ms": one["p99_ms"]} for load, one in found.items()},
             }
 
-        for variant in variants:
-            for load in loads:
+        try:
+            for variant, load in product(variants, loads):
                 _say(f"warming up: {variant}, {load}")
                 steady(partial(rate, variant, load))
+        except ProxyRefusedError as error:
+            _say(f"bench.rest.producing: {error}")
+            return 2
         report = take_turns(tuple(variants), options.blocks, turn, _say)
     for variant, figures in report["figures"].items():
         for one in map(from_json, figures):

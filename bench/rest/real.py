@@ -3,9 +3,9 @@
     python -m bench.rest.real ARCHIVE reads|group|memory|idle|outage|stop [--set key=value ...]
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
-takes of the processors, here and there. group: what four consumers of a group that read 5,000 records/s as
-they come take of the proxy's processors, and how long records take, in turns of 20 s, the first two left out;
-``--burst`` records come together. memory: what a fresh proxy with two readers has resident under a small
+takes of the processors, here and there. group: what consumers of a group (``--members``, 4) that read 5,000
+records/s as they come take of the proxy's processors, and how long records take, in turns of 20 s, the first
+two left out; ``--burst`` records come together. memory: what a fresh proxy with two readers has resident under a small
 load, and its rates at full speed. idle: what two proxies with 80 consumers have resident after a minute.
 outage: how long produce requests take that cannot succeed. stop: what requests get that are in flight on
 SIGTERM. ``--set`` gives the proxy settings in its own keys; repeated, it gives several at once. Each line of
@@ -50,7 +50,6 @@ _LOADED_S: Final = 8.0
 #: How long a turn of a group lasts, and how many turns are left out as warm-up.
 _TURN_S: Final = 20.0
 _WARM_TURNS: Final = 2
-_MEMBERS: Final = 4
 _ARRIVING_PER_S: Final = 5_000
 _LINGER_MS: Final = 5
 _RECENT_S: Final = 3.0
@@ -88,6 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--cut-after", type=float, help="seconds after SIGTERM, from which on connections are ended (root)"
     )
     parser.add_argument("--burst", type=int, default=1, help="of group: records that come together")
+    parser.add_argument("--members", type=int, default=4, help="of group: consumers (default 4)")
     parser.add_argument(
         "--busy", type=int, default=0, help="of idle: processes that never rest while consumers join"
     )
@@ -278,7 +278,7 @@ def _group(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[
             linger_ms=_LINGER_MS,
             burst=options.burst,
         ) as written,
-        Group((proxy.url,), _TOPIC, _MEMBERS, timed=True) as group,
+        Group((proxy.url,), _TOPIC, options.members, timed=True) as group,
     ):
         pid = proxy.process.pid
         for turn in range(_WARM_TURNS + options.repeat):

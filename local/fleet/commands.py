@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ipaddress
+import os
 import signal
 import sys
 import threading
@@ -57,6 +58,7 @@ def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) ->
 
 
 def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
+    _check_cores(fleet, wanted)
     found, known = survey.containers(engine), survey.networks(engine)
     survey.check_owner(fleet, found, known)
     _clear_bridges(fleet, known)
@@ -69,6 +71,16 @@ def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
         needs += [(folder, size, "the nodes' image") for folder, size in node_image.needs(engine.name)]
     check_space(needs)
     return [container for container in found if container.labels.get(FLEET_LABEL) == fleet.name]
+
+
+def _check_cores(fleet: Fleet, wanted: list[Node]) -> None:
+    last = (os.cpu_count() or 1) - 1
+    for node in wanted:
+        if node.cores and node.cores[-1] > last:
+            raise Problem(
+                f"inventory {fleet.source}: fleet_cores of {node.name} has core {node.cores[-1]}; "
+                f"this machine has 0 to {last}"
+            )
 
 
 def _routes() -> list[tuple[str, ipaddress.IPv4Network]]:

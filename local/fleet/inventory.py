@@ -16,6 +16,7 @@ from local.problem import Problem
 
 _PLACE = re.compile(r"[A-Za-z0-9.-]+:\d{1,5}")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
+_CORES = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,15 @@ class Forwarding:
 class Node:
     """One systemd container; `memory` is a limit such as 2g or empty; `on_demand` starts when named.
 
-    `link` is what it forwards where it is the way between two data centres: changed on a node that runs.
+    `cores` are those that it may use; empty for all. `link` is what it forwards where it is the way between
+    two data centres: changed on a node that runs.
     """
 
     name: str
     address: str
     on_demand: bool = False
     memory: str = ""
+    cores: tuple[int, ...] = ()
     link: Forwarding | None = field(default=None, repr=False)
 
 
@@ -97,8 +100,8 @@ def parse_fleet(listing: dict[str, Any], source: Path) -> Fleet:
                 f"inventory {source}: {host} and {nodes[address].name} have the same ansible_host {address}"
             )
         on_demand = facts.get("fleet_start", "always") == "on_demand"
-        link = _link(host, facts, source)
-        nodes[address] = Node(host, address, on_demand, str(facts.get("fleet_memory", "")), link)
+        memory, cores = str(facts.get("fleet_memory", "")), _cores(host, facts, source)
+        nodes[address] = Node(host, address, on_demand, memory, cores, _link(host, facts, source))
     return Fleet(name, str(settings.get("network", name)), subnet, tuple(nodes.values()), source)
 
 
@@ -142,6 +145,20 @@ def _address(host: str, facts: dict[str, Any], subnet: ipaddress.IPv4Network, so
             f"({subnet.network_address + 1} is this machine's)"
         )
     return str(address)
+
+
+def _cores(host: str, facts: dict[str, Any], source: Path) -> tuple[int, ...]:
+    given = str(facts.get("fleet_cores", ""))
+    found: set[int] = set()
+    for part in given.split(",") if given else ():
+        match = _CORES.fullmatch(part)
+        cores = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+        if not cores:
+            raise Problem(
+                f"inventory {source}: fleet_cores of {host} must be such as '0-1' or '0,2'; found {given!r}"
+            )
+        found.update(cores)
+    return tuple(sorted(found))
 
 
 def _link(host: str, facts: dict[str, Any], source: Path) -> Forwarding | None:

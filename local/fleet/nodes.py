@@ -111,6 +111,7 @@ def create_command(engine: Engine, fleet: Fleet, node: Node) -> list[str]:
         *hosts,
         *limits(),
         *([f"--memory={node.memory}"] if node.memory else []),
+        *([f"--cpuset-cpus={','.join(map(str, node.cores))}"] if node.cores else []),
         *[f"--label={key}={value}" for key, value in labels.items()],
         node_image.image_name(),
     ]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ all:
   vars:
     fleet: {name: kedge-test, subnet: 10.78.250.0/24, network: kedge-test}
   hosts:
-    one: {ansible_host: 10.78.250.11, fleet_memory: 512m}
+    one: {ansible_host: 10.78.250.11, fleet_memory: 512m, fleet_cores: 0}
     two: {ansible_host: 10.78.250.12, fleet_start: on_demand}
 """
 
@@ -61,15 +62,24 @@ def test_options_of_a_node_follow_the_inventory() -> None:
 
 
 @pytest.mark.fleet
+def test_cores_that_the_machine_lacks_are_told_before_anything_starts(fleet: Fleet) -> None:
+    lacking = replace(fleet, nodes=(replace(fleet.nodes[0], cores=(9999,)),))
+    with pytest.raises(Problem, match=r"fleet_cores of one has core 9999; this machine has 0 to \d+$"):
+        fleets.up(lacking)
+    assert not [found for found in survey.containers(find_engine()) if found.name == "kedge-test-one"]
+
+
+@pytest.mark.fleet
 def test_nodes_run_systemd_and_know_each_other(fleet: Fleet) -> None:
     fleets.up(fleet, also=["two"])
     one = fleet.nodes[0]
     answer = nodes.over_ssh(
-        fleet, one, "hostname; systemctl is-system-running; getent hosts two; jcmd -l | wc -l"
+        fleet, one, "hostname; systemctl is-system-running; getent hosts two; jcmd -l | wc -l; nproc"
     )
-    name, state, two, java = answer.stdout.splitlines()
+    name, state, two, java, cores = answer.stdout.splitlines()
     assert (name, state, two.split()) == ("one", "running", ["10.78.250.12", "two"])
     assert int(java) >= 1
+    assert int(cores) == 1
     haproxy = nodes.over_ssh(fleet, one, "systemctl is-enabled haproxy; systemctl is-active haproxy")
     assert haproxy.stdout.split() == ["disabled", "inactive"]
 

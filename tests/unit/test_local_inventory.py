@@ -22,11 +22,14 @@ def test_nodes_have_the_addresses_of_the_inventory() -> None:
     fleet = parse_fleet(
         listing(
             b={"ansible_host": "10.1.2.12", "fleet_start": "on_demand", "fleet_memory": "2g"},
-            a={"ansible_host": "10.1.2.11"},
+            a={"ansible_host": "10.1.2.11", "fleet_cores": "4,0-1"},
         ),
         SOURCE,
     )
-    assert fleet.nodes == (Node("a", "10.1.2.11"), Node("b", "10.1.2.12", on_demand=True, memory="2g"))
+    assert fleet.nodes == (
+        Node("a", "10.1.2.11", cores=(0, 1, 4)),
+        Node("b", "10.1.2.12", on_demand=True, memory="2g"),
+    )
     assert (fleet.name, fleet.network, str(fleet.subnet)) == ("f", "net", "10.1.2.0/24")
     assert fleet.container(fleet.nodes[0]) == "f-a"
 
@@ -47,6 +50,8 @@ def test_hosts_that_are_of_no_fleet_are_left_out() -> None:
         ({"a": {"ansible_host": "10.1.2.1"}}, "10.1.2.1 is this machine's"),
         ({"a": {"ansible_host": "10.1.2.255"}}, "not free"),
         ({"a": {"ansible_host": "10.1.2.2"}, "b": {"ansible_host": "10.1.2.2"}}, "b and a have the same"),
+        ({"a": {"ansible_host": "10.1.2.2", "fleet_cores": "1-0"}}, "fleet_cores of a must be such as '0-1'"),
+        ({"a": {"ansible_host": "10.1.2.2", "fleet_cores": "all"}}, "found 'all'"),
         ({"a_b": {"ansible_host": "10.1.2.2"}}, "host 'a_b' is no host name"),
         ({"a": {"fleet": "f"}}, "must have name, subnet and network; found 'f'"),
         ({"a": {"fleet": {**FLEET, "name": "No Name"}}}, "fleet.name must be small letters"),
