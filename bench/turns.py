@@ -9,9 +9,11 @@ from comparison.figures import collapsed, compare
 from comparison.table import as_json
 from comparison.variant_order import blocks_of, order_of
 
-#: A round that brings no more than this beyond the one before it is steady; of so many at most.
+#: A round that brings no more than this beyond the best before it is steady; so many in a row are enough, and
+#: so many rounds are played at most.
 _STEADY: Final = 1.05
-_ROUNDS: Final = 8
+_IN_A_ROW: Final = 2
+_ROUNDS: Final = 10
 
 #: What a turn of a variant measured: by check its figures, in the names that verdicts.json has.
 Measured = Mapping[str, Mapping[str, Any]]
@@ -22,13 +24,17 @@ class TurnError(Exception):
 
 
 def steady(played: Callable[[], float]) -> None:
-    """Play rounds, each with its rate, until one is hardly quicker than the one before, or a bound is met."""
-    before = 0.0
+    """Play rounds, each with its rate, until some in a row are hardly quicker than the best before.
+
+    One slow round says little: on busy cores the compilers' threads wait for their turn.
+    """
+    best, level = 0.0, 0
     for _ in range(_ROUNDS):
         rate = played()
-        if rate <= before * _STEADY:
+        level = level + 1 if rate <= best * _STEADY else 0
+        if level == _IN_A_ROW:
             return
-        before = rate
+        best = max(best, rate)
 
 
 def take_turns(

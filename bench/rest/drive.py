@@ -30,7 +30,10 @@ class ProxyRefusedError(Exception):
 
 
 class ClientsOfProcess(NamedTuple):
-    """What one process of clients does: who is asked, by how many threads, with which body, for how long."""
+    """What one process of clients does: who is asked, by how many threads, with which body, for how long.
+
+    Before the ``seconds`` that count there are ``uncounted_s``, on the same connections.
+    """
 
     url: str
     topic: str
@@ -38,6 +41,7 @@ class ClientsOfProcess(NamedTuple):
     body: bytes
     session: bool
     seconds: float
+    uncounted_s: float
 
 
 def produce(
@@ -47,10 +51,13 @@ def produce(
     record_bytes: int,
     seconds: float,
     values: Sequence[bytes] = (),
+    *,
+    uncounted_s: float = 0.0,
 ) -> dict[str, float]:
     """Send for a time; return records_per_s, p50_ms and p99_ms of the requests that got an offset.
 
     Each record of a request has the next one of ``values``, or where there are none the same random bytes.
+    The connections send for ``uncounted_s`` before that: a bridge first makes a producer for each.
 
     Raises:
         ProxyRefusedError: when a request is answered with anything but an offset for each record.
@@ -60,7 +67,9 @@ def produce(
     body = json.dumps({"records": records}).encode()
     workers = min(len(urls) * 2, load.clients, 4)
     works = [
-        ClientsOfProcess(urls[n % len(urls)], topic, load.clients // workers, body, load.session, seconds)
+        ClientsOfProcess(
+            urls[n % len(urls)], topic, load.clients // workers, body, load.session, seconds, uncounted_s
+        )
         for n in range(workers)
     ]
     with ProcessPoolExecutor(workers) as pool:
@@ -89,7 +98,8 @@ def _clients(work: ClientsOfProcess) -> list[float]:
 
 
 def _client(work: ClientsOfProcess, took: list[float], failed: list[str]) -> None:
-    deadline = time.monotonic() + work.seconds
+    counted = time.monotonic() + work.uncounted_s
+    deadline = counted + work.seconds
     connection = _connection(work.url)
     try:
         while (began := time.monotonic()) < deadline and not failed:
@@ -99,7 +109,7 @@ def _client(work: ClientsOfProcess, took: list[float], failed: list[str]) -> Non
             entries = _asked(connection, "POST", f"/topics/{work.topic}", work.body, _BINARY)["offsets"]
             if any(entry.get("error_code") or entry.get("offset") is None for entry in entries):
                 raise ProxyRefusedError(f"{work.url}: a record was answered with {entries[0]}")
-            if (ended := time.monotonic()) < deadline:
+            if (ended := time.monotonic()) < deadline and began >= counted:
                 took.append(ended - began)
     except (OSError, http.client.HTTPException, ValueError, LookupError, ProxyRefusedError) as error:
         failed.append(f"{work.url}: {type(error).__name__}: {error}")

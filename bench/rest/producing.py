@@ -227,7 +227,7 @@ _PARTS: Final[Mapping[str, tuple[Callable[[Site], AbstractContextManager[Variant
 @contextmanager
 def _proxy(site: Site, name: str, own: Mapping[str, str]) -> Iterator[str]:
     settings = {"bootstrap.servers": site.broker.bootstrap_servers, "id": name} | dict(own)
-    heap = {"KAFKAREST_HEAP_OPTS": growing_heap(1024)}
+    heap = {"KAFKAREST_HEAP_OPTS": growing_heap(1024, slowly=True)}
     with running_proxy(site.home, site.folder / name, settings, heap) as proxy:
         yield proxy.url
 

@@ -5,11 +5,11 @@
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
 takes of the processors, here and there. group: what consumers of a group (``--members``, 4) that read 5,000
 records/s as they come take of the proxy's processors, and how long records take, in turns of 20 s, the first
-two left out; ``--burst`` records come together. memory: what a fresh proxy with two readers has resident under a small
-load, and its rates at full speed. idle: what two proxies with 80 consumers have resident after a minute.
-outage: how long produce requests take that cannot succeed. stop: what requests get that are in flight on
-SIGTERM. ``--set`` gives the proxy settings in its own keys; repeated, it gives several at once. Each line of
-output is JSON.
+two left out; ``--burst`` records come together. memory: what a fresh proxy with two readers has resident
+under a small load, and its rates at full speed. idle: what two proxies with 80 consumers have resident after
+a minute. outage: how long produce requests take that cannot succeed. stop: what requests get that are in
+flight on SIGTERM. ``--set`` gives the proxy settings in its own keys; repeated, it gives several at once.
+Each line of output is JSON.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from sizing.core.inventory import Inventory
 #: Consumers of one topic, of which those beyond its partitions have nothing to read. The documented plan of a
 #: node of the local fleet, which has 4 GiB, holds no more.
 _IDLE: Final = 80
+#: Clients of ``connections``, each on one of its own.
+CONNECTIONS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Work:
         title: what it is, as the page says it.
         by: ``compare`` for compare.yml, ``proxies`` for loops of bench.rest on the same fleet; ``mirror`` and
             ``streams`` for those benches, which start what they need on this machine.
-        rest: of compare.yml, what it changes in ``verify.rest``.
+        rest: of compare.yml, what it changes in ``verify.rest`` and tells the plan.
+        workload: of loops, what the plan is told.
         share: of the rate of ``verify.rest``.
         restarts: whether an instance restarts, behind its gates, in each load test.
     """
@@ -29,6 +32,7 @@ class Work:
     title: str
     by: Literal["compare", "proxies", "mirror", "streams"]
     rest: Mapping[str, int] = field(default_factory=dict)
+    workload: Mapping[str, int] = field(default_factory=dict)
     share: float = 1.0
     restarts: bool = False
 
@@ -38,7 +42,9 @@ CLASSES: Final = {
     "requests-1": Work("requests of 1 record", "compare", {"records_per_request": 1}, share=0.1),
     "requests-100": Work("requests of 100 records", "compare", {"records_per_request": 100}),
     "requests-1000": Work("requests of 1,000 records", "compare", {"records_per_request": 1000}, share=2.0),
-    "connections": Work("200 connections that produce", "proxies"),
+    "connections": Work(
+        f"{CONNECTIONS} connections that produce", "proxies", workload={"connections": CONNECTIONS}
+    ),
     "backlog": Work("a reader of a backlog", "proxies"),
     "idle-consumers": Work(f"{_IDLE} consumers, most of them idle", "compare", {"consumers": _IDLE}),
     "restart": Work("a restart under load, drained", "compare", restarts=True),
@@ -62,13 +68,16 @@ def variables(work: Work, inventory: Inventory) -> dict[str, Any]:
     if not rest:
         raise ValueError("verify.rest is missing in the inventory: it says what goes through its proxies")
     load = {**rest, **work.rest, "records_per_s": rest["records_per_s"] * work.share}
-    found: dict[str, Any] = {"verify": {**verify, "service": "kafka_rest", "rest": load}}
+    return {"verify": {**verify, "service": "kafka_rest", "rest": load}, **told(work, inventory)}
+
+
+def told(work: Work, inventory: Inventory) -> dict[str, Any]:
+    """Return what tells the plan of a class: one for another load would be compared at what it is not for."""
+    own = {**work.rest, **work.workload}
+    if not own:
+        return {}
     hosts = inventory.group("kafka_rest")
-    workload = inventory.hosts[hosts[0]].get("kafka_rest_workload") if hosts else None
-    if work.rest:
-        # A plan for another load would be compared at what it was not made for.
-        given = dict(workload or {}) | work.rest
-        if consumers := work.rest.get("consumers"):
-            given |= {"largest_group": consumers, "readers": given.get("partitions", consumers)}
-        found["kafka_rest_workload"] = given
-    return found
+    given = dict((inventory.hosts[hosts[0]].get("kafka_rest_workload") if hosts else None) or {}) | own
+    if consumers := own.get("consumers"):
+        given |= {"largest_group": consumers, "readers": given.get("partitions", consumers)}
+    return {"kafka_rest_workload": given}

@@ -12,11 +12,11 @@ from bench.rest.cases import Produce
 from bench.rest.drive import ProxyRefusedError, produce, read
 from bench.rest.fleet import ROOT, FleetError, Proxies, deployed, play
 from bench.turns import Measured, TurnError, steady
-from bench.worth.classes import Work, variables
+from bench.worth.classes import CLASSES, CONNECTIONS, Work, told, variables
 from sizing.inventory.reading import read_inventory
 from sizing.services import SERVICES
 
-_CONNECTIONS: Final = Produce(10, clients=200)
+_CONNECTIONS: Final = Produce(10, clients=CONNECTIONS)
 _BACKLOG: Final = Produce(1000)
 #: How a proxy is ended, by class.
 _SIGNALS: Final = {"term": "TERM", "kill": "KILL"}
@@ -51,6 +51,7 @@ class Loops:
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self._name, self._options = name, options
+        self._told = told(CLASSES[name], read_inventory(options.inventory, SERVICES))
         self._running = ""
 
     def turn(self, variant: str) -> Measured:
@@ -66,7 +67,7 @@ class Loops:
             raise TurnError(str(error)) from error
 
     def _deployed(self, variant: str) -> Proxies:
-        extra = {} if variant == "planned" else {"advice": variant}
+        extra = {**self._told, **({} if variant == "planned" else {"advice": variant})}
         fleet = deployed(self._options.inventory, extra)
         if variant == self._running:
             # A deploy that changes nothing leaves processes that are warm already.
@@ -81,9 +82,10 @@ class Loops:
 
 def _produced(urls: tuple[str, ...], options: argparse.Namespace) -> Measured:
     def once(seconds: float) -> dict[str, float]:
-        return produce(urls, options.topic, _CONNECTIONS, options.record_bytes, seconds)
+        begins = options.warm_up / 4
+        return produce(urls, options.topic, _CONNECTIONS, options.record_bytes, seconds, uncounted_s=begins)
 
-    steady(lambda: once(options.warm_up / 2)["records_per_s"])
+    steady(lambda: once(options.warm_up / 4)["records_per_s"])
     found = once(options.seconds)
     return {
         "throughput": {"rest": {"mean_records_per_s": found["records_per_s"]}},

@@ -30,14 +30,16 @@ def heap(mib: int) -> str:
     return f"-Xms{mib}m -Xmx{mib}m"
 
 
-def growing_heap(mib: int) -> str:
+def growing_heap(mib: int, *, slowly: bool) -> str:
     """Return the flags of a heap that takes memory only as load asks for it.
 
     G1 lets it grow when collections take more than 1/(1+GCTimeRatio) of the time, and sooner while it is
     below half of -Xmx, by a fifth of what is left of that (OpenJDK, G1HeapSizingPolicy). With G1's own ratio
-    of 12, and with 6, the start of a JVM on busy cores made it grow already.
+    of 12, and with 6, the start of a JVM on busy cores made it grow already: ``slowly`` has one of 2. What
+    G1 marks while the process runs counts in no ratio, so it suits a heap whose live data stays small.
     """
-    return f"-Xms{GROWS_FROM_MIB}m -Xmx{mib}m -XX:GCTimeRatio=2"
+    ratio = " -XX:GCTimeRatio=2" if slowly else ""
+    return f"-Xms{GROWS_FROM_MIB}m -Xmx{mib}m{ratio}"
 
 
 def maximum_heap_mib(flags: str) -> int | None:

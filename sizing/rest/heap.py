@@ -65,16 +65,22 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess, *, grows: bool) -
     return advised
 
 
-def as_flags(heap: Choice, *, grows: bool) -> Choice:
-    """Return an advised heap (MiB) as flags; one of 1 GiB or less may begin small and grow."""
+def as_flags(heap: Choice, *, grows: bool, producers: bool = False) -> Choice:
+    """Return an advised heap (MiB) as flags; one of 1 GiB or less may begin small and grow.
+
+    ``producers`` says that each connection has a producer of its own, hence live data.
+    """
     mib = _mib(heap)
     if not grows or mib > _GUIDE_HEAP_MIB:
         return replace(heap, value=jvm_flags.heap(mib))
+    marked = (
+        "; it grows by G1's own ratio: with GCTimeRatio=2 the producers of 100 connections kept G1 marking"
+    )
     return Choice(
-        jvm_flags.growing_heap(mib),
+        jvm_flags.growing_heap(mib, slowly=not producers),
         f"{heap.because}; it begins with {jvm_flags.GROWS_FROM_MIB} MiB and grows as load asks for it: under "
         "a small load kafka-rest and the bridge had 0.2 to 0.3 GiB resident, in place of 0.7 and 0.8 with 1 "
-        "GiB from the start",
+        f"GiB from the start{marked if producers else ''}",
         f"{REAL}, A heap that grows; {heap.source}",
         "measured",
     )

@@ -33,11 +33,13 @@ class Proxy(JsonHandler, BaseHTTPRequestHandler):
     entry = OFFSET
     connections: ClassVar[set[Any]] = set()
     body: ClassVar[Any] = None
+    produced = 0
 
     def do_POST(self) -> None:
         Proxy.connections.add(self.client_address)
         body = Proxy.body = self.asked()
         if self.path.startswith("/topics/"):
+            Proxy.produced += 1
             self.answer(200, {"offsets": [Proxy.entry] * len(body["records"])})
         else:  # a consumer that is made, or subscribes
             self.answer(200, {"instance_id": "i"})
@@ -72,6 +74,12 @@ def test_records_are_counted_and_sessions_keep_their_connection(url: str) -> Non
     assert len(Proxy.connections) == 2
     produce([url], "t", Produce(10, clients=2, session=False), 20, 0.5)
     assert len(Proxy.connections) > 6
+
+
+def test_what_a_connection_sends_first_does_not_count(url: str) -> None:
+    Proxy.produced = 0
+    found = produce([url], "t", Produce(1, clients=1), 20, 0.2, uncounted_s=0.6)
+    assert 0 < found["records_per_s"] * 0.2 < Proxy.produced / 2
 
 
 def test_records_of_a_request_have_the_values_in_turn(url: str) -> None:

@@ -69,7 +69,13 @@ def test_turns_that_collapse_are_counted_and_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rates", "rounds"), [([50, 90, 91], 3), ([2.0**n for n in range(20)], 8), ([0, 5], 1)]
+    ("rates", "rounds"),
+    [
+        ([50, 90, 91, 92], 4),
+        ([50, 90, 60, 100, 101, 102], 6),
+        ([2.0**n for n in range(20)], 10),
+        ([0, 0], 2),
+    ],
 )
 def test_rounds_end_when_they_get_no_quicker_or_at_a_bound(rates: list[float], rounds: int) -> None:
     played = iter(rates)
@@ -136,6 +142,7 @@ class Fleet:
 
     def __init__(self, rates: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.rates, self.played = rates, list[str]()
+        self.told: list[Any] = []
         self.variant = "planned"
         proxies = Proxies("sandbox", "1.0.0", (("h", "kafka-rest@1", "http://h:1"),), session_s=1)
         monkeypatch.setattr(worth, "proxies", lambda *_: proxies)
@@ -152,6 +159,7 @@ class Fleet:
 
     def deploy(self, extra: Mapping[str, Any], proxies: Proxies) -> Proxies:
         self.variant = extra.get("advice", "planned")
+        self.told.append(extra.get("kafka_rest_workload", {}).get("connections"))
         self.played.append(self.variant)
         return proxies
 
@@ -168,7 +176,7 @@ class Fleet:
         document = {**found, "run_id": "r", "failed": {}, "trials": []}
         (report / "comparison.json").write_text(json.dumps(document))
 
-    def produce(self, *_: Any) -> dict[str, float]:
+    def produce(self, *_: Any, **__: Any) -> dict[str, float]:
         if not (own := self.rates[self.variant]):
             raise ProxyRefusedError("no request was answered")
         return {"records_per_s": own + len(self.played) * 0.01, "p50_ms": 1.0, "p99_ms": 2.0}
@@ -185,6 +193,7 @@ def test_each_class_leaves_a_report_and_the_fleet_is_put_back(
     assert play(tmp_path, "requests-1", "connections") == 0
     # compare.yml begins where the hosts run what is planned for the class.
     assert fleet.played[:2] == ["deploy.yml", "compare.yml"]
+    assert set(fleet.told) == {200}
     # Who follows himself is restarted: fresh processes in each turn.
     assert fleet.played[2:7] == ["stock", "planned", "planned", "rolling_restart.yml", "stock"]
     assert fleet.played[-1] == "put back"
