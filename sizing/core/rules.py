@@ -11,6 +11,7 @@ _FIRST: Final = "0.1.0"
 #: names each under that release.
 CHANGED: Final[Mapping[str, str]] = {
     "broker.cluster": "0.2.0",
+    "rest.consumer.pause": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
     "rest.heap.consumers": "0.2.0",
     "rest.producer.batch": "0.2.0",

@@ -10,14 +10,15 @@ from sizing.clients.fetches import Fetches
 from sizing.core.settings import KIB, MIB, Sheet
 from sizing.core.values import int_or_none
 from sizing.host.facts import HostFacts
+from sizing.rest.consumers import PAUSE_MS, SHORT_PAUSE_MS
 from sizing.rest.distribution import Distribution
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.keys import check_rest_keys
 from sizing.rest.source_names import GUIDE, MEASURED
 from sizing.rest.variables import KafkaRest
 
-#: The guide, Don't Touch These Settings, with their defaults.
-_DONT_TOUCH: Final = {"consumer.iterator.backoff.ms": 50, "consumer.iterator.timeout.ms": 1}
+#: The guide, Don't Touch These Settings; and the values that were measured here.
+_DONT_TOUCH: Final = {"consumer.iterator.backoff.ms": range(SHORT_PAUSE_MS, PAUSE_MS + 1)}
 #: Defined and never read: kafka-rest, KafkaRestConfig.
 _NO_EFFECT: Final = frozenset(
     {
@@ -45,8 +46,8 @@ _MAX_REQUEST_BYTES: Final = MIB  # max.request.size of a producer
 def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRest) -> None:
     """Find own values that are better left, have no effect, or that this version does not read."""
     own = variables.settings
-    for key in sorted(own.keys() & _DONT_TOUCH.keys() - _NO_EFFECT):
-        if int_or_none(own[key]) != _DONT_TOUCH[key]:
+    for key in sorted(own.keys() & _DONT_TOUCH.keys()):
+        if int_or_none(own[key]) not in _DONT_TOUCH[key]:
             sheet.warning(
                 "rest.dont_touch",
                 f"{key} is {own[key]}, and changing it may lead to very poor performance ({GUIDE}, Don't "

@@ -118,7 +118,7 @@ class Groups:
     """Whether the consumers of a proxy can speak the consumer protocol (KIP-848).
 
     They can from the version ``since`` on, None where none can; ``because`` says what is known, or why not;
-    ``price`` what the consumer protocol takes of the processors, against the classic one.
+    ``price`` what the consumer protocol costs, against the classic one.
     """
 
     since: tuple[int, ...] | None

@@ -11,6 +11,7 @@ from tests.planned import CLUSTERS, findings, of_topics, streams
 from tests.rest_inventories import of_rule, planned, rest
 
 PROTOCOL = "consumer.group.protocol"
+PAUSE = "consumer.iterator.backoff.ms"
 SESSION = "consumer.session.timeout.ms"
 RULE = "rest.consumer.protocol"
 LEVELS = {"service_levels": {"rebalance": {"consume_stall_s": 15}}}
@@ -82,6 +83,26 @@ def test_a_poll_of_the_consumer_protocol_takes_what_a_produce_request_has(
 ) -> None:
     inventory = rest(1, READERS | workload, common=ABLE | LEVELS, version=version, settings=asked)
     assert planned(inventory, "consumer.max.poll.records") == polled
+
+
+@pytest.mark.parametrize(
+    ("consumers", "settings", "pause"),
+    [
+        (4, {}, "25"),
+        (16, {}, "25"),
+        (17, {}, ""),  # the proxy's own
+        (0, {}, ""),
+        (4, {PROTOCOL: "classic"}, ""),
+        (4, {PAUSE: 50}, "50"),
+    ],
+)
+def test_reads_of_few_consumers_pause_for_half_the_default(
+    consumers: int, settings: dict[str, Any], pause: str
+) -> None:
+    common = ABLE | LEVELS
+    inventory = rest(1, {"consumers": consumers}, common, instances_per_host=1, settings=settings)
+    assert planned(inventory, PAUSE) == pause
+    assert not of_rule(make_plan(inventory), "rest.dont_touch", "warning")
 
 
 def test_the_session_moves_to_brokers_that_the_kit_runs() -> None:
