@@ -75,7 +75,7 @@ def produce(
     with ProcessPoolExecutor(workers) as pool:
         took = [each for found in pool.map(_clients, works) for each in found]
     if not took:
-        raise ProxyRefusedError(f"{urls[0]}: no request was answered within {seconds:g} s")
+        raise ProxyRefusedError(f"{urls[0]}: no request was answered within the {seconds:g} s that count")
     cuts = statistics.quantiles(took, n=100) if len(took) > 1 else took * 99
     return {
         "records_per_s": len(took) * load.records / seconds,
@@ -109,7 +109,7 @@ def _client(work: ClientsOfProcess, took: list[float], failed: list[str]) -> Non
             entries = _asked(connection, "POST", f"/topics/{work.topic}", work.body, _BINARY)["offsets"]
             if any(entry.get("error_code") or entry.get("offset") is None for entry in entries):
                 raise ProxyRefusedError(f"{work.url}: a record was answered with {entries[0]}")
-            if (ended := time.monotonic()) < deadline and began >= counted:
+            if counted <= (ended := time.monotonic()) < deadline:
                 took.append(ended - began)
     except (OSError, http.client.HTTPException, ValueError, LookupError, ProxyRefusedError) as error:
         failed.append(f"{work.url}: {type(error).__name__}: {error}")

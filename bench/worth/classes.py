@@ -23,8 +23,8 @@ class Work:
         title: what it is, as the page says it.
         by: ``compare`` for compare.yml, ``proxies`` for loops of bench.rest on the same fleet; ``mirror`` and
             ``streams`` for those benches, which start what they need on this machine.
-        rest: of compare.yml, what it changes in ``verify.rest`` and tells the plan.
-        workload: of loops, what the plan is told.
+        rest: of compare.yml, what it changes in ``verify.rest`` and in the workload that is planned for.
+        workload: of loops, what it changes in that workload.
         share: of the rate of ``verify.rest``.
         restarts: whether an instance restarts, behind its gates, in each load test.
     """
@@ -68,11 +68,14 @@ def variables(work: Work, inventory: Inventory) -> dict[str, Any]:
     if not rest:
         raise ValueError("verify.rest is missing in the inventory: it says what goes through its proxies")
     load = {**rest, **work.rest, "records_per_s": rest["records_per_s"] * work.share}
-    return {"verify": {**verify, "service": "kafka_rest", "rest": load}, **told(work, inventory)}
+    return {"verify": {**verify, "service": "kafka_rest", "rest": load}, **planned_for(work, inventory)}
 
 
-def told(work: Work, inventory: Inventory) -> dict[str, Any]:
-    """Return what tells the plan of a class: one for another load would be compared at what it is not for."""
+def planned_for(work: Work, inventory: Inventory) -> dict[str, Any]:
+    """Return the variable with the workload of a class; empty where it is that of the inventory.
+
+    A plan for another load would be compared at what it was not made for.
+    """
     own = {**work.rest, **work.workload}
     if not own:
         return {}

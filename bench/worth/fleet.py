@@ -12,7 +12,7 @@ from bench.rest.cases import Produce
 from bench.rest.drive import ProxyRefusedError, produce, read
 from bench.rest.fleet import ROOT, FleetError, Proxies, deployed, play
 from bench.turns import Measured, TurnError, steady
-from bench.worth.classes import CLASSES, CONNECTIONS, Work, told, variables
+from bench.worth.classes import CLASSES, CONNECTIONS, Work, planned_for, variables
 from sizing.inventory.reading import read_inventory
 from sizing.services import SERVICES
 
@@ -51,7 +51,7 @@ class Loops:
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self._name, self._options = name, options
-        self._told = told(CLASSES[name], read_inventory(options.inventory, SERVICES))
+        self._workload = planned_for(CLASSES[name], read_inventory(options.inventory, SERVICES))
         self._running = ""
 
     def turn(self, variant: str) -> Measured:
@@ -67,7 +67,7 @@ class Loops:
             raise TurnError(str(error)) from error
 
     def _deployed(self, variant: str) -> Proxies:
-        extra = {**self._told, **({} if variant == "planned" else {"advice": variant})}
+        extra = {**self._workload, **({} if variant == "planned" else {"advice": variant})}
         fleet = deployed(self._options.inventory, extra)
         if variant == self._running:
             # A deploy that changes nothing leaves processes that are warm already.

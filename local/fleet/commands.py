@@ -39,6 +39,7 @@ def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) ->
     """Start the chosen nodes that do not run; raises Problem before anything is touched where they cannot."""
     began = time.monotonic()
     wanted = choose(fleet, limit, also)
+    _check_cores(fleet, wanted)
     engine = find_engine()
     with _lock(fleet.name):
         found = _check(engine, fleet, wanted)
@@ -58,7 +59,6 @@ def up(fleet: Fleet, limit: Collection[str] = (), also: Collection[str] = ()) ->
 
 
 def _check(engine: Engine, fleet: Fleet, wanted: list[Node]) -> list[Container]:
-    _check_cores(fleet, wanted)
     found, known = survey.containers(engine), survey.networks(engine)
     survey.check_owner(fleet, found, known)
     _clear_bridges(fleet, known)
@@ -78,8 +78,8 @@ def _check_cores(fleet: Fleet, wanted: list[Node]) -> None:
     for node in wanted:
         if node.cores and node.cores[-1] > last:
             raise Problem(
-                f"inventory {fleet.source}: fleet_cores of {node.name} has core {node.cores[-1]}; "
-                f"this machine has 0 to {last}"
+                f"inventory {fleet.source}: fleet_cores of {node.name} has core {node.cores[-1]}, and this "
+                f"machine has cores 0 to {last}: name some of these, or take fleet_cores out"
             )
 
 

@@ -155,7 +155,8 @@ def _cores(host: str, facts: dict[str, Any], source: Path) -> tuple[int, ...]:
         cores = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
         if not cores:
             raise Problem(
-                f"inventory {source}: fleet_cores of {host} must be such as '0-1' or '0,2'; found {given!r}"
+                f"inventory {source}: fleet_cores of {host} must look like '0-1' or '0,2', without spaces; "
+                f"found {given!r}"
             )
         found.update(cores)
     return tuple(sorted(found))

@@ -35,8 +35,9 @@ def growing_heap(mib: int, *, slowly: bool) -> str:
 
     G1 lets it grow when collections take more than 1/(1+GCTimeRatio) of the time, and sooner while it is
     below half of -Xmx, by a fifth of what is left of that (OpenJDK, G1HeapSizingPolicy). With G1's own ratio
-    of 12, and with 6, the start of a JVM on busy cores made it grow already: ``slowly`` has one of 2. What
-    G1 marks while the process runs counts in no ratio, so it suits a heap whose live data stays small.
+    of 12, and with 6, the start of a JVM on busy cores made it grow already: ``slowly`` has one of 2. Marking
+    beside the process counts in no ratio, and a heap that stays small may be marked again and again: take
+    ``slowly`` only where live data stays small.
     """
     ratio = " -XX:GCTimeRatio=2" if slowly else ""
     return f"-Xms{GROWS_FROM_MIB}m -Xmx{mib}m{ratio}"

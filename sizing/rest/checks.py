@@ -17,8 +17,8 @@ from sizing.rest.keys import check_rest_keys
 from sizing.rest.source_names import GUIDE, MEASURED
 from sizing.rest.variables import KafkaRest
 
-#: The guide, Don't Touch These Settings; and the values that were measured here.
-_DONT_TOUCH: Final = {"consumer.iterator.backoff.ms": range(SHORT_PAUSE_MS, PAUSE_MS + 1)}
+#: From what rest.consumer.pause sets to the default, which the guide says to leave alone.
+_PAUSES: Final = range(SHORT_PAUSE_MS, PAUSE_MS + 1)
 #: Defined and never read: kafka-rest, KafkaRestConfig.
 _NO_EFFECT: Final = frozenset(
     {
@@ -46,14 +46,15 @@ _MAX_REQUEST_BYTES: Final = MIB  # max.request.size of a producer
 def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRest) -> None:
     """Find own values that are better left, have no effect, or that this version does not read."""
     own = variables.settings
-    for key in sorted(own.keys() & _DONT_TOUCH.keys()):
-        if int_or_none(own[key]) not in _DONT_TOUCH[key]:
-            sheet.warning(
-                "rest.dont_touch",
-                f"{key} is {own[key]}, and changing it may lead to very poor performance ({GUIDE}, Don't "
-                "Touch These Settings): shorter costs a core, longer costs latency",
-                f"take it out; consumer.receive.buffer.bytes=-1 reads faster for less ({MEASURED}, Reading)",
-            )
+    key = "consumer.iterator.backoff.ms"
+    if key in own and int_or_none(own[key]) not in _PAUSES:
+        sheet.warning(
+            "rest.dont_touch",
+            f"{key} is {own[key]}, outside {SHORT_PAUSE_MS} to {PAUSE_MS} ms: shorter costs up to a core, "
+            f"longer costs latency; the guide asks to leave it alone ({GUIDE}, Don't Touch These Settings)",
+            "take it out, so that the plan sets it; consumer.receive.buffer.bytes=-1 reads faster for less "
+            f"({MEASURED}, Reading)",
+        )
     for key in sorted(own.keys() & _NO_EFFECT):
         sheet.warning(
             "rest.no_effect",

@@ -118,13 +118,15 @@ class Groups:
     """Whether the consumers of a proxy can speak the consumer protocol (KIP-848).
 
     They can from the version ``since`` on, None where none can; ``because`` says what is known, or why not;
-    ``price`` what the consumer protocol costs, against the classic one.
+    ``price`` what the consumer protocol costs, against the classic one; ``pauses`` that a read pauses after
+    a poll that found nothing, where it could wait in the client.
     """
 
     since: tuple[int, ...] | None
     because: str
     source: str
     price: str = "not measured here"
+    pauses: bool = False
 
 
 @dataclass(frozen=True, slots=True)

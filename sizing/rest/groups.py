@@ -103,7 +103,9 @@ def _put_protocol(sheet: Sheet, file: str, key: str, process: RestProcess, obsta
             f"the group; the price: {groups.price}; {groups.because}; the session is the group's, "
             f"{process.coordinator.session_ms} ms on the brokers"
         )
-        source = f"{MEASURED}, Groups and restarts; {REAL}, What the consumer protocol takes"
+        source = (
+            f"{MEASURED}, Groups and restarts; {REAL}, What the consumer protocol takes, Records of a poll"
+        )
         measured = Choice(CONSUMER, because, source, "measured")
         sheet.put(file, key, _RULE, documented, measured)
         return

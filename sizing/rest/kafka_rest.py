@@ -123,7 +123,8 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
         plan_fetch(sheet, properties, "consumer.", process.fetches.brokers, small_fetch=process.small_fetch)
         if plan_groups(sheet, properties, process) and workload.consumers:
             plan_poll(sheet, properties, workload)
-            plan_pause(sheet, properties, process.load.consumers)
+            if process.distribution.groups.pauses:
+                plan_pause(sheet, properties, process.load.consumers)
         if build.since_8:
             plan_linger(sheet, properties, workload)
             plan_flood(sheet, properties, "client.metadata.recovery.strategy")

@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 
+from bench.rest import producing
 from bench.rest.__main__ import PARTS, main, report
 from bench.rest.cases import Produce, variants
 from bench.rest.drive import ProxyRefusedError, produce
 from bench.rest.fleet import FleetError, Proxies, proxies
-from bench.rest.producing import balancer
 from bench.rest.restarts import Group
 from local.setup.packages import find
 from sizing.inventory.reading import read_inventory
@@ -90,11 +91,28 @@ def test_records_of_a_request_have_the_values_in_turn(url: str) -> None:
 def test_a_balancer_hands_requests_on_and_ends(url: str, tmp_path: Path) -> None:
     program = find("haproxy")
     assert program
-    with balancer(program, tmp_path / "always", url, "http-reuse always", "") as before:
+    with producing.balancer(program, tmp_path / "always", url, "http-reuse always", "") as before:
         assert before != url
         produce([before], "t", Produce(1, clients=1), 10, 0.3)
     with pytest.raises(ProxyRefusedError, match="refused"):
         produce([before], "t", Produce(1, clients=1), 10, 0.3)
+
+
+def test_a_proxy_that_refuses_while_it_warms_up_gets_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = tmp_path / "bin" / "kafka-rest-start"
+    start.parent.mkdir()
+    start.touch()
+    refused = Mock(side_effect=ProxyRefusedError("http://x: HTTP 503"))
+    variants = contextlib.nullcontext({"defaults": ("http://x",)})
+    monkeypatch.setattr(producing, "kafka_jars", lambda: tmp_path)
+    monkeypatch.setattr(producing, "running_broker", lambda *_, **__: contextlib.nullcontext(Mock()))
+    monkeypatch.setattr(producing, "unpack", lambda *_: tmp_path)
+    monkeypatch.setattr(producing, "produce", refused)
+    monkeypatch.setattr(producing, "_PARTS", {"producer": (lambda _: variants, ("by_100",))})
+    assert producing.main(["archive.tar.gz", "producer"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "bench.rest.producing: http://x: HTTP 503"
 
 
 def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:

@@ -142,7 +142,7 @@ class Fleet:
 
     def __init__(self, rates: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.rates, self.played = rates, list[str]()
-        self.told: list[Any] = []
+        self.connections: list[Any] = []
         self.variant = "planned"
         proxies = Proxies("sandbox", "1.0.0", (("h", "kafka-rest@1", "http://h:1"),), session_s=1)
         monkeypatch.setattr(worth, "proxies", lambda *_: proxies)
@@ -159,7 +159,7 @@ class Fleet:
 
     def deploy(self, extra: Mapping[str, Any], proxies: Proxies) -> Proxies:
         self.variant = extra.get("advice", "planned")
-        self.told.append(extra.get("kafka_rest_workload", {}).get("connections"))
+        self.connections.append(extra.get("kafka_rest_workload", {}).get("connections"))
         self.played.append(self.variant)
         return proxies
 
@@ -193,7 +193,7 @@ def test_each_class_leaves_a_report_and_the_fleet_is_put_back(
     assert play(tmp_path, "requests-1", "connections") == 0
     # compare.yml begins where the hosts run what is planned for the class.
     assert fleet.played[:2] == ["deploy.yml", "compare.yml"]
-    assert set(fleet.told) == {200}
+    assert set(fleet.connections) == {200}
     # Who follows himself is restarted: fresh processes in each turn.
     assert fleet.played[2:7] == ["stock", "planned", "planned", "rolling_restart.yml", "stock"]
     assert fleet.played[-1] == "put back"

@@ -94,15 +94,23 @@ def test_a_poll_of_the_consumer_protocol_takes_what_a_produce_request_has(
         (0, {}, ""),
         (4, {PROTOCOL: "classic"}, ""),
         (4, {PAUSE: 50}, "50"),
+        (4, {PAUSE: 25}, "25"),
     ],
 )
 def test_reads_of_few_consumers_pause_for_half_the_default(
     consumers: int, settings: dict[str, Any], pause: str
 ) -> None:
     common = ABLE | LEVELS
-    inventory = rest(1, {"consumers": consumers}, common, instances_per_host=1, settings=settings)
+    inventory = rest(1, {"consumers": consumers * 2}, common, instances_per_host=2, settings=settings)
     assert planned(inventory, PAUSE) == pause
     assert not of_rule(make_plan(inventory), "rest.dont_touch", "warning")
+
+
+def test_the_sandbox_whose_reads_wait_in_the_client_has_no_pause() -> None:
+    common = ABLE | LEVELS | {"fleet": {"name": "x"}}
+    inventory = rest(1, READERS, common, distribution="sandbox", version="1.0.0")
+    assert planned(inventory, PROTOCOL) == "consumer"
+    assert planned(inventory, PAUSE) == ""
 
 
 def test_the_session_moves_to_brokers_that_the_kit_runs() -> None:
