@@ -104,7 +104,8 @@ def _put_protocol(sheet: Sheet, file: str, key: str, process: RestProcess, obsta
             f"{process.coordinator.session_ms} ms on the brokers"
         )
         source = (
-            f"{MEASURED}, Groups and restarts; {REAL}, What the consumer protocol takes, Records of a poll"
+            f"{MEASURED}, Groups and restarts; {REAL}, What the consumer protocol takes; "
+            f"{REAL}, Records of a poll"
         )
         measured = Choice(CONSUMER, because, source, "measured")
         sheet.put(file, key, _RULE, documented, measured)
