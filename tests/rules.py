@@ -21,7 +21,7 @@ from sizing.core.settings import Choice, Sheet
 from sizing.inventory.reading import read_inventory
 from sizing.plan import make_plan
 from sizing.services import SERVICES
-from tests.planned import JOINS, mirrors, of_topics, streams
+from tests.planned import CLUSTERS, JOINS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -266,6 +266,7 @@ def inventories() -> list[Inventory]:
         rest(1, distribution="strimzi", version="1.1.0", workload=busy),
         rest(1, workload=busy, settings={"client.id": "x"}, profile="throughput"),
         rest(1, workload={"concurrent_requests": 200}, common={"host_round_trip_ms": 20}),
+        rest(1, workload={"consumers": 4}, common={"kafka_clusters": CLUSTERS | {"leaf": CLUSTERS["leaf"] | {"group_session_ms": 10_000}}}),
         rest(2, version="7.9.1", zookeeper_connect="z:2181", workload=many, groups={"load_generator": ("rest1",)}),
         mirrors(kind="mirror_maker_2", version="4.3.1", flow={"exactly_once": True}),
         mirrors(flow={"round_trip_ms": 60, "link_mbit_per_s": 1000, "environment": {"A": "1"}, "metrics": {"first_port": 9410}}),

@@ -65,22 +65,23 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess, *, grows: bool) -
     return advised
 
 
-def as_flags(heap: Choice, *, grows: bool, producers: bool = False) -> Choice:
+def as_flags(heap: Choice, load: ProcessWorkload, *, grows: bool) -> Choice:
     """Return an advised heap (MiB) as flags; one of 1 GiB or less may begin small and grow.
 
-    ``producers`` says that each connection has a producer of its own, hence live data.
+    Where each connection has a producer of its own, live data grows with the load, and the heap follows it.
     """
     mib = _mib(heap)
     if not grows or mib > _GUIDE_HEAP_MIB:
         return replace(heap, value=jvm_flags.heap(mib))
+    follows = load.connection.producer
     marked = (
         "; it grows by G1's own ratio: with GCTimeRatio=2 the producers of 100 connections kept G1 marking"
     )
     return Choice(
-        jvm_flags.growing_heap(mib, slowly=not producers),
+        jvm_flags.growing_heap(mib, slowly=not follows),
         f"{heap.because}; it begins with {jvm_flags.GROWS_FROM_MIB} MiB and grows as load asks for it: under "
         "a small load kafka-rest and the bridge had 0.2 to 0.3 GiB resident, in place of 0.7 and 0.8 with 1 "
-        f"GiB from the start{marked if producers else ''}",
+        f"GiB from the start{marked if follows else ''}",
         f"{REAL}, A heap that grows; {heap.source}",
         "measured",
     )
@@ -91,8 +92,8 @@ def put_heap(sheet: Sheet, file: str, key: str, process: RestProcess, *, grows: 
     heap_mib = planned_heap(sheet, key, process, grows=grows)
     if given := process.variables.heap_mib:
         sheet.give(key, jvm_flags.heap(given))
-    documented = as_flags(_documented(process.load.consumers), grows=False)
-    measured = as_flags(_measured(process.load, grows=grows), grows=grows)
+    documented = as_flags(_documented(process.load.consumers), process.load, grows=False)
+    measured = as_flags(_measured(process.load, grows=grows), process.load, grows=grows)
     sheet.put(file, key, "rest.heap.consumers", documented, measured)
     return heap_mib
 

@@ -229,7 +229,7 @@ def _environment(sheet: Sheet, file: str, process: RestProcess) -> int:
         heap = (
             Choice(jvm_flags.heap(own), f"kafka_rest_heap_mib is {own}", advised_heap.source, "derived")
             if own
-            else as_flags(advised_heap, grows=advice == "measured", producers=True)
+            else as_flags(advised_heap, process.load, grows=advice == "measured")
         )
         flags = collectors(own or int(advised_heap.value or 0), logs, process.load, process.java)[form]
         forms.append(
