@@ -29,7 +29,7 @@ _LESS_IS_BETTER: Final = re.compile(
 #: Of repetitions, what is judged. Each more makes it harder to tell a difference in the others: these are
 #: what users of a service notice,
 _NOTICED: Final = re.compile(
-    r"^throughput\..*\bmean_records_per_s$|^latency\..*\b(ack_p50|ack_p99|delivery_p99)_ms$"
+    r"^throughput\..*\bmean_records_per_s$|^latency\..*\b(ack|delivery)_p(50|99)_ms$"
     r"|^rebalance\.(produce_gap|consume_stall)_s$|^mirror\.[^.]+\.delay_p99_ms$|^outputs\..*\blatency_p99_ms$"
 )
 #: and what its owners do.

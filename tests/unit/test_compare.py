@@ -70,6 +70,24 @@ def test_what_differs_by_more_than_the_noise_got_better_or_worse(
     assert changes(before, after) == expected
 
 
+def test_of_repetitions_the_median_and_the_99th_percentile_of_latencies_are_judged() -> None:
+    """A percentile more would make it harder to tell a difference in these."""
+    before = {
+        f"{of}_{end}_ms": 20.0 for of in ("ack", "delivery") for end in ("p50", "p95", "p99", "p999", "max")
+    }
+
+    def side(by: float) -> list[dict[str, Any]]:
+        documents = [run() for _ in range(5)]
+        for number, one in enumerate(documents):
+            one["checks"][2]["measured"] = {"rest": {name: ms + number + by for name, ms in before.items()}}
+        return documents
+
+    found = compare({"after": [(side(0), side(10))]})["after"]
+    assert {one.name.rpartition(".")[2] for one in found if one.change == "worse"} == {
+        "ack_p50_ms", "ack_p99_ms", "delivery_p50_ms", "delivery_p99_ms",
+    }  # fmt: skip
+
+
 def test_several_sides_share_one_chance_of_a_false_alarm() -> None:
     """What is enough for one side alone is not, once it is one of many that were looked at."""
     base, slow = [run(p99=20 + n) for n in range(4)], [run(p99=30 + n) for n in range(4)]
