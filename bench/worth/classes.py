@@ -23,16 +23,15 @@ class Work:
         title: what it is, as the page says it.
         by: ``compare`` for compare.yml, ``proxies`` for loops of bench.rest on the same fleet; ``mirror`` and
             ``streams`` for those benches, which start what they need on this machine.
-        rest: of compare.yml, what it changes in ``verify.rest`` and in the workload that is planned for.
-        workload: of loops, what it changes in that workload.
+        load: what it changes in the workload that is planned for and, by compare.yml, in ``verify.rest``. A
+            loop makes its load itself.
         share: of the rate of ``verify.rest``.
         restarts: whether an instance restarts, behind its gates, in each load test.
     """
 
     title: str
     by: Literal["compare", "proxies", "mirror", "streams"]
-    rest: Mapping[str, int] = field(default_factory=dict)
-    workload: Mapping[str, int] = field(default_factory=dict)
+    load: Mapping[str, int] = field(default_factory=dict)
     share: float = 1.0
     restarts: bool = False
 
@@ -42,9 +41,7 @@ CLASSES: Final = {
     "requests-1": Work("requests of 1 record", "compare", {"records_per_request": 1}, share=0.1),
     "requests-100": Work("requests of 100 records", "compare", {"records_per_request": 100}),
     "requests-1000": Work("requests of 1,000 records", "compare", {"records_per_request": 1000}, share=2.0),
-    "connections": Work(
-        f"{CONNECTIONS} connections that produce", "proxies", workload={"connections": CONNECTIONS}
-    ),
+    "connections": Work(f"{CONNECTIONS} connections that produce", "proxies", {"connections": CONNECTIONS}),
     "backlog": Work("a reader of a backlog", "proxies"),
     "idle-consumers": Work(f"{_IDLE} consumers, most of them idle", "compare", {"consumers": _IDLE}),
     "restart": Work("a restart under load, drained", "compare", restarts=True),
@@ -67,7 +64,7 @@ def variables(work: Work, inventory: Inventory) -> dict[str, Any]:
     rest = verify.get("rest")
     if not rest:
         raise ValueError("verify.rest is missing in the inventory: it says what goes through its proxies")
-    load = {**rest, **work.rest, "records_per_s": rest["records_per_s"] * work.share}
+    load = {**rest, **work.load, "records_per_s": rest["records_per_s"] * work.share}
     return {"verify": {**verify, "service": "kafka_rest", "rest": load}, **planned_for(work, inventory)}
 
 
@@ -76,11 +73,11 @@ def planned_for(work: Work, inventory: Inventory) -> dict[str, Any]:
 
     A plan for another load would be compared at what it was not made for.
     """
-    own = {**work.rest, **work.workload}
-    if not own:
+    if not work.load:
         return {}
     hosts = inventory.group("kafka_rest")
-    given = dict((inventory.hosts[hosts[0]].get("kafka_rest_workload") if hosts else None) or {}) | own
-    if consumers := own.get("consumers"):
+    given = (inventory.hosts[hosts[0]].get("kafka_rest_workload") if hosts else None) or {}
+    given = {**given, **work.load}
+    if consumers := work.load.get("consumers"):
         given |= {"largest_group": consumers, "readers": given.get("partitions", consumers)}
     return {"kafka_rest_workload": given}

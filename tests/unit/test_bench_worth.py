@@ -97,7 +97,7 @@ def test_each_class_of_load_can_be_planned_and_is_part_of_the_plan(name: str, ad
     rest = given["verify"]["rest"]
     assert rest["records_per_s"] == 5200 * work.share
     assert rest["topic"] == "kedge-verify-rest"
-    for key, value in work.rest.items():
+    for key, value in work.load.items():
         assert rest[key] == given["kafka_rest_workload"][key] == value
     # Nobody's own words: what is the inventory's stays.
     assert "kafka_rest_workload" not in given or given["kafka_rest_workload"]["partitions"] == 6
