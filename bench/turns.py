@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from comparison.figures import collapsed, compare
+from comparison.level_rounds import LevelRounds
 from comparison.table import as_json
 from comparison.variant_order import blocks_of, order_of
 
-#: A round that brings no more than this beyond the best before it is steady; so many in a row are enough, and
-#: so many rounds are played at most.
-_STEADY: Final = 1.05
-_IN_A_ROW: Final = 2
+#: Rounds of a warm-up at most.
 _ROUNDS: Final = 10
 
 #: What a turn of a variant measured: by check its figures, in the names that verdicts.json has.
@@ -24,17 +22,12 @@ class TurnError(Exception):
 
 
 def steady(played: Callable[[], float]) -> None:
-    """Play rounds, each with its rate, until some in a row are hardly quicker than the best before.
-
-    One slow round says little: on busy cores the compilers' threads wait for their turn.
-    """
-    best, level = 0.0, 0
+    """Play rounds, each with its rate, until they are level."""
+    rounds = LevelRounds()
     for _ in range(_ROUNDS):
         rate = played()
-        level = level + 1 if rate <= best * _STEADY else 0
-        if level == _IN_A_ROW:
+        if rounds.last(1 / rate if rate else None):
             return
-        best = max(best, rate)
 
 
 def take_turns(

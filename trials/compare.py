@@ -28,9 +28,9 @@ from verify.process import Ending
 
 _LEAST_VARIANTS: Final = 2
 #: Of the seconds for processes that have just begun, the share in small requests; and what it usually takes
-#: until they are steady, by three rounds of the load that is compared.
+#: until they are steady, by four rounds of the load that is compared.
 _SMALL: Final = 0.5
-_USUALLY: Final = 2.0
+_USUALLY: Final = 2.5
 
 
 def named(variants: Sequence[str]) -> list[str]:

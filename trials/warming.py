@@ -13,17 +13,17 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from comparison.level_rounds import LevelRounds
 from evidence.writing import write_json
 from trials.bottleneck import cpu_us_a_record
 from trials.progress import RunLog
 from trials.trial import TrialSpec, send_load, write_down
 from verify.process import Ending, now_us
 
-#: Warming up takes so many times as long at most, and ends where a round takes more than this share of the
-#: processor time a record of the round before, in small requests or in those of the load.
+#: Warming up takes so many times as long at most. In small requests it ends where a round takes more than
+#: this share of the processor time a record of the best before.
 MOST: Final = 4
-_STEADY_SMALL: Final = 0.8
-_STEADY: Final = 0.95
+_LEVEL_SMALL: Final = 0.8
 #: Requests/s at which processes warm up, where a request has several records: compilers count calls, and a
 #: generator of one core sends more than that.
 _WARM_REQUESTS_S: Final = 1000
@@ -52,16 +52,12 @@ def warm_up(load: Callable[..., str], fresh_s: float, log: RunLog, *, small: boo
     ``load`` loads them for so many seconds at most, in ``small`` requests or in those of the load, and asks
     ``steady`` after each round of ``round_s`` seconds. It returns why the load failed, if it did.
     """
-    before: float | None = None
+    rounds = LevelRounds(_LEVEL_SMALL, in_a_row=1) if small else LevelRounds()
 
     def steady(took: float | None) -> bool:
-        nonlocal before
         if took is not None:
             log.say(f"  warming up: {took:.0f} µs of processor time a record")
-        share = _STEADY_SMALL if small else _STEADY
-        ends = before is not None and (took is None or took > share * before)
-        before = took or before or math.inf
-        return ends
+        return rounds.last(took)
 
     for _ in range(_ATTEMPTS if fresh_s else 0):
         wrong = load(MOST * fresh_s, small=small, round_s=fresh_s / 2, steady=steady)

@@ -74,7 +74,7 @@ def test_turns_that_collapse_are_counted_and_judged() -> None:
         ([50, 90, 91, 92], 4),
         ([50, 90, 60, 100, 101, 102], 6),
         ([2.0**n for n in range(20)], 10),
-        ([0, 0], 2),
+        ([0, 0, 0], 3),
     ],
 )
 def test_rounds_end_when_they_get_no_quicker_or_at_a_bound(rates: list[float], rounds: int) -> None:

@@ -139,7 +139,7 @@ def test_a_search_of_three_conditions_leaves_what_it_found(
     # Processes may have just begun: before all trials; and the first full one is to find them as later ones do.
     done = outcomes(tmp_path / "r")
     first = next(one for one in done if one.kind == "full").load
-    assert site.warmed == [(5000, True), (5000, True), (first, False), (first, False)]
+    assert site.warmed == [(5000, True), (5000, True), *[(first, False)] * 3]
     # What was used up is told of a full trial: short ones only say where to look.
     full = {f"({one.load:,.0f} records/s failed" for one in done if one.kind == "full" and not one.passed}
     assert all(any(load in one["limit"] for load in full) for one in document["answers"])
@@ -226,7 +226,7 @@ def test_equal_arms_are_restarted_for_every_trial(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("took", "rounds"), [([200, 100, 60, 59], 3), ([2.0 ** (20 - n) for n in range(10)], 8), ([], 2)]
+    ("took", "rounds"), [([200, 100, 60, 59, 58], 4), ([2.0 ** (20 - n) for n in range(10)], 8), ([], 3)]
 )
 def test_each_variant_warms_up_by_the_load_that_is_compared_until_it_is_steady_or_a_bound_is_met(
     took: list[float], rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
