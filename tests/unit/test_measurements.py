@@ -131,7 +131,17 @@ def test_what_is_said_of_rest_proxies_is_what_the_bench_measured() -> None:
     assert f"two processes with half the heap each did {split} of one" in one.message
     (flags,) = (s for s in plan.services["rest1"]["kafka_rest"][0].settings if s.rule == "rest.gc")
     assert f"records/s were {region} times as many, within the spread" in flags.because
-    assert f"reads {reads} times" in " ".join((ROOT / "README.md").read_text().split())
+    assert f"**Reading** gains {reads} times on kafka-rest" in page
+
+
+def test_readme_says_what_the_plan_is_worth_to_a_reader_of_a_backlog() -> None:
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    for said, distribution in (
+        ("{:.0f} times as fast as with the defaults of kafka-rest", "confluent"),
+        ("{:.1f} times as fast as with those of Strimzi's bridge", "strimzi"),
+    ):
+        (rate,) = figures(f"worth/reports/{distribution}/backlog.json")["figures"]["planned"]
+        assert said.format(statistics.median(rate["after"]) / statistics.median(rate["before"])) in readme
 
 
 def test_the_rules_page_has_the_gaps_of_drained_proxies_by_protocol() -> None:
