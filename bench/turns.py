@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from comparison.figures import collapsed, compare
-from comparison.level_rounds import LevelRounds
 from comparison.table import as_json
 from comparison.variant_order import blocks_of, order_of
+from trials.warming import LevelRounds
 
 #: Rounds of a warm-up at most.
 _ROUNDS: Final = 10

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from comparison.level_rounds import LevelRounds
 from evidence.writing import write_json
 from trials.bottleneck import cpu_us_a_record
 from trials.progress import RunLog
@@ -44,8 +43,29 @@ _ATTEMPTS: Final = 2
 Steady = Callable[[float | None], bool]
 
 
+class LevelRounds:
+    """Which round of a warm-up is the last: it and those before cost hardly less than the best before them.
+
+    One level round says little: on busy cores the compilers' threads wait for their turn.
+    """
+
+    def __init__(self, share: float = 0.95, in_a_row: int = 2) -> None:
+        """Take a round for level that costs ``share`` of the best before or more; ``in_a_row`` are enough."""
+        self._share, self._in_a_row = share, in_a_row
+        self._best: float | None = None
+        self._level = 0
+
+    def last(self, cost: float | None) -> bool:
+        """Count a round in. None is one of which nothing is known: level, unless it is the first."""
+        cost = math.inf if cost is None else cost
+        level = self._best is not None and cost >= self._share * self._best
+        self._level = self._level + 1 if level else 0
+        self._best = cost if self._best is None else min(self._best, cost)
+        return self._level >= self._in_a_row
+
+
 def warm_up(load: Callable[..., str], fresh_s: float, log: RunLog, *, small: bool) -> None:
-    """Load processes until a record takes hardly less of their processors than a moment before.
+    """Load processes until the processor time that a record takes of them is level.
 
     A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md), and
     variants that are still being compiled are compared by their compilers.
