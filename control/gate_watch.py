@@ -80,7 +80,8 @@ def serve(path: Path, watch: Watch) -> socket.socket:
     listening.listen(64)
 
     def answer(connection: socket.socket) -> None:
-        with connection, connection.makefile("rw") as stream:
+        # Whoever asked may be gone before the answer.
+        with suppress(ConnectionError), connection, connection.makefile("rw") as stream:
             asked = json.loads(stream.readline())
             answered = watch.ask(Question(**asked, asked=time.monotonic()))
             stream.write(json.dumps(asdict(answered)) + "\n")

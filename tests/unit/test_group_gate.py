@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,36 @@ def test_gates_ask_over_a_socket_that_only_its_owner_may_use(tmp_path: Path) -> 
     finally:
         listening.close()
     assert json.loads(answer) == {"lags": {"g": 0}, "wrong": None}
+
+
+def test_whoever_asked_may_be_gone_before_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    earlier = set(threading.enumerate())
+    watch = Watch(Cluster())
+    listening = serve(tmp_path / "gate.sock", watch)
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(tmp_path / "gate.sock"))
+            connection.sendall(b'{"kind": "before", "seconds": 10, "baseline_ms": 0}\n')
+            (answering,) = _await_threads(earlier, "(answer)")
+        deadline = time.monotonic() + 30
+        while answering.is_alive() and time.monotonic() < deadline:
+            watch.look()
+    finally:
+        listening.close()
+    assert not answering.is_alive()
+    assert raised == []
+
+
+def _await_threads(earlier: Collection[threading.Thread], name: str) -> list[threading.Thread]:
+    """Wait for threads of this name that were not there earlier."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if found := [one for one in threading.enumerate() if one not in earlier and name in one.name]:
+            return found
+        time.sleep(0.01)
+    return []
 
 
 def _while_looking(watch: Watch, ask: Callable[[], str]) -> str:
