@@ -16,6 +16,12 @@ _POLL_S: Final = 0.2
 _SHOW_S: Final = 5.0
 
 
+def reached(run_dir: Path, phase: Phase) -> bool:
+    """Return whether a load is in a phase or a later one, ``failed`` among them."""
+    phases, path = get_args(Phase), run_dir / "load.state"
+    return phases.index(_read(path)["phase"]) >= phases.index(phase)
+
+
 def await_phase(run_dir: Path, phase: Phase, seconds: float, say: Callable[[str], None]) -> dict[str, Any]:
     """Wait until a load is in a phase or a later one; return what load.state says then.
 
@@ -30,10 +36,8 @@ def await_phase(run_dir: Path, phase: Phase, seconds: float, say: Callable[[str]
     """
     phases, path, log = get_args(Phase), run_dir / "load.state", run_dir / "load.log"
     began = shown = time.monotonic()
-    state: dict[str, Any] = {"phase": "starting"}
     while True:
-        if path.exists():
-            state = json.loads(path.read_text(encoding="utf-8"))
+        state = _read(path)
         if state["phase"] == "failed":
             raise LoadError(f"the load failed: {state.get('message')}; see {log}")
         if phases.index(state["phase"]) >= phases.index(phase):
@@ -45,3 +49,10 @@ def await_phase(run_dir: Path, phase: Phase, seconds: float, say: Callable[[str]
             counts = ", ".join(f"{state.get(name, 0):,} {name}" for name in ("acked", "failed", "delivered"))
             say(f"  load {state['phase']}: {counts}")
         time.sleep(_POLL_S)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {"phase": "starting"}

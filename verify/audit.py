@@ -1,9 +1,9 @@
 """`python -m verify.audit --run-dir runs/ID --inventory INV [--wait-s S]`: collect from hosts, then audit.
 
 With ``--wait-s`` it begins while the load still runs, and waits for its end. Meanwhile Spark's session starts
-and audits a little of what is there already, at the lowest priority: nobody waits for Java. Exit status as
-that of `python -m spark_checks`, and 2 when the load failed, or the run's folder or the inventory cannot be
-read.
+and, where the load goes on, audits a little of what is there already, at the lowest priority: nobody waits
+for Java. Exit status as that of `python -m spark_checks`, and 2 when the load failed, or the run's folder or
+the inventory cannot be read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -19,10 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from evidence.errors import EvidenceError
 from evidence.levels import read_levels
 from evidence.load_options import LoadError
-from evidence.load_state import await_phase
+from evidence.load_state import await_phase, reached
 from evidence.writing import write_json
 from spark_checks.__main__ import conclude
 from spark_checks.job import Auditor
@@ -30,8 +32,10 @@ from verify.collect.__main__ import collect
 from verify.collect.hosts import CollectError
 from verify.process import now_us
 
-#: Records of each partition that are read before it counts.
-_SOME: Final = 200
+#: Records of each partition, and rows of each writer, that are audited before it counts: few enough that it
+#: takes hardly longer than the code, which Java and Spark see for the first time.
+_RECORDS: Final = 200
+_ROWS: Final = 1_000
 #: The load and whatever else runs goes first.
 _LOWEST: Final = 19
 
@@ -77,8 +81,13 @@ def _start(auditor: Auditor, _run_dir: Path) -> None:
 
 
 def warm_up(auditor: Auditor, run_dir: Path) -> None:
-    """Start Spark, and audit a little of the evidence so far for its code alone: what it says is dropped."""
+    """Start Spark, and audit a little of the evidence so far for its code alone: what it says is dropped.
+
+    Where the load no longer runs, only Spark starts: then the audit would wait for longer than it gains.
+    """
     _start(auditor, run_dir)
+    if reached(run_dir, "draining"):
+        return
     # What the load does meanwhile may pull any file away.
     with tempfile.TemporaryDirectory() as folder, suppress(EvidenceError, OSError, ValueError, LookupError):
         copy = Path(folder)
@@ -87,21 +96,24 @@ def warm_up(auditor: Auditor, run_dir: Path) -> None:
 
 
 def sample(evidence: Path, copy: Path) -> None:
-    """Copy the newest file of each writer, and a run.json that asks for the first records of each partition.
+    """Copy the first rows of each writer, and a run.json that asks for the first records of each partition.
 
     Raises:
         OSError, ValueError, LookupError: when the load is not so far yet.
     """
     for table in (folder for folder in evidence.iterdir() if folder.is_dir()):
-        newest = {}
+        oldest: dict[str, Path] = {}
         for file in sorted(table.glob("[!.]*.parquet"), key=lambda path: path.stat().st_mtime):
-            newest[file.name.rpartition("-")[0]] = file
-        for file in newest.values():
+            oldest.setdefault(file.name.rpartition("-")[0], file)
+        for file in oldest.values():
             (copy / table.name).mkdir(exist_ok=True)
-            shutil.copy(file, copy / table.name)
+            with pq.ParquetFile(file) as rows:
+                first = next(rows.iter_batches(batch_size=_ROWS), None)
+                some = pa.Table.from_batches([] if first is None else [first], rows.schema_arrow)
+            pq.write_table(some, copy / table.name / file.name)
     run = json.loads((evidence / "run.json").read_text(encoding="utf-8"))
     for topic in run["topics"]:
-        topic["end_offsets"] = {key: start + _SOME for key, start in topic["start_offsets"].items()}
+        topic["end_offsets"] = {key: start + _RECORDS for key, start in topic["start_offsets"].items()}
     write_json(copy / "run.json", {**run, "measured_until_us": now_us(), "ended_us": now_us()})
 
 

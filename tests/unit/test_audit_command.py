@@ -7,13 +7,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from evidence.load_options import LoadError
 from evidence.load_state import await_phase
 from evidence.run import parse_run
 from evidence.writing import EvidenceWriter
-from verify.audit import main, sample
+from spark_checks.job import Auditor
+from verify.audit import main, sample, warm_up
 
 RUN: dict[str, Any] = {
     "run_id": "r",
@@ -56,23 +58,49 @@ def test_a_load_that_does_not_come_to_its_end_is_an_error(tmp_path: Path, phase:
         await_phase(tmp_path, "done", 0, print)
 
 
-def test_of_running_evidence_the_newest_file_of_each_writer_is_sampled(tmp_path: Path) -> None:
+def test_of_running_evidence_the_first_rows_of_each_writer_are_sampled(tmp_path: Path) -> None:
     evidence, copy = tmp_path / "evidence", tmp_path / "copy"
     for name in ("one", "two"):
         writer = EvidenceWriter(evidence, "group_states", name, rotate_s=0)
         for at_us in range(3):
-            writer.append({**STATE, "at_us": [at_us]})
+            writer.append({**STATE, "at_us": [at_us] * 5_000})
         writer.flush()
     (evidence / "run.json").write_text(json.dumps(RUN))
     copy.mkdir()
     sample(evidence, copy)
     assert sorted(path.name for path in (copy / "group_states").iterdir()) == [
-        "one-2.parquet",
-        "two-2.parquet",
+        "one-0.parquet",
+        "two-0.parquet",
     ]
+    rows = pq.read_table(copy / "group_states" / "one-0.parquet")
+    assert rows.num_rows == 1_000
+    assert set(rows["at_us"].to_pylist()) == {0}
     run = parse_run((copy / "run.json").read_text(), "run.json")
     assert run.topics[0].end_offsets == {0: 205, 1: 200}
     assert run.complete
+
+
+@pytest.mark.parametrize(("phase", "samples"), [("running", 1), ("draining", 0), ("done", 0), ("failed", 0)])
+def test_a_little_is_audited_only_while_the_load_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, samples: int
+) -> None:
+    state(tmp_path, phase)
+    taken: list[Path] = []
+
+    def take(evidence: Path, _copy: Path) -> None:
+        taken.append(evidence)
+        raise LookupError
+
+    monkeypatch.setattr("verify.audit.sample", take)
+    warm_up(NoSpark(), tmp_path)
+    assert len(taken) == samples
+
+
+class NoSpark(Auditor):
+    """An auditor that starts no Java."""
+
+    def start(self) -> Any:
+        return None
 
 
 def test_a_load_that_failed_ends_the_command_with_its_reason(
