@@ -35,7 +35,7 @@ VENDORS: Final = {
         "confluent",
         "confluent-community-8.3.1.tar.gz",
         "8.3.1",
-        70,
+        105,
     ),
     "strimzi": Product(
         "Strimzi's bridge",
@@ -43,7 +43,7 @@ VENDORS: Final = {
         "kafka-bridge",
         "kafka-bridge-0.33.1.tar.gz",
         "0.33.1",
-        95,
+        130,
     ),
 }
 #: The kit's stand-in has the start script of Confluent's.
