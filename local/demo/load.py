@@ -10,8 +10,8 @@ from typing import Final
 
 #: CPU time of everything together, for a record by Kafka and its tenth of one by REST: generators, consumers,
 #: broker, the sandbox, its four restarts and the playbook. 260 s for 3.8 million such records, on two cores
-#: that had nothing idle, 2026-11-27; without many restarts it is 35 (10.3 million records, 2026-11-22), but
-#: the least that a demo sends is 2 million. Vendors' proxies have their own (archive.py).
+#: that had nothing idle, 2026-11-27. Where the restarts weigh less it is 35 (10.3 million records,
+#: 2026-11-22), but a demo sends some 2 million. Vendors' proxies have their own (archive.py).
 COST_US: Final = 70
 #: The share of the idle cores that a load takes. The rest is for what comes by the side: JVMs that compile,
 #: Ansible, whatever else the machine has to do.
