@@ -80,9 +80,12 @@ def serve(path: Path, watch: Watch) -> socket.socket:
     listening.listen(64)
 
     def answer(connection: socket.socket) -> None:
-        # Whoever asked may be gone before the answer.
+        # Whoever connected may be gone before the question, or before the answer.
         with suppress(ConnectionError), connection, connection.makefile("rw") as stream:
-            asked = json.loads(stream.readline())
+            line = stream.readline()
+            if not line.endswith("\n"):
+                return
+            asked = json.loads(line)
             answered = watch.ask(Question(**asked, asked=time.monotonic()))
             stream.write(json.dumps(asdict(answered)) + "\n")
 

@@ -17,7 +17,10 @@ _SHOW_S: Final = 5.0
 
 
 def reached(run_dir: Path, phase: Phase) -> bool:
-    """Return whether a load is in a phase or a later one, ``failed`` among them."""
+    """Return whether a load is in a phase or a later one, ``failed`` among them.
+
+    A load without load.state is starting. Raises OSError or ValueError when it cannot be read.
+    """
     phases, path = get_args(Phase), run_dir / "load.state"
     return phases.index(_read(path)["phase"]) >= phases.index(phase)
 

@@ -1,9 +1,9 @@
 """`python -m verify.audit --run-dir runs/ID --inventory INV [--wait-s S]`: collect from hosts, then audit.
 
 With ``--wait-s`` it begins while the load still runs, and waits for its end. Meanwhile Spark's session starts
-and, where the load goes on, audits a little of what is there already, at the lowest priority: nobody waits
-for Java. Exit status as that of `python -m spark_checks`, and 2 when the load failed, or the run's folder or
-the inventory cannot be read.
+and, where the load goes on, audits a little of what is there already, at the lowest priority. An audit of
+that which has begun is waited for. Exit status as that of `python -m spark_checks`, and 2 when the load
+failed, or the run's folder or the inventory cannot be read.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def warm_up(auditor: Auditor, run_dir: Path) -> None:
     Where the load no longer runs, only Spark starts: then the audit would wait for longer than it gains.
     """
     _start(auditor, run_dir)
-    if reached(run_dir, "draining"):
-        return
     # What the load does meanwhile may pull any file away.
     with tempfile.TemporaryDirectory() as folder, suppress(EvidenceError, OSError, ValueError, LookupError):
+        if reached(run_dir, "draining"):
+            return
         copy = Path(folder)
         sample(run_dir / "evidence", copy)
         auditor.audit(str(copy), read_levels(run_dir / "slo.yml"))

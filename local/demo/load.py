@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 #: CPU time of everything together, for a record by Kafka and its tenth of one by REST: generators, consumers,
-#: broker, the sandbox, its four restarts and the playbook. 260 s for 3.8 million such records, on two cores
-#: that had nothing idle, 2026-11-27. Where the restarts weigh less it is 35 (10.3 million records,
-#: 2026-11-22), but a demo sends some 2 million. Vendors' proxies have their own (archive.py).
+#: broker, the sandbox, its four restarts and the playbook. 260 s for 3.8 million such records (68 µs), on two
+#: cores that had nothing idle, 2026-11-27; 357 s for 10.3 million (35 µs), 2026-11-22. Restarts and playbook
+#: cost the same for fewer records, so a demo of 2 million takes more than this a record: _SHARE leaves room.
+#: Vendors' proxies have their own (archive.py).
 COST_US: Final = 70
 #: The share of the idle cores that a load takes. The rest is for what comes by the side: JVMs that compile,
 #: Ansible, whatever else the machine has to do.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from evidence.levels import Levels
 from evidence.load_options import LoadError
 from evidence.load_state import await_phase
 from evidence.run import parse_run
@@ -80,27 +82,36 @@ def test_of_running_evidence_the_first_rows_of_each_writer_are_sampled(tmp_path:
     assert run.complete
 
 
-@pytest.mark.parametrize(("phase", "samples"), [("running", 1), ("draining", 0), ("done", 0), ("failed", 0)])
+@pytest.mark.parametrize(
+    ("phase", "audits"),
+    [(None, 1), ("starting", 1), ("warming", 1), ("running", 1), ("draining", 0), ("done", 0), ("failed", 0)],
+)
 def test_a_little_is_audited_only_while_the_load_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, samples: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str | None, audits: int
 ) -> None:
-    state(tmp_path, phase)
-    taken: list[Path] = []
-
-    def take(evidence: Path, _copy: Path) -> None:
-        taken.append(evidence)
-        raise LookupError
-
-    monkeypatch.setattr("verify.audit.sample", take)
-    warm_up(NoSpark(), tmp_path)
-    assert len(taken) == samples
+    if phase is not None:
+        state(tmp_path, phase)
+    (tmp_path / "slo.yml").write_text("{}")
+    sampled: list[Path] = []
+    monkeypatch.setattr("verify.audit.sample", lambda _evidence, copy: sampled.append(copy))
+    auditor = NoSpark()
+    warm_up(auditor, tmp_path)
+    assert auditor.audited == [str(copy) for copy in sampled]
+    assert len(auditor.audited) == audits
 
 
 class NoSpark(Auditor):
-    """An auditor that starts no Java."""
+    """An auditor that starts no Java, and keeps what it was to audit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.audited: list[str] = []
 
     def start(self) -> Any:
         return None
+
+    def audit(self, uri: str, _levels: Levels, _say: Callable[[str], None] = print) -> Any:
+        self.audited.append(uri)
 
 
 def test_a_load_that_failed_ends_the_command_with_its_reason(

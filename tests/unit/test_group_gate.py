@@ -152,7 +152,7 @@ def test_whoever_asked_may_be_gone_before_the_answer(tmp_path: Path, monkeypatch
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "gate.sock"))
             connection.sendall(b'{"kind": "before", "seconds": 10, "baseline_ms": 0}\n')
-            (answering,) = _await_threads(earlier, "(answer)")
+            answering = _await_thread(earlier, "(answer)")
         deadline = time.monotonic() + 30
         while answering.is_alive() and time.monotonic() < deadline:
             watch.look()
@@ -162,14 +162,34 @@ def test_whoever_asked_may_be_gone_before_the_answer(tmp_path: Path, monkeypatch
     assert raised == []
 
 
-def _await_threads(earlier: Collection[threading.Thread], name: str) -> list[threading.Thread]:
-    """Wait for threads of this name that were not there earlier."""
+def test_whoever_connected_may_be_gone_before_the_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    earlier = set(threading.enumerate())
+    listening = serve(tmp_path / "gate.sock", Watch(Cluster()))
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(tmp_path / "gate.sock"))
+            connection.sendall(b'{"kind": "bef')
+            answering = _await_thread(earlier, "(answer)")
+        answering.join(30)
+    finally:
+        listening.close()
+    assert not answering.is_alive()
+    assert raised == []
+
+
+def _await_thread(earlier: Collection[threading.Thread], name: str) -> threading.Thread:
+    """Wait for a thread of this name that was not there earlier."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if found := [one for one in threading.enumerate() if one not in earlier and name in one.name]:
-            return found
+        for one in threading.enumerate():
+            if one not in earlier and name in one.name and one.is_alive():
+                return one
         time.sleep(0.01)
-    return []
+    raise AssertionError(f"no thread {name} within 30 s")
 
 
 def _while_looking(watch: Watch, ask: Callable[[], str]) -> str:
