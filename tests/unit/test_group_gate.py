@@ -17,6 +17,7 @@ from control import group_gate
 from control.gate_watch import Watch, serve
 from control.group_gate import GateDecision, Look, Question, decide
 from plugins.action import kafka_group_gate as action
+from tests.awaiting import await_that
 
 STABLE = {"g": "STABLE"}
 
@@ -152,7 +153,7 @@ def test_whoever_asked_may_be_gone_before_the_answer(tmp_path: Path, monkeypatch
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "gate.sock"))
             connection.sendall(b'{"kind": "before", "seconds": 10, "baseline_ms": 0}\n')
-            answering = _await_thread(earlier, "(answer)")
+            answering = _await_answering(earlier)
         deadline = time.monotonic() + 30
         while answering.is_alive() and time.monotonic() < deadline:
             watch.look()
@@ -173,7 +174,7 @@ def test_whoever_connected_may_be_gone_before_the_question(
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "gate.sock"))
             connection.sendall(b'{"kind": "bef')
-            answering = _await_thread(earlier, "(answer)")
+            answering = _await_answering(earlier)
         answering.join(30)
     finally:
         listening.close()
@@ -181,15 +182,14 @@ def test_whoever_connected_may_be_gone_before_the_question(
     assert raised == []
 
 
-def _await_thread(earlier: Collection[threading.Thread], name: str) -> threading.Thread:
-    """Wait for a thread of this name that was not there earlier."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        for one in threading.enumerate():
-            if one not in earlier and name in one.name and one.is_alive():
-                return one
-        time.sleep(0.01)
-    raise AssertionError(f"no thread {name} within 30 s")
+def _await_answering(earlier: Collection[threading.Thread]) -> threading.Thread:
+    """Wait for the thread of an answer that was not there earlier."""
+
+    def found() -> list[threading.Thread]:
+        new = (one for one in threading.enumerate() if one not in earlier and "(answer)" in one.name)
+        return [one for one in new if one.is_alive()]
+
+    return await_that(found, "a thread answers")[0]
 
 
 def _while_looking(watch: Watch, ask: Callable[[], str]) -> str:
