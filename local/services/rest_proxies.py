@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -123,22 +124,27 @@ def running_proxy(
     folder: Path,
     properties: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
+    ca: Path | None = None,
 ) -> Iterator[RunningProxy]:
-    """Run a proxy that answers until the block ends; raises RuntimeError with its log when it does not."""
+    """Run a proxy that answers until the block ends; raises RuntimeError with its log when it does not.
+
+    ``ca`` signed the certificate of one that listens by https.
+    """
     proxy = launch(home, folder, properties, environment)
     try:
-        await_answer(proxy)
+        await_answer(proxy, ca)
         yield proxy
     finally:
         end_process(proxy.process)
 
 
-def await_answer(proxy: RunningProxy) -> None:
+def await_answer(proxy: RunningProxy, ca: Path | None = None) -> None:
     """Wait until a proxy answers by HTTP; raises RuntimeError with its log when it does not."""
+    verify = ssl.create_default_context(cafile=ca) if ca else True
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and proxy.process.poll() is None:
         try:
-            httpx.get(proxy.url, timeout=5)
+            httpx.get(proxy.url, timeout=5, verify=verify)
         except httpx.TransportError:
             time.sleep(0.02)
         else:

@@ -26,6 +26,7 @@ SERVICE: Final = "rest_balancer"
 _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Balancing"
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"
+_REST_UTILS: Final = "rest-utils, RestConfig"
 _ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
 
 
@@ -110,10 +111,14 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
 
 
 def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
-    """Plan where the balancer listens, and where clients find it."""
+    """Plan where the balancer listens, and where clients and health checks say that they find it."""
     port, address = variables.port, variables.address
     told = Choice(f"{address or own}:{port}", "the address that clients use", _GUIDE, "derived")
     sheet.put(FILE, "address", "balancer.bind", told)
+    name = address or own
+    asked = "what clients ask for: an instance may refuse another host than its certificate names"
+    host = Choice(f"[{name}]:{port}" if ":" in name else told.value, asked, _REST_UTILS, "derived")
+    sheet.put(FILE, "check host", "balancer.health", host)
     because = f"on all addresses, for {address} is one that moves" if address else told.because
     sheet.put(
         FILE,

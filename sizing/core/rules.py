@@ -10,10 +10,12 @@ _FIRST: Final = "0.1.0"
 #: Rules that a later release brought, changed or took away, with the last release that did; CHANGELOG.md
 #: names each under that release.
 CHANGED: Final[Mapping[str, str]] = {
+    "balancer.health": "0.2.0",
     "broker.cluster": "0.2.0",
     "rest.consumer.pause": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
     "rest.heap.consumers": "0.2.0",
+    "rest.host_check": "0.2.0",
     "rest.producer.batch": "0.2.0",
 }
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from sizing.core.findings import Finding
 from sizing.core.plan import Plan, PlannedInstance
-from sizing.inventory.security import Security
+from sizing.inventory.security import HOST_CHECK, Security
 
 _Read = Callable[[Path], bytes]
 #: A renewal that takes a request to another department is made in this time.
@@ -32,6 +33,7 @@ _BROKER: Final = "broker.pem"
 _KNOWN: Final = "User:host:"
 #: Its clients may know a balancer by another name than the inventory's.
 _BALANCER: Final = "/etc/rest-balancer/"
+_BALANCERS: Final = "rest_balancer"
 
 
 def look_at_certificates(
@@ -43,16 +45,23 @@ def look_at_certificates(
     """Return what is wrong with the files of certificates and keys that a plan copies to hosts.
 
     A finding says host, file and how to mend it, and never what a file holds. A certificate that ends within
-    ``SOON`` of ``now`` (with a time zone) is a warning, and one of a balancer that does not name its address;
-    all else is an error. ``addresses`` are those under which hosts are reached; ``read`` returns what a file
-    holds, one that a vault encrypted in plain, or raises OSError.
+    ``SOON`` of ``now`` (with a time zone) is a warning, and one of a balancer that does not name its address,
+    or of an instance that does not name where it sends consumers; all else is an error. ``addresses`` are
+    those under which hosts are reached; ``read`` returns what a file holds, one that a vault encrypted in
+    plain, or raises OSError.
     """
     found: dict[tuple[str, ...], Finding] = {}
+    balancers = [
+        name
+        for services in plan.services.values()
+        for instance in services.get(_BALANCERS, ())
+        if (name := _asked_for(instance))
+    ]
     for host, services in plan.services.items():
         for service, instances in services.items():
             for instance in instances:
                 for finding in _of_instance(
-                    f"{host} {service}@{instance.name}", host, instance, now, addresses, read
+                    f"{host} {service}@{instance.name}", host, instance, now, addresses, balancers, read
                 ):
                     # One file may go to several hosts: it is told of once.
                     found.setdefault((finding.rule, finding.message), finding)
@@ -95,6 +104,7 @@ def _of_instance(
     instance: PlannedInstance,
     now: datetime.datetime,
     addresses: Mapping[str, str],
+    balancers: Sequence[str],
     read: _Read,
 ) -> Iterator[Finding]:
     files: dict[str, dict[str, Path]] = {}
@@ -111,7 +121,9 @@ def _of_instance(
         if listener in files:
             certificate = files[listener]["certificate"]
             lenient = any(s.file.startswith(_BALANCER) for s in instance.settings)
-            yield from _named(where, certificate, host, addresses[host], read, lenient=lenient)
+            address = _asked_for(instance) or addresses[host]
+            yield from _named(where, certificate, host, address, read, lenient=lenient)
+            yield from _asked(where, certificate, instance, balancers, read)
     if _BROKER in files:
         yield from _known_broker(where, files[_BROKER]["certificate"], instance.value("super.users"), read)
 
@@ -156,6 +168,38 @@ def _named(
         yield _error(
             where, message, f"have it issued for {address} (subject alternative name), or name another"
         )
+
+
+def _asked_for(instance: PlannedInstance) -> str:
+    """Return what clients call a balancer; empty of anything else."""
+    return instance.value("address").rpartition(":")[0]
+
+
+def _asked(
+    where: str, path: Path, instance: PlannedInstance, balancers: Sequence[str], read: _Read
+) -> Iterator[Finding]:
+    """Find names of which a request to a REST instance asks for one, and its certificate has not."""
+    chain = _certificates(path, read)
+    if not chain:
+        return
+    names = _names(chain[0])
+    has = f"certificate {path} names {', '.join(names) or 'nobody'}, and not"
+    own = {setting.key: setting.value for setting in instance.settings if setting.by == "person"}
+    checked = any(s.key == HOST_CHECK and s.rule == "rest.host_check" for s in instance.settings)
+    if checked and own.get(HOST_CHECK, "false").lower() == "true":
+        for name in dict.fromkeys(balancers):
+            if not _covers(names, name):
+                yield _error(
+                    where,
+                    f"{has} {name}, which clients of the balancer ask for: with {HOST_CHECK} the instance "
+                    "answers 400 to them",
+                    f"have it issued for {name} as well, or take {HOST_CHECK} out of kafka_rest_settings",
+                )
+    for key in ("host.name", "advertised.listeners"):
+        sent = urlsplit(own[key]).hostname if "://" in own.get(key, "") else own.get(key)
+        if sent and sent not in balancers and not _covers(names, sent):
+            message = f"{has} {sent}, to which {key} sends consumers"
+            yield Finding("warning", "certificates", where, message, f"have it issued for {sent} as well")
 
 
 def _known_broker(where: str, path: Path, super_users: str, read: _Read) -> Iterator[Finding]:

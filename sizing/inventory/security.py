@@ -44,6 +44,8 @@ _KERBEROS: Final = "Kafka documentation, Security, Authentication using SASL/Ker
 #: the first one whose check of tokens can be chosen.
 _HANDLER_SINCE: Final = (3, 4)
 _VALIDATORS_SINCE: Final = (4, 1)
+#: The key by which a listener of kafka-rest refuses requests for a host that its certificate does not name.
+HOST_CHECK: Final = "sni.host.check.enabled"
 #: Names the token endpoints that a JVM may ask: from Kafka 4.0 on it asks no other.
 ALLOWED: Final = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls"
 WHY_ALLOWED: Final = "from 4.0 on, clients ask no token endpoint that this flag does not name"

@@ -6,10 +6,11 @@ from typing import Final
 
 from sizing.core.settings import Choice, Setting, Sheet
 from sizing.inventory.logins import login_of
-from sizing.inventory.security import WHY_ALLOWED, Login, java_option, plan_client, put_file
+from sizing.inventory.security import HOST_CHECK, WHY_ALLOWED, Login, java_option, plan_client, put_file
 from sizing.rest.distribution import LISTENER, SERVICE, RestProcess
 
 _SOURCE: Final = "kafka-rest documentation, REST Proxy Security; rest-utils, RestConfig and SslFactory"
+_HOST_CHECK_SOURCE: Final = "rest-utils, RestConfig"
 _REALM: Final = "KafkaRest"
 _ROLE: Final = "client"
 
@@ -23,7 +24,7 @@ def plan_security(
     """
     folder = f"/etc/kafka-rest/{process.port}"
     plan_cluster(sheet, properties, "client.", process)
-    _listeners(sheet, properties, process, folder)
+    _listeners(sheet, properties, process, folder, jetty_12=jetty_12)
     allowed = [(flag, WHY_ALLOWED)] if (flag := java_option(process.security)) else []
     return allowed + _basic(sheet, properties, process, folder, jetty_12=jetty_12)
 
@@ -52,7 +53,7 @@ def refuse_listeners(sheet: Sheet, process: RestProcess) -> None:
             )
 
 
-def _listeners(sheet: Sheet, file: str, process: RestProcess, folder: str) -> None:
+def _listeners(sheet: Sheet, file: str, process: RestProcess, folder: str, *, jetty_12: bool) -> None:
     tls = process.variables.tls
     if tls is None:
         return
@@ -69,6 +70,35 @@ def _listeners(sheet: Sheet, file: str, process: RestProcess, folder: str) -> No
         put("ssl.truststore.type", "PEM", "a text file needs no password of its own")
         put("ssl.truststore.location", f"{folder}/listener-ca.pem", "the CA of the clients' certificates")
         put("ssl.client.authentication", tls.clients.upper(), f"kafka_rest_tls.clients is {tls.clients}")
+    if jetty_12 and process.balancer_url:
+        _host_check(sheet, file, process)
+
+
+def _host_check(sheet: Sheet, file: str, process: RestProcess) -> None:
+    """Plan that requests which come through a balancer are answered: they ask for its name, or for any other.
+
+    Jetty 9.4 checks the host only where the client sent SNI, which a balancer does not.
+    """
+    because = (
+        "clients ask for the balancer's name, and Jetty 12 answers 400 to a host that the instance's "
+        "certificate does not name: the balancer would have no instance up. The price: a client that "
+        "verifies no certificate no longer gets 400 when it has reached another host than it asked for"
+    )
+    choice = Choice("false", because, _HOST_CHECK_SOURCE, "derived")
+    value = sheet.put(file, HOST_CHECK, "rest.host_check", choice)
+    if value is not None and value.lower() not in ("true", "false"):
+        sheet.error(
+            "rest.host_check",
+            f"{HOST_CHECK} is {value}: kafka-rest would not start",
+            "write false, or true if the certificate of each instance names what clients call the balancer",
+        )
+    elif value != "false" and process.variables.balancer:
+        sheet.warning(
+            "rest.host_check",
+            f"{HOST_CHECK} is {value}: an instance answers 400 to each client of {process.balancer_url} "
+            "whose request asks for a host that the instance's certificate does not name",
+            f"see that the certificate of each instance names that host, or take {HOST_CHECK} out",
+        )
 
 
 def _basic(

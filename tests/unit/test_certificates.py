@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives.serialization import (
 from sizing.core.plan import Plan, PlannedInstance
 from sizing.core.settings import Setting
 from sizing.inventory.certificates import look_at_certificates
+from sizing.plan import make_plan
+from tests.rest_inventories import of_rule, planned, rest
 
 ADDRESS = (x509.DNSName("rest1"), x509.IPAddress(ipaddress.ip_address("10.0.0.1")))
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
@@ -157,3 +159,77 @@ def test_a_certificate_of_another_host_is_an_error_and_of_a_balancer_a_warning(t
     message = f"certificate {certificate} names rest2, and rest1 is reached at 10.0.0.1"
     assert told(certificate, key) == [("error", message)]
     assert told(certificate, key, file="/etc/rest-balancer/haproxy/listener.pem") == [("warning", message)]
+
+
+def behind_balancers(folder: Path, version: str, *names: str, **more: Any) -> Plan:
+    """The plan of rest1 behind lb1 and lb2; the certificate of rest1 names itself and these."""
+    certificate, key = make_pair(folder, "rest1", names=[x509.DNSName(name) for name in ("rest1", *names)])
+    tls = {"certificate": str(certificate), "key": str(key), "ca": str(certificate)}
+    groups = {"rest_balancer": ("lb1", "lb2")}
+    return make_plan(rest(groups=groups, version=version, instances_per_host=1, tls=tls, **more))
+
+
+def of_certificates(plan: Plan) -> list[tuple[str, str]]:
+    seen = look_at_certificates(plan, NOW, {host: host for host in plan.services})
+    return [(f.severity, f.message.rpartition(" names ")[2]) for f in seen]
+
+
+@pytest.mark.parametrize(("version", "value"), [("8.0.0", "false"), ("8.3.1", "false"), ("7.9.9", "")])
+def test_requests_for_the_balancers_name_are_let_in_where_the_proxy_would_refuse_them(
+    tmp_path: Path, version: str, value: str
+) -> None:
+    plan = behind_balancers(tmp_path, version)
+    assert plan.services["rest1"]["kafka_rest"][0].value("sni.host.check.enabled") == value
+    assert of_certificates(plan) == []
+    assert plan.services["lb2"]["rest_balancer"][0].value("check host") == "lb2:8080"
+
+
+def test_a_proxy_without_a_balancer_or_without_tls_keeps_its_host_check(tmp_path: Path) -> None:
+    certificate, key = make_pair(tmp_path, "rest1")
+    tls = {"certificate": str(certificate), "key": str(key), "ca": str(certificate)}
+    groups = {"rest_balancer": ("lb1",)}
+    assert planned(rest(tls=tls), "sni.host.check.enabled") == ""
+    assert planned(rest(groups=groups), "sni.host.check.enabled") == ""
+
+
+@pytest.mark.parametrize("value", [True, "TRUE"])
+def test_a_host_check_of_ones_own_asks_for_the_name_of_each_balancer(tmp_path: Path, value: object) -> None:
+    own = {"sni.host.check.enabled": value}
+    some = behind_balancers(tmp_path, "8.3.1", "lb1", settings=own)
+    (finding,) = of_certificates(some)
+    assert finding[0] == "error"
+    assert finding[1].startswith("rest1, lb1, and not lb2, which clients of the balancer ask for")
+    assert of_certificates(behind_balancers(tmp_path, "8.3.1", "lb1", "lb2", settings=own)) == []
+    # There, Jetty checks what SNI names alone, and a balancer sends none.
+    assert of_certificates(behind_balancers(tmp_path, "7.9.9", settings=own)) == []
+
+
+def test_a_host_check_of_ones_own_before_a_foreign_balancer_is_told_with_its_url(tmp_path: Path) -> None:
+    own, foreign = {"sni.host.check.enabled": True}, {"url": "https://vip.example:443", "sticky": True}
+    plan = behind_balancers(tmp_path, "8.3.1", "lb1", "lb2", settings=own, balancer=foreign)
+    (warning,) = of_rule(plan, "rest.host_check")
+    assert (warning.severity, "https://vip.example:443" in warning.message) == ("warning", True)
+
+
+def test_a_host_check_that_is_no_boolean_is_refused(tmp_path: Path) -> None:
+    plan = behind_balancers(tmp_path, "8.3.1", settings={"sni.host.check.enabled": "maybe"})
+    (error,) = of_rule(plan, "rest.host_check", "error")
+    assert error.message.startswith("sni.host.check.enabled is maybe")
+
+
+@pytest.mark.parametrize(
+    "own", [{"host.name": "proxy.example"}, {"advertised.listeners": "https://proxy.example:8082"}]
+)
+def test_a_name_that_consumers_are_sent_to_is_wanted_in_the_certificate(
+    tmp_path: Path, own: dict[str, str]
+) -> None:
+    (finding,) = of_certificates(behind_balancers(tmp_path, "8.3.1", settings=own))
+    assert finding == ("warning", f"rest1, and not proxy.example, to which {next(iter(own))} sends consumers")
+    assert of_certificates(behind_balancers(tmp_path, "8.3.1", "proxy.example", settings=own)) == []
+
+
+def test_a_balancers_certificate_is_held_against_the_address_that_clients_use(tmp_path: Path) -> None:
+    pair = dict(zip(("certificate", "key"), map(str, make_pair(tmp_path, "vip", names=[x509.DNSName("vip")])),
+                    strict=True))  # fmt: skip
+    variables = {"rest_balancer_tls": pair, "rest_balancer_address": "vip"}
+    assert of_certificates(behind_balancers(tmp_path, "8.3.1", common=variables)) == []

@@ -66,8 +66,11 @@ record ProxyConfig(
     }
   }
 
-  /** How https listeners prove who they are, and which clients they take; {@code trust} may be empty. */
-  record Tls(Path keystore, Optional<Path> trust, ClientAuthentication clients) {}
+  /**
+   * How https listeners prove who they are, and which clients they take; {@code trust} may be empty, {@code
+   * hostCheck} refuses requests for a host that the certificate does not name.
+   */
+  record Tls(Path keystore, Optional<Path> trust, ClientAuthentication clients, boolean hostCheck) {}
 
   /** Whether a client of an https listener has to show a certificate. */
   enum ClientAuthentication {
@@ -100,6 +103,7 @@ record ProxyConfig(
   private static final String KEYSTORE = "ssl.keystore.location";
   private static final String TRUSTSTORE = "ssl.truststore.location";
   private static final String CLIENT_AUTHENTICATION = "ssl.client.authentication";
+  private static final String HOST_CHECK = "sni.host.check.enabled";
   private static final String METHOD = "authentication.method";
 
   /** The proxy's own keys under the consumer prefix, which are no consumer's. */
@@ -139,6 +143,7 @@ record ProxyConfig(
           TRUSTSTORE,
           "ssl.truststore.type",
           CLIENT_AUTHENTICATION,
+          HOST_CHECK,
           METHOD,
           "authentication.realm",
           "authentication.roles",
@@ -256,7 +261,11 @@ record ProxyConfig(
     ClientAuthentication clients =
         in.choice(ClientAuthentication.class, CLIENT_AUTHENTICATION, ClientAuthentication.NONE);
     return Optional.of(
-        new Tls(Path.of(keystore), trust.isEmpty() ? Optional.empty() : Optional.of(Path.of(trust)), clients));
+        new Tls(
+            Path.of(keystore),
+            trust.isEmpty() ? Optional.empty() : Optional.of(Path.of(trust)),
+            clients,
+            Boolean.parseBoolean(in.text(HOST_CHECK, "true"))));
   }
 
   private static Optional<Login> login(Values in) throws Problem {

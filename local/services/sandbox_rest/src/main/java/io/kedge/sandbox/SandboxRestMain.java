@@ -116,9 +116,10 @@ public final class SandboxRestMain {
     HttpConnectionFactory plain = new HttpConnectionFactory(http);
     ServerConnector connector;
     if (listener.getScheme().equals("https")) {
-      // The name that a client asks for is checked by the client; addresses have none to ask for.
-      http.addCustomizer(new SecureRequestCustomizer(false));
-      connector = new ServerConnector(server, Doors.tls(config.tls().orElseThrow()), plain);
+      ProxyConfig.Tls tls = config.tls().orElseThrow();
+      // As rest-utils 8.x: 400 where the certificate does not name the request's Host.
+      http.addCustomizer(new SecureRequestCustomizer(tls.hostCheck()));
+      connector = new ServerConnector(server, Doors.tls(tls), plain);
     } else {
       connector = new ServerConnector(server, plain);
     }

@@ -111,9 +111,12 @@ class ProxyConfigTest {
     String[] store = {"listeners", "https://h:1", "ssl.keystore.location", "/k.pem"};
     String jks = assertThrows(ProxyConfig.Problem.class, () -> of(store)).getMessage();
     assertTrue(jks.contains("ssl.keystore.location needs ssl.keystore.type=PEM"), jks);
-    ProxyConfig config =
-        of("listeners", "https://h:1", "ssl.keystore.location", "/k.pem", "ssl.keystore.type", "PEM");
-    assertEquals(ProxyConfig.ClientAuthentication.NONE, config.tls().orElseThrow().clients());
+    ProxyConfig.Tls tls =
+        of("listeners", "https://h:1", "ssl.keystore.location", "/k.pem", "ssl.keystore.type", "PEM")
+            .tls()
+            .orElseThrow();
+    assertEquals(ProxyConfig.ClientAuthentication.NONE, tls.clients());
+    assertTrue(tls.hostCheck());
   }
 
   @Test

@@ -1,0 +1,120 @@
+"""A real HAProxy with the planned file, in front of real proxies whose listeners are encrypted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from local.services.brokers import free_ports
+from local.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives
+from plugins.module_utils.haproxy import servers
+from sizing.core.inventory import Inventory
+from sizing.plan import make_plan
+from tests.awaiting import await_that
+from tests.balancers import HAPROXY, Running, files_of, placed, planned_balancer, running
+from tests.kafka.certificates import make_authority, make_certificate
+from tests.kafka.crashable import CrashableBroker
+from tests.kafka.secured_site import written
+from tests.rest_inventories import rest
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed"),
+]
+#: What clients call the balancer: no certificate of an instance names it.
+NAME = "lb1"
+_FOUND = vendor_archives()
+_KAFKA_REST = [] if isinstance(_FOUND, str) else [v for v in _FOUND if v.distribution == "confluent"]
+
+
+def inventory(version: str, folder: Path, **more: Any) -> Inventory:
+    """Return an inventory of one instance with TLS behind one balancer."""
+    certificate, key = make_certificate(folder, "rest1")
+    tls = {"certificate": str(certificate), "key": str(key), "ca": str(folder / "ca.pem")}
+    build = (
+        {"distribution": "sandbox", "archive": None, "archive_checksum": None} if version == "1.0.0" else {}
+    )
+    fleet = {"fleet": {"name": "f"}} if build else {}
+    return rest(
+        groups={"rest_balancer": (NAME,)},
+        common=fleet,
+        version=version,
+        tls=tls,
+        ready_topic="proxied",
+        instances_per_host=1,
+        **build,
+        **more,
+    )
+
+
+@contextmanager
+def balanced(home: Path, folder: Path, broker: CrashableBroker, inventory: Inventory) -> Iterator[Running]:
+    """Run an instance with its planned listener, and the planned balancer before it."""
+    plan = make_plan(inventory)
+    assert [f.line() for f in plan.findings if f.severity == "error"] == []
+    (instance,) = plan.services["rest1"]["kafka_rest"]
+    (balancer,) = plan.services[NAME]["rest_balancer"]
+    planned = written(instance, folder, "kafka-rest.properties", "/etc/kafka-rest/8082")
+    keys = {key: value for key, value in planned.items() if key.startswith(("ssl.", "sni."))}
+    at, port = free_ports(2)
+    listener = {"listeners": f"https://127.0.0.1:{at}", "bootstrap.servers": broker.bootstrap_servers}
+    written(balancer, folder, "", "")
+    text = placed(files_of(planned_balancer(inventory))["haproxy.cfg"], {"rest1:8082": at}, port, folder)
+    text = re.sub(r"(ca-file|crt) /etc/rest-balancer/haproxy/", rf"\1 {folder}/", text)
+    heap = {"KAFKAREST_HEAP_OPTS": "-Xmx128M"}
+    with (
+        running_proxy(home, folder / "proxy", keys | listener, heap, folder / "ca.pem"),
+        running(text, port, folder) as found,
+    ):
+        yield found
+
+
+def checked(balancer: Running) -> str:
+    """Return what the balancer's check of the instance got, once it has."""
+
+    def said() -> str:
+        row = servers(str(balancer.socket), "rest")["rest1:8082"]
+        return " ".join(row[key] for key in ("status", "check_status", "check_code", "last_chk"))
+
+    await_that(lambda: "INI" not in said() and "* " not in said(), "a check has ended")
+    return said()
+
+
+def produced(balancer: Running) -> httpx.Response:
+    """Return the answer to a client's request, which asks for the balancer by its name."""
+    return balancer.client.post(
+        "/topics/proxied",
+        json={"records": [{"value": "a2VkZ2U="}]},
+        headers={"Host": f"{NAME}:8080", "Content-Type": "application/vnd.kafka.binary.v2+json"},
+    )
+
+
+@pytest.fixture(
+    params=["1.0.0", *_KAFKA_REST], ids=lambda v: v if isinstance(v, str) else f"kafka-rest-{v.version}"
+)
+def build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The sandbox, and each kafka-rest at hand: version and where it is unpacked."""
+    given: str | VendorArchive = request.param
+    archive = request.getfixturevalue("sandbox") if isinstance(given, str) else given.file
+    return given if isinstance(given, str) else given.version, unpack(
+        archive, tmp_path_factory.mktemp("proxy")
+    )
+
+
+def test_a_client_that_asks_for_the_balancer_is_served_by_an_instance_whose_certificate_names_itself(
+    build: tuple[str, Path], broker: CrashableBroker, tmp_path: Path
+) -> None:
+    version, home = build
+    broker.create_topic("proxied", 1)
+    make_authority(tmp_path)
+    with balanced(home, tmp_path, broker, inventory(version, tmp_path)) as balancer:
+        assert checked(balancer).startswith("UP"), checked(balancer)
+        answer = produced(balancer)
+        assert (answer.status_code, "offset" in answer.text) == (200, True), answer.text
