@@ -302,6 +302,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/module_utils/probes.py": _NODE,
     "plugins/module_utils/rest_members.py": _NODE,
     "plugins/module_utils/service_control.py": _NODE,
+    "plugins/module_utils/untrusted_folder.py": _NODE,
     "plugins/module_utils/way_back.py": _NODE,
     "plugins/modules/kafka_group_members.py": _CLUSTER,
     "plugins/modules/kafka_mirror_positions.py": _TOPIC,

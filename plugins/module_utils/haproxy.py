@@ -9,23 +9,33 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import untrusted_folder
+
 #: Rows of the statistics that are no server.
 TOTALS = ("FRONTEND", "BACKEND")
 #: The column of a server's name in what HAProxy says of its state; management guide, 9.3.
 NAME = 3
 #: The bits of a peers section that say that it has learned what there was to learn; HAProxy, peers.h.
 LEARNED = 0x3
+#: What an answer may have: the statistics of a server take less than 1 KiB.
+MOST_BYTES = 16 << 20
+#: The first columns of the state of servers, and what its words are; management guide, 9.3.
+STATE = ["be_id", "be_name", "srv_id", "srv_name"]
+COLUMN = re.compile(r"[a-z_]{1,40}")
+WORD = re.compile(r"[!-~]{1,255}")
 
 
 def ask(path: str, command: str) -> str:
     """Send one command to the runtime socket and return the answer; raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(path)
+        untrusted_folder.connect(connection, Path(path))
         connection.sendall(command.encode() + b"\n")
-        pieces = []
+        answer = bytearray()
         while piece := connection.recv(65536):
-            pieces.append(piece)
-    return b"".join(pieces).decode().strip()
+            answer += piece
+            if len(answer) > MOST_BYTES:
+                raise OSError(f"answers with more than {MOST_BYTES:,} bytes")
+    return answer.decode(errors="replace").strip()
 
 
 def servers(path: str, backend: str) -> dict[str, dict[str, str]]:
@@ -52,12 +62,23 @@ def keep_down(path: str, backend: str) -> Path:
     found = servers(path, backend)
     up = any(row["status"].startswith("UP") for row in found.values())
     down = {name for name, row in found.items() if row["status"].startswith("DOWN") and up}
-    version, header, *rows = ask(path, f"show servers state {backend}").splitlines()
-    kept = [row for row in rows if len(row.split()) > NAME and row.split()[NAME] in down]
     file = Path(path).with_name("down.state")
-    file.write_text("\n".join([version, header, *kept]) + "\n")
-    file.chmod(0o644)  # the balancer is another user
+    # The folder is the balancer's, and so is the text: both may be of whoever runs as its user.
+    untrusted_folder.write(file, _state_of(ask(path, f"show servers state {backend}"), backend, down))
     return file
+
+
+def _state_of(text: str, backend: str, wanted: set[str]) -> str:
+    """Return of the state of servers the lines of those that are wanted; raises OSError for another text."""
+    version, header, *rows = [*text.splitlines(), "", ""]
+    columns = header.split()[1:]
+    if version != "1" or columns[: NAME + 1] != STATE or not all(map(COLUMN.fullmatch, columns)):
+        raise OSError("answers with no state of servers")
+    found = [row.split() for row in rows if row]
+    if any(len(words) != len(columns) or not all(map(WORD.fullmatch, words)) for words in found):
+        raise OSError("answers with a state of servers that HAProxy does not write")
+    lines = [" ".join(words) for words in found if words[1] == backend and words[NAME] in wanted]
+    return "\n".join([version, " ".join(["#", *columns]), *lines]) + "\n"
 
 
 def worker(path: str) -> str:

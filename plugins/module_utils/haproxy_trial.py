@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import re
 import shutil
@@ -29,23 +30,27 @@ def refusal(folder: Path, probe: Mapping[str, Any], link: Path, seconds: float) 
     up, and each that the running balancer has up and would still know. ``probe`` has ``socket`` and
     ``backend``; ``link`` is where the release lies once it is active.
     """
-    # Sockets have short paths, and the balancer's user has to enter.
+    # Sockets have short paths. The balancer's user enters, and may write where they are alone.
     place = Path(tempfile.mkdtemp(prefix="kedge-", dir="/tmp"))
+    sockets = place / "run"
     user = _user(folder)
     try:
-        (place / "haproxy.cfg").write_text(
-            alone((folder / "haproxy.cfg").read_text(), probe["socket"], link, folder, place)
-        )
+        config = place / "haproxy.cfg"
+        config.write_text(alone((folder / "haproxy.cfg").read_text(), probe["socket"], link, folder, sockets))
+        sockets.mkdir(mode=0o700)
         if user:
-            for path in (place, place / "haproxy.cfg"):
-                shutil.chown(path, user)
+            group = pwd.getpwnam(user).pw_gid
+            for path, mode in ((config, 0o640), (place, 0o750)):
+                os.chown(path, -1, group)
+                path.chmod(mode)
+            os.chown(sockets, pwd.getpwnam(user).pw_uid, group)
         return _run(place, probe, user, seconds)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
 def alone(text: str, socket: str, link: Path, folder: Path, place: Path) -> str:
-    """Return a configuration that takes no client, logs nothing and lies in ``folder`` and ``place``."""
+    """Return a configuration that takes no client, logs nothing, reads ``folder`` and writes to ``place``."""
     text = text.replace(f"{Path(socket).parent}/", f"{place}/").replace(f"{link}/", f"{folder}/")
     text = re.sub(r"^    log /dev/log .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^(    maxconn) \d+", rf"\1 {CONNECTIONS}", text, flags=re.MULTILINE)
@@ -83,7 +88,7 @@ def _see(
         if process.poll() is not None:
             return f"its trial ends: {(place / 'log').read_text().strip()[-1000:]}"
         try:
-            found = servers(str(place / Path(probe["socket"]).name), probe["backend"])
+            found = servers(str(place / "run" / Path(probe["socket"]).name), probe["backend"])
         except OSError:
             pass  # it starts
         else:

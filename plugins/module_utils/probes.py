@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils import haproxy
+from ansible.module_utils import haproxy, untrusted_folder
 from ansible.module_utils.journal import missing_step, printed_by
 
 #: The pause between two probes of an instance that is to become ready.
@@ -24,6 +24,8 @@ ANSWER_SECONDS = 5
 #: A process that starts and has printed within this time is still at it; how long it may be, in all.
 SILENCE_SECONDS = 30
 MOST_TIMES = 3
+#: What an application may write of its state; the reporter's file has less than 1 KiB.
+STATE_BYTES = 64 << 10
 
 
 class Starting(str):
@@ -118,13 +120,13 @@ def state_file(probe: dict[str, Any]) -> str | None:
     """Hold when the unit's present process says in its file that it is in the wanted state."""
     pid = main_pid(probe["unit"])
     try:
-        found = json.loads(Path(probe["path"]).read_text())
+        found = json.loads(untrusted_folder.read(Path(probe["path"]), STATE_BYTES))
         if str(found["pid"]) != pid:
             return f"{probe['path']} was written by an earlier process"
         if found["state"] != probe["state"]:
             behind = found.get("restoring_records", 0)
             return f"its state is {found['state']}" + (f", {behind} records to restore" if behind else "")
-    except (OSError, ValueError, LookupError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         return f"{probe['path']} tells no state: {error}"
     return None
 

@@ -82,6 +82,7 @@ kedge_actions:
   elements: dict
 """
 
+import contextlib
 import json
 import shutil
 import time
@@ -240,7 +241,8 @@ class InstanceUnit:
         wrong = self.wait_ready(instead_of=former)
         self.act("ready", began, wrong is None)
         # Of a later start, by whomever, it would be old.
-        down.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            down.unlink()
         return wrong
 
     def blind(self, release: str) -> str | None:
